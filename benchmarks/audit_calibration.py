@@ -1,13 +1,15 @@
-"""How often `recon.audit` is wrong where there is nothing to find, and how often right where there is.
+"""How often `recon.audit` is wrong where there is nothing to find, and how often right where there
+is.
 
-`python benchmarks/audit_calibration.py [networks]` prints and writes benchmarks/audit_calibration.json.  Every network
-is trained on 100 CIFAR-10 images of 8×8: a dense one (`MLP`), a convolutional one (`CNN`), or a dense head on
-convolutions that were trained on other images and stay as they are (`head`).  It is audited twice: with two other sets
-of 100 images in the parts of training and held-out set ("null"), and with its own.  All attacks but DecoReco, four
+`python benchmarks/audit_calibration.py [networks]` prints and writes
+benchmarks/audit_calibration.json. Every network is trained on 100 CIFAR-10 images of 8×8: a dense
+one (`MLP`), a convolutional one (`CNN`), or a dense head on convolutions that were trained on other
+images and stay as they are (`head`). It is audited twice: with two other sets of 100 images in the
+parts of training and held-out set ("null"), and with its own. All attacks but DecoReco, four
 shadows, no canaries, the recipe given, the mean of what is called the training set subtracted.
 
-"pools": LiRA with shadows from the pool that an audit has, the training and held-out images, and with shadows whose
-other images are new (`of_pools`).  Goes on where it was.
+"pools": LiRA with shadows from the pool that an audit has, the training and held-out images, and
+with shadows whose other images are new (`of_pools`). Goes on where it was.
 """
 
 from __future__ import annotations
@@ -37,7 +39,11 @@ N, SIDE, SHADOWS, BACKBONE = 100, 8, 4, 1000
 ADAM, SGD = Recipe("adam", 1e-2, None, 120, 1e-2), Recipe("sgd", 1e-1, 50, 240, 1e-2)
 DECAY = replace(ADAM, weight_decay=1e-3)
 RECIPES = {
-    "MLP": {"Adam": ADAM, "Adam, small start": replace(ADAM, first_scale=0.01), "Adam, weight decay": DECAY},
+    "MLP": {
+        "Adam": ADAM,
+        "Adam, small start": replace(ADAM, first_scale=0.01),
+        "Adam, weight decay": DECAY,
+    },
     "CNN": {"Adam": ADAM, "Adam, weight decay": DECAY, "SGD": SGD},
     "head": {"Adam": ADAM, "Adam, weight decay": DECAY, "SGD": SGD},
 }
@@ -50,7 +56,13 @@ QUERIES, POOLED, TARGETS = 40, 16, 60  # of `of_pools`: images asked about, shad
 def network(kind: str) -> nn.Module:
     """To be drawn anew by `trained`; a head's convolutions are `backbone`, frozen."""
     if kind == "MLP":
-        layers = (nn.Linear(3 * SIDE * SIDE, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1))
+        layers = (
+            nn.Linear(3 * SIDE * SIDE, 64),
+            nn.ReLU(),
+            nn.Linear(64, 64),
+            nn.ReLU(),
+            nn.Linear(64, 1),
+        )
         return nn.Sequential(nn.Flatten(), *layers).eval()
     if kind == "CNN":
         return nn.Sequential(*_convolutions(), nn.Linear(128, 2)).eval()
@@ -58,7 +70,13 @@ def network(kind: str) -> nn.Module:
 
 
 def _convolutions() -> tuple[nn.Module, ...]:
-    return (nn.Conv2d(3, 16, 3, 2, 1), nn.ReLU(), nn.Conv2d(16, 32, 3, 2, 1), nn.ReLU(), nn.Flatten())
+    return (
+        nn.Conv2d(3, 16, 3, 2, 1),
+        nn.ReLU(),
+        nn.Conv2d(16, 32, 3, 2, 1),
+        nn.ReLU(),
+        nn.Flatten(),
+    )
 
 
 @cache
@@ -80,7 +98,14 @@ def backbone() -> nn.Module:
     x, y = (part[rows()[:BACKBONE]] for part in images())
     whole = nn.Sequential(*_convolutions(), nn.Linear(128, 2)).eval()
     recipe = Recipe("adam", 3e-3, 100, 300)
-    net = trained(whole, anatomy(whole, x.shape[1:]), x - x.mean(0), y, recipe, torch.Generator().manual_seed(0))
+    net = trained(
+        whole,
+        anatomy(whole, x.shape[1:]),
+        x - x.mean(0),
+        y,
+        recipe,
+        torch.Generator().manual_seed(0),
+    )
     return net[:-1].requires_grad_(False)  # type: ignore[index]
 
 
@@ -90,15 +115,20 @@ def fitted(kind: str, x: Tensor, y: Tensor, recipe: Recipe, seed: int) -> nn.Mod
     if kind != "head":
         return trained(module, anatomy(module, x.shape[1:]), x, y, recipe, generator)
     features, head = module[0](x), module[1:].eval()  # type: ignore[index]
-    done = trained(head, anatomy(head, (128, 1, 1)), features.view(-1, 128, 1, 1), y, recipe, generator)
+    done = trained(
+        head, anatomy(head, (128, 1, 1)), features.view(-1, 128, 1, 1), y, recipe, generator
+    )
     return nn.Sequential(backbone(), *done).eval()  # type: ignore[misc]
 
 
 def one(name: str) -> dict[str, Any]:
-    """Verdicts on network `name`, a number: on its own training and held-out images, and on two sets that it never
-    saw."""
+    """Verdicts on network `name`, a number: on its own training and held-out images, and on two
+    sets that it never saw.
+    """
     seed, (pixels, classes) = int(name), images()
-    order = torch.randperm(len(pixels) - BACKBONE, generator=torch.Generator().manual_seed(seed))[: 4 * N]
+    order = torch.randperm(len(pixels) - BACKBONE, generator=torch.Generator().manual_seed(seed))[
+        : 4 * N
+    ]
     drawn = rows()[BACKBONE + order]
     parts, labels = pixels[drawn].split(N), classes[drawn].split(N)
     kind = list(RECIPES)[seed % len(RECIPES)]
@@ -126,8 +156,9 @@ def one(name: str) -> dict[str, Any]:
 
 
 def short(report: recon.Report) -> dict[str, Any]:
-    """p times the looks of each kind of test, and of each score of membership by itself; None where nothing was
-    compared."""
+    """p times the looks of each kind of test, and of each score of membership by itself; None where
+    nothing was compared.
+    """
     result, members = report.data["result"], report.data["membership"]
     return {
         "comparable": report.data["exchangeability"]["why_not"] is None,
@@ -138,20 +169,24 @@ def short(report: recon.Report) -> dict[str, Any]:
         "looks": None if members is None else members["looks"],
         "scores": None
         if members is None
-        else {name: [row["auc"], row["p_value"], row["tpr_0.01"]] for name, row in members["scores"].items()},
+        else {
+            name: [row["auc"], row["p_value"], row["tpr_0.01"]]
+            for name, row in members["scores"].items()
+        },
         "best": None if members is None else members["best"],
     }
 
 
-# ---------------------------------------------------------------------------------------------------------- pools
+# -------------------------------------------------------------------------------------------- pools
 
 
 def of_pools(name: str) -> dict[str, Any]:
     """LiRA on network `name` with two sets of shadows: area, and share found at 10 % false alarms.
 
-    The network saw N images, of them half of QUERIES that are asked about.  Every shadow sees a random half of these,
-    too.  Its other images come from the pool that an audit has, the network's own and as many others ("audit"), or are
-    new ("new"), as if drawn from the population (Jälkö et al. 2605.25819).
+    The network saw N images, of them half of QUERIES that are asked about. Every shadow sees a
+    random half of these, too. Its other images come from the pool that an audit has, the network's
+    own and as many others ("audit"), or are new ("new"), as if drawn from the population (Jälkö et
+    al. 2605.25819).
     """
     seed, (pixels, classes) = int(name), images()
     random = torch.Generator().manual_seed(10_000 + seed)
@@ -179,16 +214,25 @@ def of_pools(name: str) -> dict[str, Any]:
                 others.append(answers(members, more, 1 + len(others)))
                 inside.append(members)
         score = lira(phi, torch.stack(others), torch.stack(inside)).numpy()
-        found[source] = {"auc": auc(score, member.numpy()), "tpr_0.1": true_rate(score, member.numpy(), 0.1)}
+        found[source] = {
+            "auc": auc(score, member.numpy()),
+            "tpr_0.1": true_rate(score, member.numpy(), 0.1),
+        }
     return found
 
 
 def gap(found: list[dict[str, Any]], name: str) -> dict[str, float]:
     """Mean of "audit" minus "new" over networks, its standard error, and both means."""
-    values = {source: np.array([each[source][name] for each in found]) for source in ("audit", "new")}
+    values = {
+        source: np.array([each[source][name] for each in found]) for source in ("audit", "new")
+    }
     apart = values["audit"] - values["new"]
     error = float(apart.std(ddof=1) / len(apart) ** 0.5)
-    return {"gap": float(apart.mean()), "error": error, **{key: float(part.mean()) for key, part in values.items()}}
+    return {
+        "gap": float(apart.mean()),
+        "error": error,
+        **{key: float(part.mean()) for key, part in values.items()},
+    }
 
 
 def main() -> None:

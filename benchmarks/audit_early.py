@@ -1,8 +1,10 @@
-"""Ordinary networks must not be said to leak: `python benchmarks/audit_early.py [networks]` writes audit_early.json.
+"""Ordinary networks must not be said to leak: `python benchmarks/audit_early.py [networks]` writes
+audit_early.json.
 
-3072-100-100-1 from PyTorch's start, Adam, on 50 CIFAR-10 images (another set for each network), stopped when the loss
-on 50 other images has not fallen for PATIENCE steps, the best kept.  Each is audited with its own images, all four
-attacks and four shadows, profile `smoke`; the first CANARIES of them with a canary too.  Goes on where it was.
+3072-100-100-1 from PyTorch's start, Adam, on 50 CIFAR-10 images (another set for each network),
+stopped when the loss on 50 other images has not fallen for PATIENCE steps, the best kept. Each is
+audited with its own images, all four attacks and four shadows, profile `smoke`; the first CANARIES
+of them with a canary too. Goes on where it was.
 """
 
 from __future__ import annotations
@@ -28,11 +30,24 @@ N, WIDTH, NETWORKS, CANARIES, PATIENCE, LONGEST = 50, 100, 50, 10, 30, 2000
 ADAM = Recipe("adam", 1e-3, None, LONGEST)
 
 
-def stopped_early(x: Tensor, y: Tensor, x_other: Tensor, y_other: Tensor, seed: int) -> tuple[nn.Module, int, float]:
-    """The network with the lowest loss on the other images, the step it was reached at, and its training loss."""
-    layers = (nn.Linear(3072, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 1))
+def stopped_early(
+    x: Tensor, y: Tensor, x_other: Tensor, y_other: Tensor, seed: int
+) -> tuple[nn.Module, int, float]:
+    """The network with the lowest loss on the other images, the step it was reached at, and its
+    training loss.
+    """
+    layers = (
+        nn.Linear(3072, WIDTH),
+        nn.ReLU(),
+        nn.Linear(WIDTH, WIDTH),
+        nn.ReLU(),
+        nn.Linear(WIDTH, 1),
+    )
     net = fresh(nn.Sequential(nn.Flatten(), *layers), ADAM, torch.Generator().manual_seed(seed))
-    optimiser, loss_of = torch.optim.Adam(net.parameters(), ADAM.lr), nn.functional.binary_cross_entropy_with_logits
+    optimiser, loss_of = (
+        torch.optim.Adam(net.parameters(), ADAM.lr),
+        nn.functional.binary_cross_entropy_with_logits,
+    )
     best, kept, at, reached = float("inf"), net, 0, float("nan")
     for step in range(LONGEST):
         loss = loss_of(net(x)[:, 0], y)
@@ -87,7 +102,9 @@ def main() -> None:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else NETWORKS
     with verdicts_only():
         found = each(__file__, [str(k) for k in range(count)], one)
-    counts = {key: Counter(about[key] for about in found.values()) for key in ("verdict", "membership")}
+    counts = {
+        key: Counter(about[key] for about in found.values()) for key in ("verdict", "membership")
+    }
     write({"n": N, "width": WIDTH, "counts": counts, "networks": list(found.values())}, __file__)
 
 

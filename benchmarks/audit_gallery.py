@@ -1,9 +1,11 @@
-"""Six networks as people train them, audited: `python benchmarks/audit_gallery.py` writes audit_gallery.json.
+"""Six networks as people train them, audited: `python benchmarks/audit_gallery.py` writes
+audit_gallery.json.
 
-CIFAR-10, animals or vehicles, 50 images; ResNet-18 all ten classes, 120 images.  As many others are held out, and the
-mean of the training images is subtracted.  `recon.audit` is called as on the page: all attacks, and shadows, canaries
-and the inferred recipe as the profile has them.  Seed 0, one thread.  The file is written after every network; what it
-holds of the same sizes is not measured again.  Names of networks as arguments: those only.
+CIFAR-10, animals or vehicles, 50 images; ResNet-18 all ten classes, 120 images. As many others are
+held out, and the mean of the training images is subtracted. `recon.audit` is called as on the page:
+all attacks, and shadows, canaries and the inferred recipe as the profile has them. Seed 0, one
+thread. The file is written after every network; what it holds of the same sizes is not measured
+again. Names of networks as arguments: those only.
 """
 
 from __future__ import annotations
@@ -37,8 +39,13 @@ Build = Callable[[Recipe, Shape, torch.Generator], nn.Module]
 
 @dataclass(frozen=True)
 class Network:
-    """build: of (recipe, shape of an image (C, H, W), generator), not trained yet · recipe · n: training images, and
-    as many held out · profile: of the audit."""
+    """
+    Attributes:
+        build: of (recipe, shape of an image (C, H, W), generator), not trained yet.
+        recipe.
+        n: training images, and as many held out.
+        profile: of the audit.
+    """
 
     build: Build
     recipe: Recipe
@@ -57,7 +64,7 @@ class Network:
         }
 
 
-# ------------------------------------------------------------------------------------------------------- networks
+# ----------------------------------------------------------------------------------------- networks
 
 
 def dense(recipe: Recipe, shape: Shape, generator: torch.Generator) -> nn.Module:
@@ -72,10 +79,18 @@ def linear(recipe: Recipe, shape: Shape, generator: torch.Generator) -> nn.Modul
 
 
 def convolutional(recipe: Recipe, shape: Shape, generator: torch.Generator) -> nn.Module:
-    """Two convolutions 3 × 3 of stride 2 with ReLU, 32 and 64 channels, and a dense layer with one output."""
+    """Two convolutions 3 × 3 of stride 2 with ReLU, 32 and 64 channels, and a dense layer with one
+    output.
+    """
     side = (shape[1] + 3) // 4
     with drawing_from(generator):
-        layers = (nn.Conv2d(shape[0], 32, 3, 2, 1), nn.ReLU(), nn.Conv2d(32, 64, 3, 2, 1), nn.ReLU(), nn.Flatten())
+        layers = (
+            nn.Conv2d(shape[0], 32, 3, 2, 1),
+            nn.ReLU(),
+            nn.Conv2d(32, 64, 3, 2, 1),
+            nn.ReLU(),
+            nn.Flatten(),
+        )
         return nn.Sequential(nn.Unflatten(1, shape), *layers, nn.Linear(64 * side * side, 1))
 
 
@@ -93,7 +108,9 @@ def _numbers(shape: Shape) -> int:
 
 
 def in_sequence(module: nn.Module, shape: Shape) -> nn.Sequential:
-    """The same layers for flat images, as `train` wants them: of a ResNet its parts in the order of its forward."""
+    """The same layers for flat images, as `train` wants them: of a ResNet its parts in the order of
+    its forward.
+    """
     if isinstance(module, nn.Sequential):
         return module
     *parts, last = module.children()
@@ -117,16 +134,22 @@ NETWORKS = {
     "logistic regression": Network(linear, replace(ADAM, stop_loss=1e-3)),
     "CNN, two convolutions": Network(convolutional, replace(ADAM, stop_loss=1e-3)),
     "MLP 3072-300-300-1, small start, DP-SGD": Network(
-        dense, replace(ADAM, start="small", optimiser="gd", lr=0.03, steps=100, stop_loss=None, epsilon=8.0)
+        dense,
+        replace(
+            ADAM, start="small", optimiser="gd", lr=0.03, steps=100, stop_loss=None, epsilon=8.0
+        ),
     ),
-    "ResNet-18": Network(resnet, replace(ADAM, classes=10, batch=64, steps=2000, stop_loss=5e-2), n=120),
+    "ResNet-18": Network(
+        resnet, replace(ADAM, classes=10, batch=64, steps=2000, stop_loss=5e-2), n=120
+    ),
 }
 
 
 def trained(network: Network, data: Dataset) -> tuple[nn.Module, Trained]:
     """The module to audit, and what its training ended with.
 
-    Its weights are copied into a module that was built anew: Opacus leaves hooks in the one that it trained.
+    Its weights are copied into a module that was built anew: Opacus leaves hooks in the one that it
+    trained.
     """
     generator = torch.Generator().manual_seed(SEED)
     module = network.build(network.recipe, data.shape, generator)
@@ -138,10 +161,15 @@ def trained(network: Network, data: Dataset) -> tuple[nn.Module, Trained]:
 
 
 def inputs(network: Network, data: Dataset) -> dict[str, tuple[Tensor, Tensor]]:
-    """Of training and held-out images: flat (n, d), minus the mean of those trained on, and the network's classes."""
+    """Of training and held-out images: flat (n, d), minus the mean of those trained on, and the
+    network's classes.
+    """
     mean, found = data.train.flat.mean(0), {}
     for name, part in (("train", data.train), ("held_out", data.held_out)):
-        found[name] = (part.flat - mean, part.y.long() if network.recipe.classes == 2 else part.labels)
+        found[name] = (
+            part.flat - mean,
+            part.y.long() if network.recipe.classes == 2 else part.labels,
+        )
     return found
 
 
@@ -152,11 +180,15 @@ def words(recipe: Recipe, done: Trained, n: int) -> str:
     said.append("all images a step" if recipe.batch is None else f"{recipe.batch} images a step")
     if recipe.epsilon is not None:
         said.append(f"noise and clipping for ε = {recipe.epsilon:g} at δ = 1/{10 * n}")
-    until = "" if recipe.stop_loss is None else f", to a loss below {recipe.stop_loss:.0e}".replace("e-0", "e-")
+    until = (
+        ""
+        if recipe.stop_loss is None
+        else f", to a loss below {recipe.stop_loss:.0e}".replace("e-0", "e-")
+    )
     return f"{', '.join(said)}{until}; {done.steps} steps"
 
 
-# -------------------------------------------------------------------------------------------------------- audited
+# ------------------------------------------------------------------------------------------ audited
 
 
 def audited(network: Network, data: Dataset) -> dict[str, Any]:
@@ -193,7 +225,9 @@ def audited(network: Network, data: Dataset) -> dict[str, Any]:
 
 
 def short(report: recon.Report) -> dict[str, Any]:
-    """Of a report: verdicts, images and members named, canaries, and why an attack did not apply."""
+    """Of a report: verdicts, images and members named, canaries, and why an attack did not
+    apply.
+    """
     result, members, recipe = (report.data[name] for name in ("result", "membership", "recipe"))
     attacks = {} if result is None else result["attacks"]
     best = None if members is None else members["scores"][members["best"]]
@@ -212,17 +246,28 @@ def short(report: recon.Report) -> dict[str, Any]:
         "shadows": None if members is None else members["shadows"],
         "power": report.data["power"],
         "recipe_inferred": None if recipe is None else recipe["words"],
-        "did_not_apply": {name: about["why_not"] for name, about in attacks.items() if about["why_not"] is not None},
-        "attack_seconds": {name: about["seconds"] for name, about in attacks.items() if about["why_not"] is None},
+        "did_not_apply": {
+            name: about["why_not"]
+            for name, about in attacks.items()
+            if about["why_not"] is not None
+        },
+        "attack_seconds": {
+            name: about["seconds"] for name, about in attacks.items() if about["why_not"] is None
+        },
     }
 
 
 def measured(
-    networks: dict[str, Network], data_of: Callable[[int], Dataset], file: Path, names: Iterable[str] | None = None
+    networks: dict[str, Network],
+    data_of: Callable[[int], Dataset],
+    file: Path,
+    names: Iterable[str] | None = None,
 ) -> dict[str, Any]:
-    """All of `networks`, or those of `names`, in the file, which is written after each; those that it has are kept.
+    """All of `networks`, or those of `names`, in the file, which is written after each; those that
+    it has are kept.
 
-    data_of: n -> the data of n training and n held-out images.
+    Args:
+        data_of: n -> the data of n training and n held-out images.
     """
     kept = json.loads(file.read_text(encoding="utf-8"))["networks"] if file.is_file() else {}
     kept = {k: v for k, v in kept.items() if k in networks and v["sizes"] == networks[k].sizes}
@@ -239,7 +284,9 @@ def measured(
             "versions": versions(),
         }
         with atomic_path(file) as temporary:
-            temporary.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+            temporary.write_text(
+                json.dumps(told, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+            )
         print(name, json.dumps(kept[name], indent=1, ensure_ascii=False), flush=True)
     return kept
 

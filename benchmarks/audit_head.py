@@ -1,7 +1,9 @@
-"""A head on a frozen backbone, audited on its features: `python benchmarks/audit_head.py` writes audit_head.json.
+"""A head on a frozen backbone, audited on its features: `python benchmarks/audit_head.py` writes
+audit_head.json.
 
-EfficientNet-Lite0 with its public weights; a hundred CIFAR-10 images of ten classes, and 400 others held out.  Two
-heads: SGD with weight decay, as in the chapter on heads, and AdamW at its default.  Seed 0, one thread.
+EfficientNet-Lite0 with its public weights; a hundred CIFAR-10 images of ten classes, and 400 others
+held out. Two heads: SGD with weight decay, as in the chapter on heads, and AdamW at its default.
+Seed 0, one thread.
 """
 
 from __future__ import annotations
@@ -21,9 +23,25 @@ from recon.images.registry import load_pool
 from recon.training.recipes import Recipe, build, train
 
 N, OTHERS, WIDTH, BATCH = 100, 400, 512, 25
-SGD = Recipe(width=WIDTH, depth=2, classes=10, cosine=False, lr=0.05, momentum=0.9, batch=BATCH, weight_decay=5e-3)
+SGD = Recipe(
+    width=WIDTH,
+    depth=2,
+    classes=10,
+    cosine=False,
+    lr=0.05,
+    momentum=0.9,
+    batch=BATCH,
+    weight_decay=5e-3,
+)
 ADAMW = Recipe(
-    width=WIDTH, depth=2, classes=10, cosine=False, optimiser="adamw", lr=1e-3, batch=BATCH, weight_decay=1e-2
+    width=WIDTH,
+    depth=2,
+    classes=10,
+    cosine=False,
+    optimiser="adamw",
+    lr=1e-3,
+    batch=BATCH,
+    weight_decay=1e-2,
 )
 
 
@@ -34,13 +52,20 @@ def main() -> None:
     of = backbone("lite0")
     x, others = features(data.train.x, of), features(data.held_out.x, of)
     found = {}
-    for name, (recipe, epochs) in {"SGD with weight decay": (SGD, 1500), "AdamW": (ADAMW, 450)}.items():
+    for name, (recipe, epochs) in {
+        "SGD with weight decay": (SGD, 1500),
+        "AdamW": (ADAMW, 450),
+    }.items():
         draw, began = torch.Generator().manual_seed(0), time.process_time()
         recipe = replace(recipe, steps=epochs * N // BATCH)
-        head = train(recipe, x, data.train.labels, draw, module=build(recipe, x.shape[1], draw)).module
+        head = train(
+            recipe, x, data.train.labels, draw, module=build(recipe, x.shape[1], draw)
+        ).module
         with TemporaryDirectory() as folder:
             pair = (x, data.train.labels), (others, data.held_out.labels)
-            report = recon.audit(head, *pair, transform="none", profile="smoke", device="cpu", out=folder)
+            report = recon.audit(
+                head, *pair, transform="none", profile="smoke", device="cpu", out=folder
+            )
         lines = list(report.lines)
         found[name] = {"verdict": report.verdict, "membership": report.membership, "lines": lines}
         found[name]["processor_seconds"] = round(time.process_time() - began, 1)

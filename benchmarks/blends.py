@@ -1,10 +1,11 @@
-"""What blends of photographs match, in one competition of training with held-out images: `python benchmarks/blends.py`.
+"""What blends of photographs match, in one competition of training with held-out images: `python
+benchmarks/blends.py`.
 
-A blend knows nothing of a network.  Blends of the training images themselves are the hardest null, those of other
-photographs are what everybody has.  Of the images that blends match above a threshold, the share that was trained on
-says how much preference a blend has; an attack must have more (`companion.chapters.yardstick`, which reads
-blends.json). On CIFAR-10, for each number of images, over three image sets and several drawings, with twice as many
-candidates as images.
+A blend knows nothing of a network. Blends of the training images themselves are the hardest null,
+those of other photographs are what everybody has. Of the images that blends match above a
+threshold, the share that was trained on says how much preference a blend has; an attack must have
+more (`companion.chapters.yardstick`, which reads blends.json). On CIFAR-10, for each number of
+images, over three image sets and several drawings, with twice as many candidates as images.
 """
 
 from __future__ import annotations
@@ -18,12 +19,15 @@ from companion.chapters.base import Context
 from recon.images.registry import load_pool
 from recon.scoring.matching import target_decoy
 
-SEEDS, DRAWS = (0, 1, 2), {20: 40, 50: 20, 100: 10, 200: 5, 500: 3}  # of an image set; n -> drawings
+# of an image set; n -> drawings
+SEEDS, DRAWS = (0, 1, 2), {20: 40, 50: 20, 100: 10, 200: 5, 500: 3}
 THRESHOLDS = (0.6, 0.7, 0.8)
 
 
 def main() -> None:
-    """Write blends.json: n -> kind of blend -> threshold of NCC -> [targets, decoys], summed over all drawings."""
+    """Write blends.json: n -> kind of blend -> threshold of NCC -> [targets, decoys], summed over
+    all drawings.
+    """
     pool, found = load_pool("cifar10"), {}
     for n, draws in DRAWS.items():
         counts = {name: {f"ncc_{t}": [0, 0] for t in THRESHOLDS} for name in ("training", "others")}

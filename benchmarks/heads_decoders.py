@@ -1,10 +1,12 @@
-"""From features to pictures, ridge against better: `python benchmarks/heads_decoders.py` writes a table.
+"""From features to pictures, ridge against better: `python benchmarks/heads_decoders.py` writes a
+table.
 
-Decoders learnt on public images and their mirror images, for a head trained on the images of seed 9, which no reported
-run attacks: ridge regression of three strengths, kernel ridge regression, and a network of three convolutions with
-PixelShuffle, trained for minutes.  Medians of NCC and SSIM of pictures decoded from the features that the linear
-programmes find, from the true features (the ceiling), and from found ones in the place of held-out ones (the null).
-Below, what else features give away.
+Decoders learnt on public images and their mirror images, for a head trained on the images of seed
+9, which no reported run attacks: ridge regression of three strengths, kernel ridge regression, and
+a network of three convolutions with PixelShuffle, trained for minutes. Medians of NCC and SSIM of
+pictures decoded from the features that the linear programmes find, from the true features (the
+ceiling), and from found ones in the place of held-out ones (the null). Below, what else features
+give away.
 """
 
 from __future__ import annotations
@@ -43,13 +45,20 @@ def fitted(model: Ridge | KernelRidge) -> Callable[[Tensor, Tensor], Decode]:
 
 
 def network(epochs: int, width: int = 64, noise: float = 0.3) -> Callable[[Tensor, Tensor], Decode]:
-    """4 × 4 to 32 × 32 pixels; features are dropped and made noisy, or it learns the public images by heart."""
+    """4 × 4 to 32 × 32 pixels; features are dropped and made noisy, or it learns the public images
+    by heart.
+    """
 
     def fit(z: Tensor, pixels: Tensor) -> Decode:
         torch.manual_seed(0)
         mean = pixels.mean(0)
         net = nn.Sequential(
-            *(nn.Dropout(0.3), nn.Linear(z.shape[1], 32 * width), nn.ReLU(), nn.Unflatten(1, (2 * width, 4, 4))),
+            *(
+                nn.Dropout(0.3),
+                nn.Linear(z.shape[1], 32 * width),
+                nn.ReLU(),
+                nn.Unflatten(1, (2 * width, 4, 4)),
+            ),
             *(nn.Conv2d(2 * width, 4 * width, 3, padding=1), nn.PixelShuffle(2), nn.ReLU()),
             *(nn.Conv2d(width, 4 * width, 3, padding=1), nn.PixelShuffle(2), nn.ReLU()),
             *(nn.Conv2d(width, 2 * width, 3, padding=1), nn.PixelShuffle(2), nn.ReLU()),
@@ -60,7 +69,11 @@ def network(epochs: int, width: int = 64, noise: float = 0.3) -> Callable[[Tenso
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
         for _ in range(steps):
             rows = torch.randint(len(z), (64,))
-            loss = (net(z[rows] + noise * torch.randn(64, z.shape[1])) + mean - pixels[rows]).square().mean()
+            loss = (
+                (net(z[rows] + noise * torch.randn(64, z.shape[1])) + mean - pixels[rows])
+                .square()
+                .mean()
+            )
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
@@ -72,19 +85,23 @@ def network(epochs: int, width: int = 64, noise: float = 0.3) -> Callable[[Tenso
 
 
 def given(x_hat: Tensor, task: Task, flipped: Tensor) -> dict[str, dict[str, float]]:
-    """What candidates (m, d) tell of the training images, beside the true features and the null: the candidates in the
-    place of as many held-out images.  flipped (2 n, d): features of both sets' mirror images.
+    """What candidates (m, d) tell of the training images, beside the true features and the null:
+    the candidates in the place of as many held-out images.
 
-    colours: correlation of the mean colours of a decoded picture and its image, less those of the mean image ·
-    classes: share told by ridge regression · duplicates: share whose mirror image is nearest in a gallery with all
-    other held-out images.
+    colours: correlation of the mean colours of a decoded picture and its image, less those of the
+    mean image · classes: share told by ridge regression · duplicates: share whose mirror image is
+    nearest in a gallery with all other held-out images.
+
+    Args:
+        flipped (2 n, d): features of both sets' mirror images.
     """
     public, pixels, n = task.public, task.pixels["public"], len(task.train)
     z, mean = public.standardised(public.features), pixels.mean(0)
     wanted = torch.cat([pixels, one_hot(task.public_labels).to(pixels)], dim=1)
     model = Ridge(alpha=RIDGE * len(z)).fit(z.numpy(), wanted.numpy())
     train, others = (
-        (task.pixels[name][:n], y[:n]) for name, y in (("train", task.labels), ("others", task.other_labels))
+        (task.pixels[name][:n], y[:n])
+        for name, y in (("train", task.labels), ("others", task.other_labels))
     )
     cases = {
         "found": (assigned(x_hat, task.train, public), *train, flipped[:n]),
@@ -95,8 +112,12 @@ def given(x_hat: Tensor, task: Task, flipped: Tensor) -> dict[str, dict[str, flo
     for name, (x, images, labels, mirrored) in cases.items():
         read = torch.from_numpy(model.predict(public.standardised(x).numpy())).float()
         both = torch.stack([read[:, : pixels.shape[1]].clamp(0, 1), images]) - mean
-        told["colours"][name] = torch.corrcoef(both.unflatten(2, SHAPE).mean((3, 4)).flatten(1))[0, 1].item()
-        told["classes"][name] = (read[:, pixels.shape[1] :].argmax(1) == labels).float().mean().item()
+        told["colours"][name] = torch.corrcoef(both.unflatten(2, SHAPE).mean((3, 4)).flatten(1))[
+            0, 1
+        ].item()
+        told["classes"][name] = (
+            (read[:, pixels.shape[1] :].argmax(1) == labels).float().mean().item()
+        )
         nearest = similarity(x, torch.cat([mirrored, task.others[n:]]), public).argmax(1)
         told["duplicates"][name] = (nearest == torch.arange(n)).float().mean().item()
     return told
@@ -131,9 +152,14 @@ def main() -> None:
         start = time.process_time()
         decode = fit(z, pixels)
         seconds = round(time.process_time() - start, 1)
-        found = {case: likeness(decode(public.standardised(x)).clamp(0, 1), y) for case, (x, y) in cases.items()}
+        found = {
+            case: likeness(decode(public.standardised(x)).clamp(0, 1), y)
+            for case, (x, y) in cases.items()
+        }
         rows[name] = found | {"cpu_seconds": seconds}
-    told = given(x_hat, task, features(torch.cat([train, others]).unflatten(1, SHAPE).flip(-1), backbone()))
+    told = given(
+        x_hat, task, features(torch.cat([train, others]).unflatten(1, SHAPE).flip(-1), backbone())
+    )
     near = similarity(cases["found"][0], public.features, public).argmax(1)
     told |= {"nearest_public": likeness(task.pixels["public"][near], train)}
     write({"seed": SEED, "decoders": rows, "given": told}, __file__)

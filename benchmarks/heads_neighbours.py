@@ -1,17 +1,20 @@
-"""Two published attacks on heads beside ours: `python benchmarks/heads_neighbours.py` writes a table.
+"""Two published attacks on heads beside ours: `python benchmarks/heads_neighbours.py` writes a
+table.
 
-*A reconstructor* (Allison, Maciążek & Bourne 2025): shadow heads are trained on sets of public images, and a network
-learns from a head's standardised weights to some image of its set (the loss is a soft minimum over the set of the mean
-of squared and absolute errors; theirs adds a perceptual one).  Judged as they judge it: φ = log odds of a quarter of
-the least squared error to a set, for the head's own set (H0) and for another (H1), both taken as normal; the
-Neyman–Pearson test's share of H0 at 1 % of H1.  Beside it, on the same heads, the matched filter: the mean of its
-scores over the same two sets, and by image.  Heads are theirs: linear, ten classes, four images a class, a start of
-2e-4, full batches, decay 1e-4, 78 steps of 0.01.  Practice is minutes here, and a thousand epochs there.
+*A reconstructor* (Allison, Maciążek & Bourne 2025): shadow heads are trained on sets of public
+images, and a network learns from a head's standardised weights to some image of its set (the loss
+is a soft minimum over the set of the mean of squared and absolute errors; theirs adds a perceptual
+one). Judged as they judge it: φ = log odds of a quarter of the least squared error to a set, for
+the head's own set (H0) and for another (H1), both taken as normal; the Neyman–Pearson test's share
+of H0 at 1 % of H1. Beside it, on the same heads, the matched filter: the mean of its scores over
+the same two sets, and by image. Heads are theirs: linear, ten classes, four images a class, a start
+of 2e-4, full batches, decay 1e-4, 78 steps of 0.01. Practice is minutes here, and a thousand epochs
+there.
 
-*Stationarity* (Oz et al. 2024, after Haim et al. 2022): features x and coefficients c such that the weights are the sum
-of the gradients, on the chapter's first head, whose weights are nearly such a sum because of its decay.  Ours is given
-more than theirs: any coefficient for each class, and a start at the public mean and spread.  Nothing of it is tuned
-beyond the step size.
+*Stationarity* (Oz et al. 2024, after Haim et al. 2022): features x and coefficients c such that the
+weights are the sum of the gradients, on the chapter's first head, whose weights are nearly such a
+sum because of its decay. Ours is given more than theirs: any coefficient for each class, and a
+start at the public mean and spread. Nothing of it is tuned beyond the step size.
 """
 
 from __future__ import annotations
@@ -40,7 +43,12 @@ SHARPNESS = 100.0  # of the soft minimum, as published
 
 @dataclass(frozen=True)
 class LinearRecipe:
-    """each: images a class · start: standard deviation · steps of full-batch descent with lr, momentum and decay."""
+    """
+    Attributes:
+        each: images a class.
+        start: standard deviation.
+        steps of full-batch descent with lr, momentum and decay.
+    """
 
     each: int
     start: float
@@ -54,7 +62,9 @@ THEIRS = LinearRecipe(each=4, start=2e-4, lr=0.01, momentum=0.0, decay=1e-4, ste
 
 
 def balanced(labels: Tensor, each: int, rounds: int, draws: torch.Generator) -> Tensor:
-    """Indices (sets, CLASSES · each): every round deals all images out anew, as many of each class to a set."""
+    """Indices (sets, CLASSES · each): every round deals all images out anew, as many of each class
+    to a set.
+    """
     sets = []
     for _ in range(rounds):
         of = [torch.nonzero(labels == k)[:, 0] for k in range(CLASSES)]
@@ -64,7 +74,9 @@ def balanced(labels: Tensor, each: int, rounds: int, draws: torch.Generator) -> 
     return torch.cat(sets)
 
 
-def trained(x: Tensor, y: Tensor, sets: Tensor, recipe: LinearRecipe, draws: torch.Generator) -> Tensor:
+def trained(
+    x: Tensor, y: Tensor, sets: Tensor, recipe: LinearRecipe, draws: torch.Generator
+) -> Tensor:
     """Weights and biases (sets, CLASSES, d + 1) of a linear head for each set."""
     found, d = [], x.shape[1]
     for part in sets.split(100):
@@ -81,16 +93,26 @@ def trained(x: Tensor, y: Tensor, sets: Tensor, recipe: LinearRecipe, draws: tor
 
 
 def errors(made: Tensor, images: Tensor) -> Tensor:
-    """Mean of squared and absolute error (b, m) of made (b, p) with images (b, m, p), all in [−1, 1]."""
+    """Mean of squared and absolute error (b, m) of made (b, p) with images (b, m, p), all in [−1,
+    1].
+    """
     gap = made[:, None] - images
     return 0.5 * (gap.square().mean(2) + gap.abs().mean(2))
 
 
-def reconstructor(w: Tensor, sets: Tensor, pixels: Tensor, steps: int, draws: torch.Generator) -> nn.Module:
+def reconstructor(
+    w: Tensor, sets: Tensor, pixels: Tensor, steps: int, draws: torch.Generator
+) -> nn.Module:
     """A network from weights (k, q) to an image of the set, (k, p)."""
     torch.manual_seed(SEED)
     net = nn.Sequential(
-        *(nn.Linear(w.shape[1], 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, pixels.shape[1])),
+        *(
+            nn.Linear(w.shape[1], 512),
+            nn.ReLU(),
+            nn.Linear(512, 512),
+            nn.ReLU(),
+            nn.Linear(512, pixels.shape[1]),
+        ),
         nn.Tanh(),
     )
     optimiser = torch.optim.Adam(net.parameters(), lr=2e-4)
@@ -105,7 +127,9 @@ def reconstructor(w: Tensor, sets: Tensor, pixels: Tensor, steps: int, draws: to
 
 
 def neyman_pearson(own: np.ndarray, other: np.ndarray, false_rate: float = 0.01) -> float:
-    """Share of `own` that the likelihood ratio of two normal laws accepts where it accepts `false_rate` of `other`."""
+    """Share of `own` that the likelihood ratio of two normal laws accepts where it accepts
+    `false_rate` of `other`.
+    """
     phi0, phi1 = (np.log(e / 4) - np.log1p(-e / 4) for e in (own, other))
     laws = [norm(*norm.fit(phi)) for phi in (phi0, phi1)]
     ratio0, ratio1 = (laws[0].logpdf(phi) - laws[1].logpdf(phi) for phi in (phi0, phi1))
@@ -113,7 +137,9 @@ def neyman_pearson(own: np.ndarray, other: np.ndarray, false_rate: float = 0.01)
     return true_rate(score, member, false_rate)
 
 
-def practised(task: Task, recipe: LinearRecipe, public_labels: Tensor, rounds: int, steps: int) -> dict:
+def practised(
+    task: Task, recipe: LinearRecipe, public_labels: Tensor, rounds: int, steps: int
+) -> dict:
     """The reconstructor and the matched filter on linear heads of held-out images."""
     draws, public = torch.Generator().manual_seed(SEED), task.public
     began = time.process_time()
@@ -128,9 +154,14 @@ def practised(task: Task, recipe: LinearRecipe, public_labels: Tensor, rounds: i
     with torch.no_grad():
         made = net((heads_asked.flatten(1) - mean) / spread)
     swapped = asked.roll(1, 0)
-    least = [(made[:, None] - pixels[s]).square().mean(2).amin(1).double().numpy() for s in (asked, swapped)]
+    least = [
+        (made[:, None] - pixels[s]).square().mean(2).amin(1).double().numpy()
+        for s in (asked, swapped)
+    ]
     began = time.process_time()
-    scores = torch.stack([matched_filter(h[:, :-1], h[:, -1], task.others, public) for h in heads_asked])
+    scores = torch.stack(
+        [matched_filter(h[:, :-1], h[:, -1], task.others, public) for h in heads_asked]
+    )
     filtering = time.process_time() - began
     members = [scores.gather(1, s).mean(1).double().numpy() for s in (asked, swapped)]
     by_set, own = np.concatenate(members), np.arange(2 * len(asked)) < len(asked)
@@ -141,7 +172,9 @@ def practised(task: Task, recipe: LinearRecipe, public_labels: Tensor, rounds: i
         "images": CLASSES * recipe.each,
         "shadow heads": len(sets),
         "heads asked": len(asked),
-        "test accuracy": round((said == task.other_labels)[torch.from_numpy(~inside)].float().mean().item(), 3),
+        "test accuracy": round(
+            (said == task.other_labels)[torch.from_numpy(~inside)].float().mean().item(), 3
+        ),
         "reconstructor, sets at 1 %": neyman_pearson(*least),
         "reconstructor, AUC of sets": round(auc(-np.concatenate(least), own), 3),
         "reconstructor, practice in cpu_seconds": round(practice, 1),
@@ -152,11 +185,17 @@ def practised(task: Task, recipe: LinearRecipe, public_labels: Tensor, rounds: i
     }
 
 
-def stationary(task: Task, module: nn.Sequential, m: int, steps: int, lr: float, alpha: float = 10.0) -> dict:
-    """m features and their coefficients by Adam on ‖θ − Σ_i ∇(c_i · Φ(x_i))‖² over both layers, each relative."""
+def stationary(
+    task: Task, module: nn.Sequential, m: int, steps: int, lr: float, alpha: float = 10.0
+) -> dict:
+    """m features and their coefficients by Adam on ‖θ − Σ_i ∇(c_i · Φ(x_i))‖² over both layers,
+    each relative.
+    """
     draws, public = torch.Generator().manual_seed(SEED), task.public
     w1, b1, w2, b2 = (p.detach() for p in module.parameters())
-    bend = (public.mean + public.scale * torch.randn(m, len(public.mean), generator=draws)).clamp_min(0)
+    bend = (
+        public.mean + public.scale * torch.randn(m, len(public.mean), generator=draws)
+    ).clamp_min(0)
     u = (bend / public.scale).requires_grad_()
     c = (0.01 * torch.randn(m, len(w2), generator=draws)).requires_grad_()
     optimiser = torch.optim.Adam([{"params": [u], "lr": lr}, {"params": [c], "lr": 0.1 * lr}])

@@ -1,8 +1,10 @@
-"""How the settings of `recon.attacks.heads` were chosen: `python benchmarks/heads_tuning.py` writes a table.
+"""How the settings of `recon.attacks.heads` were chosen: `python benchmarks/heads_tuning.py` writes
+a table.
 
-On heads trained on the images of seed 9, which no reported run attacks: features above cosine 0.9 and those certified,
-true and in all, for each setting, and seconds side by side in one run; and of the matched filter the share of members
-named at 1 % false alarms.  Of heads whose features were centred, what is found with the mean put back and without.
+On heads trained on the images of seed 9, which no reported run attacks: features above cosine 0.9
+and those certified, true and in all, for each setting, and seconds side by side in one run; and of
+the matched filter the share of members named at 1 % false alarms. Of heads whose features were
+centred, what is found with the mean put back and without.
 """
 
 from __future__ import annotations
@@ -43,7 +45,9 @@ def heads(cells: Iterable[Cell]) -> Iterator[tuple[compute.Task, Trained]]:
     """Of each cell, what was trained on and the released head."""
     torch.set_flush_denormal(True)
     with TemporaryDirectory() as folder:
-        context = Context(load_pool("cifar10"), torch.device("cpu"), SEED, Checkpoints(Path(folder)), one_by_one)
+        context = Context(
+            load_pool("cifar10"), torch.device("cpu"), SEED, Checkpoints(Path(folder)), one_by_one
+        )
         for cell in cells:
             task = compute._task(SIZES["laptop"], context, cell)
             yield task, compute._head(SIZES["laptop"], context, cell, task)
@@ -51,7 +55,9 @@ def heads(cells: Iterable[Cell]) -> Iterator[tuple[compute.Task, Trained]]:
 
 def main(ns: tuple[int, ...] = (100, 300)) -> None:
     base = SparseSettings()
-    rows: dict[str, dict] = {name: {"settings": asdict(replace(base, **change))} for name, change in TRIED.items()}
+    rows: dict[str, dict] = {
+        name: {"settings": asdict(replace(base, **change))} for name, change in TRIED.items()
+    }
     for task, released in heads(Cell(n=n) for n in ns):
         for name, change in TRIED.items():
             start = time.process_time()
@@ -79,12 +85,20 @@ def main(ns: tuple[int, ...] = (100, 300)) -> None:
     bias = released.module[0].bias.detach()
     rates = {
         f"ridge {ridge:g}": true_rate(
-            matched_filter(released.w1, bias, asked, task.public, ridge).double().numpy(), member, 0.01
+            matched_filter(released.w1, bias, asked, task.public, ridge).double().numpy(),
+            member,
+            0.01,
         )
         for ridge in RIDGES
     }
     write(
-        {"seed": SEED, "settings": rows, "a mean subtracted": found, "matched filter, members at 1 %": rates}, __file__
+        {
+            "seed": SEED,
+            "settings": rows,
+            "a mean subtracted": found,
+            "matched filter, members at 1 %": rates,
+        },
+        __file__,
     )
 
 

@@ -1,12 +1,16 @@
-"""What other fields would try on a head's span: `python benchmarks/heads_unmixing.py` writes a table.
+"""What other fields would try on a head's span: `python benchmarks/heads_unmixing.py` writes a
+table.
 
-On heads trained on the images of seed 9, which no reported run attacks, and in the same span for all: the features
-matched above cosines 0.7, 0.8 and 0.9 one to one, as many held-out features in their place (the null), CPU-seconds.
+On heads trained on the images of seed 9, which no reported run attacks, and in the same span for
+all: the features matched above cosines 0.7, 0.8 and 0.9 one to one, as many held-out features in
+their place (the null), CPU-seconds.
 
 - FastICA's three contrasts (scikit-learn).
-- Semi-NMF: B = M F with F ≥ 0 only, as the mixing has both signs (Ding, Li & Jordan 2010); NMF proper needs B ≥ 0.
+- Semi-NMF: B = M F with F ≥ 0 only, as the mixing has both signs (Ding, Li & Jordan 2010); NMF
+  proper needs B ≥ 0.
 - Sparse dictionary learning with codes that are not negative (scikit-learn): codes are features.
-- A learned prior, as in separation with a prior: a network learns on public features to take other features off.
+- A learned prior, as in separation with a prior: a network learns on public features to take other
+  features off.
 - Sparse non-negative vectors by linear programmes: `recon.attacks.heads`.
 """
 
@@ -35,7 +39,9 @@ def fast_ica(contrast: str) -> Unmixing:
     """Sources (r, d) of the sign that leaves less below zero."""
 
     def unmix(basis: Tensor, public: Public) -> Tensor:
-        model = FastICA(len(basis), fun=contrast, whiten="unit-variance", random_state=0, max_iter=300)
+        model = FastICA(
+            len(basis), fun=contrast, whiten="unit-variance", random_state=0, max_iter=300
+        )
         model.fit(basis.numpy().T)
         x = torch.from_numpy(model.components_).float() @ basis
         below, above = x.clamp_max(0).square().sum(1), x.clamp_min(0).square().sum(1)
@@ -63,12 +69,19 @@ def semi_nmf(steps: int = 1000) -> Unmixing:
 
 
 def dictionary(alpha: float) -> Unmixing:
-    """The d columns of the basis are the samples; their codes over r atoms, none negative, are the features."""
+    """The d columns of the basis are the samples; their codes over r atoms, none negative, are the
+    features.
+    """
 
     def unmix(basis: Tensor, public: Public) -> Tensor:
         samples = basis.numpy().T * basis.shape[1] ** 0.5
         model = DictionaryLearning(
-            len(basis), alpha=alpha, max_iter=10, fit_algorithm="cd", transform_algorithm="lasso_cd", positive_code=True
+            len(basis),
+            alpha=alpha,
+            max_iter=10,
+            fit_algorithm="cd",
+            transform_algorithm="lasso_cd",
+            positive_code=True,
         )
         return torch.from_numpy(model.fit_transform(samples)).float().mT
 
@@ -76,7 +89,9 @@ def dictionary(alpha: float) -> Unmixing:
 
 
 def learned_prior(steps: int = 1000, orthogonal: int = 15, free: int = 25) -> Unmixing:
-    """Denoising source separation with a network for the prior; other features are the noise it learns to take off."""
+    """Denoising source separation with a network for the prior; other features are the noise it
+    learns to take off.
+    """
 
     def unmix(basis: Tensor, public: Public) -> Tensor:
         draws = torch.Generator().manual_seed(0)
@@ -95,7 +110,9 @@ def learned_prior(steps: int = 1000, orthogonal: int = 15, free: int = 25) -> Un
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
-        w = normalize(clean[torch.randint(len(clean), (len(basis),), generator=draws)] @ basis.mT, dim=1)
+        w = normalize(
+            clean[torch.randint(len(clean), (len(basis),), generator=draws)] @ basis.mT, dim=1
+        )
         w = orthogonalised(w)
         for k in range(orthogonal + free):
             with torch.no_grad():
@@ -136,9 +153,15 @@ def main(ns: tuple[int, ...] = (100,)) -> None:
             start = time.process_time()
             x = unmix(basis, task.public) * task.public.units
             seconds = time.process_time() - start
-            found, null = (cosines(x, images, task.public) for images in (task.train, task.others[:n]))
+            found, null = (
+                cosines(x, images, task.public) for images in (task.train, task.others[:n])
+            )
             print(name, n, vars(found), round(seconds, 1), flush=True)
-            rows[name][f"n = {n}"] = {"matches": vars(found), "null": vars(null), "cpu_seconds": round(seconds, 1)}
+            rows[name][f"n = {n}"] = {
+                "matches": vars(found),
+                "null": vars(null),
+                "cpu_seconds": round(seconds, 1),
+            }
     write({"seed": SEED, "unmixing": rows}, __file__)
 
 

@@ -1,10 +1,11 @@
-"""One image by Gauss–Newton with its certificate, against gradient matching with the same processor time:
-`python benchmarks/identifiability.py` prints and writes benchmarks/identifiability.json.
+"""One image by Gauss–Newton with its certificate, against gradient matching with the same processor
+time: `python benchmarks/identifiability.py` prints and writes benchmarks/identifiability.json.
 
-The rival is CosineTV as Geiping et al. run it, in our implementation, whose published form gives the paper's digits
-(chapter 11).  For every network and two images: errors of Gauss–Newton; of CosineTV after as many steps as fit into
-Gauss–Newton's time (its learning rates decay within them); and after the 4800 steps that its authors take, with how
-many times as long they take.  Errors are over the entries of the image that the network reads.
+The rival is CosineTV as Geiping et al. run it, in our implementation, whose published form gives
+the paper's digits (chapter 11). For every network and two images: errors of Gauss–Newton; of
+CosineTV after as many steps as fit into Gauss–Newton's time (its learning rates decay within them);
+and after the 4800 steps that its authors take, with how many times as long they take. Errors are
+over the entries of the image that the network reads.
 """
 
 from __future__ import annotations
@@ -34,8 +35,12 @@ def spent(function: Callable[[], torch.Tensor]) -> tuple[torch.Tensor, float]:
     return function(), time.process_time() - began
 
 
-def one(gradient: Gradient, truth: torch.Tensor, rival: Callable[[int], torch.Tensor], name: str) -> dict[str, float]:
-    """Errors and costs for one image (dim,): Gauss–Newton, and `rival(steps)` in its time and with 4800 steps."""
+def one(
+    gradient: Gradient, truth: torch.Tensor, rival: Callable[[int], torch.Tensor], name: str
+) -> dict[str, float]:
+    """Errors and costs for one image (dim,): Gauss–Newton, and `rival(steps)` in its time and with
+    4800 steps.
+    """
 
     def with_certificate() -> torch.Tensor:
         system = JointSystem.of(gradient)
@@ -67,7 +72,8 @@ def one(gradient: Gradient, truth: torch.Tensor, rival: Callable[[int], torch.Te
     }
 
 
-#: an attack by the number of its steps, for a network, the gradient, and the image that only checks may see
+#: an attack by the number of its steps, for a network, the gradient, and the image that only checks
+#: may see
 Rival = Callable[[Attacked, Gradient, torch.Tensor], Callable[[int], torch.Tensor]]
 
 
@@ -87,9 +93,14 @@ def compare(rival: Rival, name: str) -> dict:
     for network in TABLE_1:
         attacked, rows = Attacked.of(network, pool), []
         for k, x in enumerate(victims.x):
-            gradient = Gradient.each(attacked.network, attacked.theta, x[None], victims.labels[k : k + 1])
+            gradient = Gradient.each(
+                attacked.network, attacked.theta, x[None], victims.labels[k : k + 1]
+            )
             rows.append(one(gradient, x.flatten(), rival(attacked, gradient, x), name))
-        means = {key: float(np.exp(np.mean(np.log([max(row[key], 1e-32) for row in rows])))) for key in rows[0]}
+        means = {
+            key: float(np.exp(np.mean(np.log([max(row[key], 1e-32) for row in rows]))))
+            for key in rows[0]
+        }
         report["determined" if means.pop("determined") == 1 else "open"][network] = means
         print(network, means, file=sys.stderr)
     return report

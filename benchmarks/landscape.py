@@ -1,9 +1,11 @@
-"""Ratios measured side by side: `python benchmarks/landscape.py` prints and writes benchmarks/landscape.json.
+"""Ratios measured side by side: `python benchmarks/landscape.py` prints and writes
+benchmarks/landscape.json.
 
-The 25 affine starts of eq. (10), n = 40, d = 3072, float64, the book's own problem size on random images:
-1. one batch in the span against a loop of 25 single runs in the span (batching alone);
-2. the same batch against a loop of 25 single runs of chapter 3's attack in all pixels (batching and coordinates);
-3. memory: by how much the peak of a fresh process grows, against what `sweep_bilevel` assumes when it splits a batch.
+The 25 affine starts of eq. (10), n = 40, d = 3072, float64, the book's own problem size on random
+images: 1. one batch in the span against a loop of 25 single runs in the span (batching alone); 2.
+the same batch against a loop of 25 single runs of chapter 3's attack in all pixels (batching and
+coordinates); 3. memory: by how much the peak of a fresh process grows, against what `sweep_bilevel`
+assumes when it splits a batch.
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ def problem() -> tuple[Weights, torch.Tensor]:
 
 
 def memory_of_a_batch(times: int = 8) -> tuple[float, float]:
-    """(bytes by which this process's peak grows over 25 · times starts, bytes that `sweep_bilevel` assumes)."""
+    """(bytes by which this process's peak grows over 25 · times starts, bytes that `sweep_bilevel`
+    assumes).
+    """
     released, starts = problem()
     starts = starts.repeat(times, 1, 1)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -55,7 +59,9 @@ def main() -> None:
     seconds = side_by_side(
         {
             "batch": lambda: sweep_bilevel(released, starts, STEPS, DESCENT),
-            "loop_in_span": lambda: [sweep_bilevel(released, x[None], STEPS, DESCENT) for x in starts],
+            "loop_in_span": lambda: [
+                sweep_bilevel(released, x[None], STEPS, DESCENT) for x in starts
+            ],
             "loop_in_pixels": lambda: [reconstruct(attack, x[None], STEPS) for x in starts],
         },
         repeat=3,

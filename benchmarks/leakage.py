@@ -1,11 +1,14 @@
-"""Ratios measured side by side: `python benchmarks/leakage.py` prints and writes benchmarks/leakage.json.
+"""Ratios measured side by side: `python benchmarks/leakage.py` prints and writes
+benchmarks/leakage.json.
 
-1. Hybrid's step on layer 1 of CNN2 V1, both images, float32: ours (convolutions, gradients written out, one backward
-   pass) against stepping with dense U, and gradients of each image by double backward through autograd.
+1. Hybrid's step on layer 1 of CNN2 V1, both images, float32: ours (convolutions, gradients written
+   out, one backward
+   pass) against stepping with dense U, and gradients of each image by double backward through
+   autograd.
 2. The full rank table: all layers of all eight networks.
 3. R-GAP: seconds per image, every network.
-4. The hard constraint of CNN2 V2: a step of the trust region that is given all rows of U, some of which others imply,
-   against one that is given as many as U has rank.
+4. The hard constraint of CNN2 V2: a step of the trust region that is given all rows of U, some of
+   which others imply, against one that is given as many as U has rank.
 """
 
 from __future__ import annotations
@@ -30,7 +33,10 @@ ALPHA, BETA, GAMMA = 1.0, 1.0, 0.05
 
 def some_gradient(name: str, dtype: torch.dtype = torch.float64) -> tuple[Gradient, torch.Tensor]:
     """Two random images; every time below is independent of what they show."""
-    x = torch.rand(2, 3, 32, 32, generator=torch.Generator().manual_seed(0), dtype=torch.float64) - 0.5
+    x = (
+        torch.rand(2, 3, 32, 32, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+        - 0.5
+    )
     network = TABLE_1[name]
     theta = network.init(torch.Generator().manual_seed(SEED), torch.float64)
     return Gradient.each(network, theta, x, torch.tensor([9, 4])).to(dtype), x.to(dtype)
@@ -47,7 +53,9 @@ def dense_step(
         loss = F.cross_entropy(gradient.network(theta, leaf), gradient.labels[b : b + 1])
         found = torch.autograd.grad(loss, list(theta.values()), create_graph=True)
         pairs = zip(found, gradient.gradients.values(), strict=True)
-        value = ALPHA * sum(1 - F.cosine_similarity(g.flatten(), t[b].flatten(), dim=0) for g, t in pairs)
+        value = ALPHA * sum(
+            1 - F.cosine_similarity(g.flatten(), t[b].flatten(), dim=0) for g, t in pairs
+        )
         value = value + BETA * total_variation(leaf).sum()
         value = value + GAMMA * (dense[b] @ leaf.flatten() - right[b]).square().sum()
         grads.append(torch.autograd.grad(value, leaf)[0])
@@ -74,8 +82,15 @@ def hybrid_step(name: str = "CNN2 V1") -> dict:
 
     plain = dense_step(gradient, start, dense, right)
     error = ((ours() - plain).norm() / plain.norm()).item()
-    times = side_by_side({"ours": ours, "dense": lambda: dense_step(gradient, start, dense, right)}, repeat=20)
-    return {"network": name, "seconds": times, "ratio": times["dense"] / times["ours"], "relative_difference": error}
+    times = side_by_side(
+        {"ours": ours, "dense": lambda: dense_step(gradient, start, dense, right)}, repeat=20
+    )
+    return {
+        "network": name,
+        "seconds": times,
+        "ratio": times["dense"] / times["ours"],
+        "relative_difference": error,
+    }
 
 
 def rank_table() -> float:
@@ -108,9 +123,14 @@ def hard_constraint(name: str = "CNN2 V2", steps: int = 10) -> dict:
 
 
 def main() -> None:
-    report = {"hybrid_step": hybrid_step(), "rank_table_seconds": rank_table(), "hard_constraint": hard_constraint()}
+    report = {
+        "hybrid_step": hybrid_step(),
+        "rank_table_seconds": rank_table(),
+        "hard_constraint": hard_constraint(),
+    }
     report["rgap_seconds_per_image"] = {
-        name: seconds(lambda name=name: rgap(some_gradient(name)[0].split()[0]), repeat=2) for name in TABLE_1
+        name: seconds(lambda name=name: rgap(some_gradient(name)[0].split()[0]), repeat=2)
+        for name in TABLE_1
     }
     write(report, __file__)
 

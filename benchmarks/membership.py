@@ -1,15 +1,19 @@
-"""Our LiRA and RMIA beside their authors', on the same logits: `python benchmarks/membership.py [METER [LIRA]]`.
+"""Our LiRA and RMIA beside their authors', on the same logits: `python benchmarks/membership.py
+[METER [LIRA]]`.
 
-One CIFAR-10 setting: a network of two convolutions and two dense layers, ten classes, on a random half of 1000 images,
-and 16 shadow networks on others; each of 4 networks is attacked.  `lira_as_published` and `rmia_as_metered` are the
-formulas of tensorflow/privacy's research/mi_lira_2021/plot.py and of ml_privacy_meter's modules/mia/attacks/rmia.py,
-written anew; none of their code is here.  Where METER is a checkout of privacytrustlab/ml_privacy_meter, and LIRA a
-folder with plot.py, their functions are run on the same numbers, and must agree to the last digit.
+One CIFAR-10 setting: a network of two convolutions and two dense layers, ten classes, on a random
+half of 1000 images, and 16 shadow networks on others; each of 4 networks is attacked.
+`lira_as_published` and `rmia_as_metered` are the formulas of tensorflow/privacy's
+research/mi_lira_2021/plot.py and of ml_privacy_meter's modules/mia/attacks/rmia.py, written anew;
+none of their code is here. Where METER is a checkout of privacytrustlab/ml_privacy_meter, and LIRA
+a folder with plot.py, their functions are run on the same numbers, and must agree to the last
+digit.
 
-"second opinion": the meter's own audit (`audit.audit_models` of the checkout, with all that it does) beside what
-`recon.audit` does with the same logits of the same networks: area, members found at 1 % false alarms, seconds.  The
-meter also gets a network trained on the images that the attacked one did not see, by which it tunes itself, and
-POPULATION images that are new to all.  Writes benchmarks/membership.json, with the commit of the checkout.
+"second opinion": the meter's own audit (`audit.audit_models` of the checkout, with all that it
+does) beside what `recon.audit` does with the same logits of the same networks: area, members found
+at 1 % false alarms, seconds. The meter also gets a network trained on the images that the attacked
+one did not see, by which it tunes itself, and POPULATION images that are new to all. Writes
+benchmarks/membership.json, with the commit of the checkout.
 """
 
 from __future__ import annotations
@@ -43,9 +47,15 @@ IMAGES, POPULATION, SHADOWS, TARGETS, OFFLINE_A = 1000, 1000, 16, 4, 0.3
 RECIPE = Recipe("adam", 1e-3, 64, 400, 2e-2)
 
 
-def lira_as_published(phi: np.ndarray, shadows: np.ndarray, inside: np.ndarray, fixed: bool) -> np.ndarray:
-    """log N(φ; m_in, s_in) − log N(φ; m_out, s_out) with medians over shadows.  fixed: one s for all, which is there
-    the standard deviation of all confidences of shadows that were trained on their image, around *their* mean."""
+def lira_as_published(
+    phi: np.ndarray, shadows: np.ndarray, inside: np.ndarray, fixed: bool
+) -> np.ndarray:
+    """log N(φ; m_in, s_in) − log N(φ; m_out, s_out) with medians over shadows.
+
+    Args:
+        fixed: one s for all, which is there the standard deviation of all confidences of shadows
+            that were trained on their image, around *their* mean.
+    """
     parts = []
     for members in (inside, ~inside):
         least = members.sum(0).min()
@@ -59,11 +69,20 @@ def lira_as_published(phi: np.ndarray, shadows: np.ndarray, inside: np.ndarray, 
 
 
 def rmia_as_metered(
-    p: np.ndarray, shadows: np.ndarray, inside: np.ndarray, others: tuple[np.ndarray, np.ndarray], a: float
+    p: np.ndarray,
+    shadows: np.ndarray,
+    inside: np.ndarray,
+    others: tuple[np.ndarray, np.ndarray],
+    a: float,
 ) -> np.ndarray:
-    """Share of the images z of the population with (p(x)/p̄(x)) / (p(z)/p̄(z)) > 1, offline: p̄ = (1 + a)/2 · mean over
-    shadows not trained on it + (1 − a)/2.  p (N,), shadows (k, N): probabilities of the class · others: the same of the
-    population (M,), (k, M), that nobody was trained on, of which the larger half of the shadows counts."""
+    """Share of the images z of the population with (p(x)/p̄(x)) / (p(z)/p̄(z)) > 1, offline: p̄ =
+    (1 + a)/2 · mean over shadows not trained on it + (1 − a)/2.
+
+    Args:
+        p (N,), shadows (k, N): probabilities of the class.
+        others: the same of the population (M,), (k, M), that nobody was trained on, of which the
+            larger half of the shadows counts.
+    """
     half = max(len(shadows) // 2, 1)
 
     def ratio(p: np.ndarray, shadows: np.ndarray, members: np.ndarray) -> np.ndarray:
@@ -74,21 +93,32 @@ def rmia_as_metered(
     return np.average(ratio(p, shadows, inside)[:, None] / population > 1.0, axis=1)
 
 
-# ------------------------------------------------------------------------------------------------------- networks
+# ----------------------------------------------------------------------------------------- networks
 
 
 def network() -> nn.Module:
     """Ten outputs, 34,000 weights."""
-    first = (nn.Conv2d(3, 16, 3, 2, 1), nn.ReLU(), nn.Conv2d(16, 32, 3, 2, 1), nn.ReLU(), nn.AvgPool2d(2))
-    return nn.Sequential(*first, nn.Flatten(), nn.Linear(512, 50), nn.ReLU(), nn.Linear(50, 10)).eval()
+    first = (
+        nn.Conv2d(3, 16, 3, 2, 1),
+        nn.ReLU(),
+        nn.Conv2d(16, 32, 3, 2, 1),
+        nn.ReLU(),
+        nn.AvgPool2d(2),
+    )
+    return nn.Sequential(
+        *first, nn.Flatten(), nn.Linear(512, 50), nn.ReLU(), nn.Linear(50, 10)
+    ).eval()
 
 
 @cache
 def images() -> tuple[Tensor, Tensor]:
-    """(IMAGES + POPULATION, 3, 32, 32) minus the mean of those that are asked about, and the ten classes; nothing is
-    trained on the population, which RMIA as metered compares with."""
+    """(IMAGES + POPULATION, 3, 32, 32) minus the mean of those that are asked about, and the ten
+    classes; nothing is trained on the population, which RMIA as metered compares with.
+    """
     pool = load_pool("cifar10")
-    rows = torch.randperm(len(pool), generator=torch.Generator().manual_seed(0))[: IMAGES + POPULATION].numpy()
+    rows = torch.randperm(len(pool), generator=torch.Generator().manual_seed(0))[
+        : IMAGES + POPULATION
+    ].numpy()
     x = torch.from_numpy(pool.images[rows]).float() / 255
     return x - x[:IMAGES].mean(0), torch.from_numpy(pool.labels[rows])
 
@@ -97,17 +127,26 @@ def images() -> tuple[Tensor, Tensor]:
 def shadowed() -> Shadows:
     """The shadow networks: the same for every network that is attacked."""
     module, (x, y) = network(), images()
-    return train_shadows(module, anatomy(module, x.shape[1:]), x[:IMAGES], y[:IMAGES], RECIPE, SHADOWS, 0)
+    return train_shadows(
+        module, anatomy(module, x.shape[1:]), x[:IMAGES], y[:IMAGES], RECIPE, SHADOWS, 0
+    )
 
 
 def one(name: str, meter: Path | None = None, lira_code: Path | None = None) -> dict[str, Any]:
-    """Network `name`, a number, by every score: area, its interval, and the share found at 1 % false alarms."""
+    """Network `name`, a number, by every score: area, its interval, and the share found at 1 %
+    false alarms.
+    """
     torch.set_num_threads(1)
     seed, module, shadows = int(name), network(), shadowed()
     (x, x_other), (y, y_other) = (part.split([IMAGES, POPULATION]) for part in images())
     seen = anatomy(module, x.shape[1:])
-    member = torch.rand(IMAGES, generator=torch.Generator().manual_seed(100 + seed)).argsort().argsort() < IMAGES // 2
-    target = trained(module, seen, x[member], y[member], RECIPE, torch.Generator().manual_seed(200 + seed))
+    member = (
+        torch.rand(IMAGES, generator=torch.Generator().manual_seed(100 + seed)).argsort().argsort()
+        < IMAGES // 2
+    )
+    target = trained(
+        module, seen, x[member], y[member], RECIPE, torch.Generator().manual_seed(200 + seed)
+    )
     phi, others = confidence(logits_of(target, seen, x), y), shadows.phi
     logits = [logits_of(net, seen, x_other) for net in (target, *shadows.modules)]
     population = confidence(torch.stack(logits), y_other)
@@ -118,7 +157,11 @@ def one(name: str, meter: Path | None = None, lira_code: Path | None = None) -> 
     found["multipliers"] = explained(target, seen, x, y, None).score.numpy()  # needs no shadow
     flags = member.numpy()
     table = {
-        key: {"auc": auc(s, flags), "interval": intervals(s, flags, seed)["auc"], "tpr_0.01": true_rate(s, flags, 0.01)}
+        key: {
+            "auc": auc(s, flags),
+            "interval": intervals(s, flags, seed)["auc"],
+            "tpr_0.01": true_rate(s, flags, 0.01),
+        }
         for key, s in found.items()
     }
     ranks = {
@@ -135,7 +178,9 @@ def one(name: str, meter: Path | None = None, lira_code: Path | None = None) -> 
     }
 
 
-def scores(phi: Tensor, shadows: Tensor, inside: Tensor, population: tuple[Tensor, Tensor]) -> dict[str, np.ndarray]:
+def scores(
+    phi: Tensor, shadows: Tensor, inside: Tensor, population: tuple[Tensor, Tensor]
+) -> dict[str, np.ndarray]:
     """Every score of φ (N,) against shadows (k, N), population (M,) and (k, M)."""
     arrays = phi.numpy(), shadows.numpy(), inside.numpy()
     p = [torch.sigmoid(each).numpy() for each in (phi, shadows, *population)]
@@ -161,24 +206,41 @@ def check(
     if lira_code is not None:
         plot = functions(lira_code / "plot.py", "generate_ours")["generate_ours"]
         for name, fixed in (("one variance", True), ("a variance each", False)):
-            said, _ = plot(inside, shadows[..., None], [inside[0]], phi[None, :, None], fix_variance=fixed)
+            said, _ = plot(
+                inside, shadows[..., None], [inside[0]], phi[None, :, None], fix_variance=fixed
+            )
             np.testing.assert_array_equal(-np.array(said), found[f"lira, as published, {name}"])
-    code = functions(meter / "modules" / "mia" / "attacks" / "rmia.py", "get_out_ref_signals", "run_rmia")
-    p = [torch.sigmoid(torch.from_numpy(each)).numpy() for each in (phi, shadows, population[0], population[1:])]
+    code = functions(
+        meter / "modules" / "mia" / "attacks" / "rmia.py", "get_out_ref_signals", "run_rmia"
+    )
+    p = [
+        torch.sigmoid(torch.from_numpy(each)).numpy()
+        for each in (phi, shadows, population[0], population[1:])
+    ]
     said = code["run_rmia"](p[0], p[1].T, inside.T, p[2], p[3].T, OFFLINE_A)
     np.testing.assert_array_equal(said, found["rmia, as metered"])
 
 
-def second_opinion(target: nn.Module, member: Tensor, seed: int, meter: Path) -> dict[str, dict[str, float]]:
-    """Both audits of one network, the images that it saw first, of the same logits: "auc", "tpr_0.01", "seconds"."""
+def second_opinion(
+    target: nn.Module, member: Tensor, seed: int, meter: Path
+) -> dict[str, dict[str, float]]:
+    """Both audits of one network, the images that it saw first, of the same logits: "auc",
+    "tpr_0.01", "seconds".
+    """
     module, shadows = network(), shadowed()
     (x, x_other), (y, y_other) = (part.split([IMAGES, POPULATION]) for part in images())
     seen = anatomy(module, x.shape[1:])
-    other = trained(module, seen, x[~member], y[~member], RECIPE, torch.Generator().manual_seed(300 + seed))
+    other = trained(
+        module, seen, x[~member], y[~member], RECIPE, torch.Generator().manual_seed(300 + seed)
+    )
     nets = [target, other, *shadows.modules]
-    logits, new = (torch.stack([logits_of(net, seen, part) for net in nets]) for part in (x, x_other))
+    logits, new = (
+        torch.stack([logits_of(net, seen, part) for net in nets]) for part in (x, x_other)
+    )
     order = torch.cat([member.nonzero()[:, 0], (~member).nonzero()[:, 0]])
-    sorted_shadows = Shadows(shadows.modules, shadows.inside[:, order], shadows.phi[:, order], shadows.loss)
+    sorted_shadows = Shadows(
+        shadows.modules, shadows.inside[:, order], shadows.phi[:, order], shadows.loss
+    )
     began = time.perf_counter()
     said = infer(logits[0, order], y[order], IMAGES // 2, sorted_shadows, seed)
     row = said.table[said.name]
@@ -186,13 +248,16 @@ def second_opinion(target: nn.Module, member: Tensor, seed: int, meter: Path) ->
     sys.path.insert(0, str(meter))
     from audit import audit_models, compute_attack_results
 
-    signals = torch.sigmoid(confidence(logits, y)).T.numpy()  # (N, networks): probability of the class
+    # (N, networks): probability of the class
+    signals = torch.sigmoid(confidence(logits, y)).T.numpy()
     population = torch.sigmoid(confidence(new, y_other)).T.numpy()
     inside = torch.cat([member[None], ~member[None], shadows.inside]).numpy()
     settings, log = {"audit": {"algorithm": "RMIA"}}, logging.getLogger("meter")
     with tempfile.TemporaryDirectory() as folder:
         began = time.perf_counter()
-        score, flags = audit_models(folder, [0], signals, population, inside, SHADOWS // 2, log, settings)
+        score, flags = audit_models(
+            folder, [0], signals, population, inside, SHADOWS // 2, log, settings
+        )
         seconds = time.perf_counter() - began
     told = compute_attack_results(score[0], flags[0])
     theirs = {"auc": float(told["auc"]), "tpr_0.01": float(told["one_fpr"]), "seconds": seconds}
@@ -206,7 +271,9 @@ def functions(path: Path, *names: str) -> dict[str, Any]:
     import scipy
 
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    tree.body = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in names]
+    tree.body = [
+        node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in names
+    ]
     space: dict[str, Any] = {"np": np, "scipy": scipy, "Optional": Optional}
     exec(compile(tree, str(path), "exec"), space)  # noqa: S102  (named on the command line by whoever runs this)
     return space
@@ -214,14 +281,21 @@ def functions(path: Path, *names: str) -> dict[str, Any]:
 
 def commit(checkout: Path) -> str:
     """Of a checkout."""
-    told = subprocess.run(["git", "-C", str(checkout), "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
+    told = subprocess.run(
+        ["git", "-C", str(checkout), "rev-parse", "HEAD"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return told.stdout.strip()
 
 
 def main() -> None:
     """All networks."""
     meter, lira_code = (Path(sys.argv[k]) if len(sys.argv) > k else None for k in (1, 2))
-    found = each(__file__, [str(k) for k in range(TARGETS)], lambda name: one(name, meter, lira_code))
+    found = each(
+        __file__, [str(k) for k in range(TARGETS)], lambda name: one(name, meter, lira_code)
+    )
     write(
         {
             "images": IMAGES,

@@ -1,12 +1,14 @@
-"""Do the unit tests of the science notice a wrong line?  `make mutants`: a sample of one-line faults, by Cosmic Ray.
+"""Do the unit tests of the science notice a wrong line? `make mutants`: a sample of one-line
+faults, by Cosmic Ray.
 
-Every fault is put into a copy of the checkout, where the tests of the faulty module run: tests/FOLDER/test_MODULE*.py,
-else all of tests/FOLDER.  A fault that they do not notice is listed with its line.  Faults in what is only said
-(annotations, the words of errors, docstrings) are none.  Survivors that change nothing, or only what is shown, are
-named in tests/mutants.yml with the reason; the report, benchmarks/mutants.json, counts them apart.
+Every fault is put into a copy of the checkout, where the tests of the faulty module run:
+tests/FOLDER/test_MODULE*.py, else all of tests/FOLDER. A fault that they do not notice is listed
+with its line. Faults in what is only said (annotations, the words of errors, docstrings) are none.
+Survivors that change nothing, or only what is shown, are named in tests/mutants.yml with the
+reason; the report, benchmarks/mutants.json, counts them apart.
 
-`--planted`: instead the faults of benchmarks/planted.yml, in what experiments compute; the tests are those of the
-experiment's smoke run.  The report is benchmarks/planted.json.
+`--planted`: instead the faults of benchmarks/planted.yml, in what experiments compute; the tests
+are those of the experiment's smoke run. The report is benchmarks/planted.json.
 """
 
 from __future__ import annotations
@@ -37,12 +39,22 @@ FOLDERS = ("nets", "optim", "training", "attacks", "scoring", "analysis")
 SMOKE = "tests/chapters/test_smoke.py::test_a_result_is_what_it_was_but_for_rounding"
 TIMEOUT_S = 240
 #: too easy: they crash at once, whatever the tests say
-CRASHES = ("ZeroIterationForLoop", "ExceptionReplacer", "LShift", "RShift", "BitAnd", "BitOr", "BitXor")
+CRASHES = (
+    "ZeroIterationForLoop",
+    "ExceptionReplacer",
+    "LShift",
+    "RShift",
+    "BitAnd",
+    "BitOr",
+    "BitXor",
+)
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """One fault: file, the operator of Cosmic Ray and which of its places in the file, and what it does to the line."""
+    """One fault: file, the operator of Cosmic Ray and which of its places in the file, and what it
+    does to the line.
+    """
 
     path: str
     operator: str
@@ -58,8 +70,15 @@ def mutants(seed: int, count: int) -> list[Mutant]:
 
     paths = [path for folder in FOLDERS for path in sorted((ROOT / "recon" / folder).glob("*.py"))]
     os.chdir(ROOT)
-    items = [item.mutations[0] for item in _all_work_items([path.relative_to(ROOT) for path in paths], {})]
-    places = sorted((str(m.module_path), m.operator_name, m.occurrence) for m in items if not crashes(m.operator_name))
+    items = [
+        item.mutations[0]
+        for item in _all_work_items([path.relative_to(ROOT) for path in paths], {})
+    ]
+    places = sorted(
+        (str(m.module_path), m.operator_name, m.occurrence)
+        for m in items
+        if not crashes(m.operator_name)
+    )
     by_line: dict[tuple[str, int, str], Mutant] = {}
     generator = random.Random(seed)
     generator.shuffle(places)
@@ -88,7 +107,9 @@ def mutated(path: str, operator: str, occurrence: int) -> Mutant | None:
         return None
     lines = list(difflib.unified_diff(before.splitlines(), after.splitlines(), n=0, lineterm=""))
     line = int(lines[2].split()[1].removeprefix("-").split(",")[0])
-    changed = [next((text[1:].strip() for text in lines[3:] if text[0] == sign), "") for sign in "-+"]
+    changed = [
+        next((text[1:].strip() for text in lines[3:] if text[0] == sign), "") for sign in "-+"
+    ]
     return Mutant(path, operator, occurrence, line, *changed)
 
 
@@ -99,7 +120,9 @@ def planted() -> list[Mutant]:
         text = (ROOT / fault["file"]).read_text(encoding="utf-8")
         assert text.count(fault["before"]) == 1, fault
         line = text[: text.index(fault["before"])].count("\n") + 1
-        found.append(Mutant(fault["file"], fault["experiment"], 0, line, fault["before"], fault["after"]))
+        found.append(
+            Mutant(fault["file"], fault["experiment"], 0, line, fault["before"], fault["after"])
+        )
     return found
 
 
@@ -108,7 +131,9 @@ def source_of(path: str, operator: str, occurrence: int) -> str | None:
     from cosmic_ray.mutating import mutate_code
     from cosmic_ray.plugins import get_operator
 
-    return mutate_code((ROOT / path).read_text(encoding="utf-8"), get_operator(operator)(), occurrence)
+    return mutate_code(
+        (ROOT / path).read_text(encoding="utf-8"), get_operator(operator)(), occurrence
+    )
 
 
 def said(source: str) -> str:
@@ -129,7 +154,10 @@ class Silent(ast.NodeTransformer):
 
     def visit(self, node: ast.AST) -> ast.AST:
         self.generic_visit(node)
-        if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node) is not None:
+        if (
+            isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef)
+            and ast.get_docstring(node) is not None
+        ):
             node.body = node.body[1:]
         elif isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
             node.exc = node.exc.func
@@ -137,10 +165,15 @@ class Silent(ast.NodeTransformer):
 
 
 def tests_of(path: str) -> list[str]:
-    """The test files that mirror a module, or those of its folder where there is none; and that of all dataclasses."""
+    """The test files that mirror a module, or those of its folder where there is none; and that of
+    all dataclasses.
+    """
     folder, stem = Path(path).parent.name, Path(path).stem
     own = sorted((ROOT / "tests" / folder).glob(f"test_{stem}*.py"))
-    return [*([str(file.relative_to(ROOT)) for file in own] or [f"tests/{folder}"]), "tests/test_frozen.py"]
+    return [
+        *([str(file.relative_to(ROOT)) for file in own] or [f"tests/{folder}"]),
+        "tests/test_frozen.py",
+    ]
 
 
 def tests_of_chapter(path: str) -> list[str]:
@@ -162,7 +195,10 @@ def noticed(mutant: Mutant, copy: Path) -> str:
     found = outcome(mutant.path, fault, original, copy, [f"{SMOKE}[{mutant.operator}]"])
     if found == "survived" and chapter:
         found = outcome(mutant.path, fault, original, copy, chapter)
-        if found == "killed" and outcome(mutant.path, original, original, copy, chapter) != "survived":
+        if (
+            found == "killed"
+            and outcome(mutant.path, original, original, copy, chapter) != "survived"
+        ):
             raise SystemExit(f"red without any fault: {', '.join(chapter)}")
     return found
 
@@ -194,7 +230,18 @@ def _run_tests(copy: Path, files: list[str]) -> None:
     os.dup2(devnull, 1)
     os.dup2(devnull, 2)
     code = pytest.main(
-        ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not slow", "--doctest-modules", *files]
+        [
+            "-x",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "no:xdist",
+            "-m",
+            "not slow",
+            "--doctest-modules",
+            *files,
+        ]
     )
     os._exit(int(code))
 
@@ -215,7 +262,9 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--planted", action="store_true", help="the faults of benchmarks/planted.yml")
+    parser.add_argument(
+        "--planted", action="store_true", help="the faults of benchmarks/planted.yml"
+    )
     parser.add_argument("--list", action="store_true", help="only show the sample")
     arguments = parser.parse_args()
     sample = planted() if arguments.planted else mutants(arguments.seed, arguments.count)
@@ -252,7 +301,10 @@ def run_all(sample: list[Mutant], jobs: int) -> list[str]:
         finally:
             free.put(copy)
         if outcome != "killed":
-            print(f"{outcome}: {mutant.path}:{mutant.line}: {mutant.before}  ->  {mutant.after}", flush=True)
+            print(
+                f"{outcome}: {mutant.path}:{mutant.line}: {mutant.before}  ->  {mutant.after}",
+                flush=True,
+            )
         return outcome
 
     try:
@@ -263,11 +315,18 @@ def run_all(sample: list[Mutant], jobs: int) -> list[str]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def write_report(file: Path, sample: list[Mutant], outcomes: list[str], seed: int, seconds: float) -> None:
+def write_report(
+    file: Path, sample: list[Mutant], outcomes: list[str], seed: int, seconds: float
+) -> None:
     """How many were noticed; every one that was not, with the reason where there is one."""
     known = yaml.safe_load((ROOT / "tests" / "mutants.yml").read_text(encoding="utf-8")) or {}
-    left = [mutant for mutant, outcome in zip(sample, outcomes, strict=True) if outcome == "survived"]
-    survivors = [{**asdict(mutant), "why": known.get(f"{mutant.before} -> {mutant.after}", "")} for mutant in left]
+    left = [
+        mutant for mutant, outcome in zip(sample, outcomes, strict=True) if outcome == "survived"
+    ]
+    survivors = [
+        {**asdict(mutant), "why": known.get(f"{mutant.before} -> {mutant.after}", "")}
+        for mutant in left
+    ]
     equivalent = sum(bool(each["why"]) for each in survivors)
     report = {
         "seed": seed,

@@ -1,9 +1,11 @@
-"""How far rounding moves the traces of kept runs, as shares of the bands that `recon replay` allows.
+"""How far rounding moves the traces of kept runs, as shares of the bands that `recon replay`
+allows.
 
     python benchmarks/replays.py [--seconds 20] [NAME …]
 
-Begins the kept runs of seed 0 anew for some seconds under another instruction set, and writes benchmarks/replays.json.
-A share above 1 would turn a replay red on a machine where nothing is wrong.
+Begins the kept runs of seed 0 anew for some seconds under another instruction set, and writes
+benchmarks/replays.json. A share above 1 would turn a replay red on a machine where nothing is
+wrong.
 """
 
 from __future__ import annotations
@@ -35,7 +37,11 @@ def main() -> None:
     names = arguments.names or [name for name in registry() if 0 in kept_seeds(name)]
     found = {name: replay(name, 0, arguments.seconds) for name in tqdm(names, disable=None)}
     write(
-        {"share_of_the_band": {name: {"by": each.by, "largest": each.largest} for name, each in found.items()}},
+        {
+            "share_of_the_band": {
+                name: {"by": each.by, "largest": each.largest} for name, each in found.items()
+            }
+        },
         __file__,
     )
 

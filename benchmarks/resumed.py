@@ -1,4 +1,6 @@
-"""Long benchmarks that go on where they were: one line of JSON for each part that is done, below build/."""
+"""Long benchmarks that go on where they were: one line of JSON for each part that is done, below
+build/.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +13,13 @@ from typing import Any
 BUILD = Path(__file__).parents[1] / "build" / "benchmarks"
 
 
-def each(benchmark: str, names: Sequence[str], one: Callable[[str], dict[str, Any]]) -> dict[str, dict[str, Any]]:
+def each(
+    benchmark: str, names: Sequence[str], one: Callable[[str], dict[str, Any]]
+) -> dict[str, dict[str, Any]]:
     """`one(name)` of every name, in order; those that an earlier run has finished are read.
 
-    Delete build/benchmarks/<benchmark>.jsonl to measure anew: nothing else notices that the code has changed.
+    Delete build/benchmarks/<benchmark>.jsonl to measure anew: nothing else notices that the code
+    has changed.
     """
     path, found = _path(benchmark), finished(benchmark)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -23,7 +28,8 @@ def each(benchmark: str, names: Sequence[str], one: Callable[[str], dict[str, An
             found[name] = one(name)
             line = json.dumps({name: found[name]})
             with path.open("a", encoding="utf-8") as file:
-                file.write(f"\n{line}\n")  # on a line of its own, whatever a kill has left of the last
+                # on a line of its own, whatever a kill has left of the last
+                file.write(f"\n{line}\n")
             print(line, flush=True)
     return {name: found[name] for name in names}
 

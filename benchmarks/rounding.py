@@ -2,10 +2,11 @@
 
     python benchmarks/rounding.py [--out DIR] [--jobs 2] [--add] [NAME …]
 
-Every experiment is computed at smoke under each of `ARITHMETICS`: instruction sets of PyTorch, MKL and OpenBLAS, two
-threads, and pixels nudged by 1e-7 of themselves.  Results are kept in DIR/<arithmetic>, so that an interrupted
-measurement goes on.  It writes tests/chapters/bands.json, what tests/chapters/test_smoke.py holds a new result to (see
-tests/bands.py), and benchmarks/rounding.json: for each experiment how many columns of numbers there are, which move by
+Every experiment is computed at smoke under each of `ARITHMETICS`: instruction sets of PyTorch, MKL
+and OpenBLAS, two threads, and pixels nudged by 1e-7 of themselves. Results are kept in
+DIR/<arithmetic>, so that an interrupted measurement goes on. It writes tests/chapters/bands.json,
+what tests/chapters/test_smoke.py holds a new result to (see tests/bands.py), and
+benchmarks/rounding.json: for each experiment how many columns of numbers there are, which move by
 more than their size, and for each claim the verdicts that came out, the reference's first.
 """
 
@@ -51,7 +52,11 @@ ARITHMETICS: dict[str, dict[str, str]] = {
         "OPENBLAS_CORETYPE": "Haswell",
         "ONEDNN_MAX_CPU_ISA": "AVX2",
     },
-    "avx512": {"ATEN_CPU_CAPABILITY": "avx512", "OPENBLAS_CORETYPE": "SkylakeX", "ONEDNN_MAX_CPU_ISA": "AVX512_CORE"},
+    "avx512": {
+        "ATEN_CPU_CAPABILITY": "avx512",
+        "OPENBLAS_CORETYPE": "SkylakeX",
+        "ONEDNN_MAX_CPU_ISA": "AVX512_CORE",
+    },
     "threads": {"OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2"},
     **{f"nudge-{seed}": {"RECON_NUDGE": str(seed)} for seed in range(1, 7)},
     "plain-nudge": PLAIN | {"RECON_NUDGE": "99"},
@@ -72,7 +77,11 @@ def measure(names: Sequence[str], out: Path, arithmetics: Sequence[str], jobs: i
             subprocess.run(command, env=env, check=True, stdout=log, stderr=log, cwd=ROOT)
 
     with ThreadPoolExecutor(jobs) as pool:
-        list(tqdm(pool.map(one, arithmetics), total=len(arithmetics), disable=None, desc="arithmetics"))
+        list(
+            tqdm(
+                pool.map(one, arithmetics), total=len(arithmetics), disable=None, desc="arithmetics"
+            )
+        )
 
 
 def compute(names: Sequence[str], folder: Path) -> None:
@@ -91,12 +100,21 @@ def summary(runs: Mapping[str, Run]) -> dict[str, Any]:
         for claim in claims:
             count = verdicts.setdefault(claim.id, {})
             count[claim.verdict] = count.get(claim.verdict, 0) + 1
-    moves = loose([metrics for metrics, _ in runs.values()]) or any(len(each) > 1 for each in verdicts.values())
-    return {"columns": len(kept), "moving": sorted(moving(kept)), "loose": moves, "verdicts": verdicts}
+    moves = loose([metrics for metrics, _ in runs.values()]) or any(
+        len(each) > 1 for each in verdicts.values()
+    )
+    return {
+        "columns": len(kept),
+        "moving": sorted(moving(kept)),
+        "loose": moves,
+        "verdicts": verdicts,
+    }
 
 
 def results(out: Path, name: str, arithmetics: Sequence[str]) -> dict[str, Run]:
-    """Arithmetic -> metrics as the file has them, and the claims by today's rules; where it was computed."""
+    """Arithmetic -> metrics as the file has them, and the claims by today's rules; where it was
+    computed.
+    """
     folders = {each: out / each / name for each in arithmetics}
     there = {each: folder for each, folder in folders.items() if (folder / "result.json").is_file()}
     return {
@@ -111,7 +129,9 @@ def write(names: Sequence[str], out: Path, arithmetics: Sequence[str]) -> None:
 
     def put(file: Path, new: dict[str, Any], old: dict[str, Any]) -> None:
         text = ",\n".join(
-            f" {json.dumps(name)}: {_rows(value)}" for name, value in sorted((old | new).items()) if name in registry()
+            f" {json.dumps(name)}: {_rows(value)}"
+            for name, value in sorted((old | new).items())
+            if name in registry()
         )
         with atomic_path(file) as temporary:
             temporary.write_text("{\n" + text + "\n}\n", encoding="utf-8")
@@ -121,22 +141,33 @@ def write(names: Sequence[str], out: Path, arithmetics: Sequence[str]) -> None:
 
     report, file = HERE / "rounding.json", ROOT / "tests" / "chapters" / "bands.json"
     put(report, {name: summary(runs) for name, runs in found.items()}, before(report))
-    put(file, {name: bands([metrics for metrics, _ in runs.values()]) for name, runs in found.items()}, before(file))
+    put(
+        file,
+        {name: bands([metrics for metrics, _ in runs.values()]) for name, runs in found.items()},
+        before(file),
+    )
 
 
 def add(names: Sequence[str], out: Path, arithmetics: Sequence[str]) -> None:
-    """Widen what the smoke tests compare with until it holds what this processor gives; nothing becomes narrower.
+    """Widen what the smoke tests compare with until it holds what this processor gives; nothing
+    becomes narrower.
 
-    For a processor of another make than the one of the last full measurement, whose results are not here.
+    For a processor of another make than the one of the last full measurement, whose results are not
+    here.
     """
     folders = [out / each for each in arithmetics]
     file = ROOT / "tests" / "chapters" / "bands.json"
     kept = json.loads(file.read_text(encoding="utf-8"))
     for name in names:
         for folder in folders:
-            kept[name] = widened(kept[name], json.loads((folder / name / "result.json").read_text("utf-8"))["metrics"])
+            kept[name] = widened(
+                kept[name],
+                json.loads((folder / name / "result.json").read_text("utf-8"))["metrics"],
+            )
     with atomic_path(file) as temporary:
-        rows = ",\n".join(f" {json.dumps(name)}: {_rows(value)}" for name, value in sorted(kept.items()))
+        rows = ",\n".join(
+            f" {json.dumps(name)}: {_rows(value)}" for name, value in sorted(kept.items())
+        )
         temporary.write_text("{\n" + rows + "\n}\n", encoding="utf-8")
 
 
@@ -158,9 +189,14 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "rounding")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument(
-        "--under", nargs="*", choices=ARITHMETICS, help="measure under these only, and write nothing but with --add"
+        "--under",
+        nargs="*",
+        choices=ARITHMETICS,
+        help="measure under these only, and write nothing but with --add",
     )
-    parser.add_argument("--add", action="store_true", help="of a new processor: widen what tests compare with")
+    parser.add_argument(
+        "--add", action="store_true", help="of a new processor: widen what tests compare with"
+    )
     parser.add_argument("--here", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     names = arguments.names or list(registry())

@@ -1,8 +1,10 @@
-"""Images per CPU-second: `python benchmarks/separation.py` prints and writes benchmarks/separation.json.
+"""Images per CPU-second: `python benchmarks/separation.py` prints and writes
+benchmarks/separation.json.
 
-One network (3072-1000-1000-1, n = 100, CIFAR-10, seed 0), one process, one thread, one run after the other: separation
-with one and with four restarts, scikit-learn's FastICA, DecoReco of chapter 9 with one restart, and 600 steps of the
-reference recipe from its tuned scale.  Each with its excess over the best null at NCC 0.7 and its CPU seconds.
+One network (3072-1000-1000-1, n = 100, CIFAR-10, seed 0), one process, one thread, one run after
+the other: separation with one and with four restarts, scikit-learn's FastICA, DecoReco of chapter 9
+with one restart, and 600 steps of the reference recipe from its tuned scale. Each with its excess
+over the best null at NCC 0.7 and its CPU seconds.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ N, WIDTH, STEPS = 100, 1000, 600
 STEP_SIZES = (0.5, 0.05, 0.005, 0.0005)  # of the published recipe, tried on weights of another size
 
 
-def attacks(context: Context, released: Weights, shape: tuple[int, ...]) -> dict[str, Callable[[], Tensor]]:
+def attacks(
+    context: Context, released: Weights, shape: tuple[int, ...]
+) -> dict[str, Callable[[], Tensor]]:
     """Name -> an attack that returns its candidates (m, d)."""
     w1 = first_layer(released)
 
@@ -45,7 +49,10 @@ def attacks(context: Context, released: Weights, shape: tuple[int, ...]) -> dict
     def reference() -> Tensor:
         """With the step size of lowest energy after a trial of 50 steps."""
         generator, m = context.stream("kkt.attack"), 2 * N
-        unit, noise = torch.rand(1, m, generator=generator), torch.randn(1, m, w1.shape[1], generator=generator)
+        unit, noise = (
+            torch.rand(1, m, generator=generator),
+            torch.randn(1, m, w1.shape[1], generator=generator),
+        )
 
         def run(step_x: float, steps: int) -> Reconstruction:
             attack = recipe_attack(released, half_and_half(m), unit, steps, step_x)
@@ -55,7 +62,9 @@ def attacks(context: Context, released: Weights, shape: tuple[int, ...]) -> dict
 
     return {
         "separation": lambda: separate(FirstLayer(w1), shape, SeparationSettings()).x_hat,
-        "separation, 4 restarts": lambda: separate(FirstLayer(w1), shape, SeparationSettings(restarts=4)).x_hat,
+        "separation, 4 restarts": lambda: (
+            separate(FirstLayer(w1), shape, SeparationSettings(restarts=4)).x_hat
+        ),
         "FastICA": ica,
         "DecoReco, 1 restart": lambda: (
             recover(released, DecoReco(m=2 * N, restarts=1), context.stream("kkt.attack")).x_hat
@@ -68,7 +77,9 @@ def main() -> None:
     torch.set_flush_denormal(True)
     torch.set_num_threads(1)  # threads that wait would count as CPU seconds
     with TemporaryDirectory() as folder:
-        context = Context(load_pool("cifar10"), torch.device("cpu"), 0, Checkpoints(Path(folder)), one_by_one)
+        context = Context(
+            load_pool("cifar10"), torch.device("cpu"), 0, Checkpoints(Path(folder)), one_by_one
+        )
         images = context.images(N)
         released = train_released(context, images, WIDTH, STEPS)
         rows = {}

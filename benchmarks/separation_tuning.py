@@ -1,7 +1,9 @@
-"""How the settings of `recon.attacks.separation` were chosen: `python benchmarks/separation_tuning.py` writes a table.
+"""How the settings of `recon.attacks.separation` were chosen: `python
+benchmarks/separation_tuning.py` writes a table.
 
-On networks (3072-1000-1000-1) trained on the *start* partition, whose images no reported experiment attacks (it is the
-adversary's own), at n = 100 and 200: counts above NCC 0.7 and 0.8, held-out images in brackets, for each setting.
+On networks (3072-1000-1000-1) trained on the *start* partition, whose images no reported experiment
+attacks (it is the adversary's own), at n = 100 and 200: counts above NCC 0.7 and 0.8, held-out
+images in brackets, for each setting.
 """
 
 from __future__ import annotations
@@ -43,9 +45,13 @@ TRIED = {
 
 def main(ns: tuple[int, ...] = (100, 200)) -> None:
     torch.set_flush_denormal(True)
-    rows: dict[str, dict] = {name: {"settings": asdict(replace(BASE, **change))} for name, change in TRIED.items()}
+    rows: dict[str, dict] = {
+        name: {"settings": asdict(replace(BASE, **change))} for name, change in TRIED.items()
+    }
     with TemporaryDirectory() as folder:
-        context = Context(load_pool("cifar10"), torch.device("cpu"), 0, Checkpoints(Path(folder)), one_by_one)
+        context = Context(
+            load_pool("cifar10"), torch.device("cpu"), 0, Checkpoints(Path(folder)), one_by_one
+        )
         for n in ns:
             images = context.images(n, swapped=True)
             w1 = first_layer(train_released(context, images, 1000, 6 * n, offset=n))

@@ -1,10 +1,11 @@
-"""How PyTorch's threads wait for each other, by default and as recon sets it (OMP_WAIT_POLICY=PASSIVE).
+"""How PyTorch's threads wait for each other, by default and as recon sets it
+(OMP_WAIT_POLICY=PASSIVE).
 
     python benchmarks/threads.py [--products 4000] [--rounds 3]
 
 Seconds of 4,000 products of 300 × 300 matrices in float32, in processes of their own with as many
 threads as PyTorch takes, on a quiet machine and beside one busy process; by turns, the least of
-three.  Writes benchmarks/threads.json, unless --products says otherwise.
+three. Writes benchmarks/threads.json, unless --products says otherwise.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""What the benchmarks share: timing against noisy neighbours, a sweep, and a report written atomically."""
+"""What the benchmarks share: timing against noisy neighbours, a sweep, and a report written
+atomically.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def seconds(call: Callable[[], object], repeat: int = 3) -> float:
 
 
 def side_by_side(calls: dict[str, Callable[[], object]], repeat: int = 5) -> dict[str, float]:
-    """Best of `repeat` for every call, taken in turns: a slow minute of the machine hits all of them."""
+    """Best of `repeat` for every call, taken in turns: a slow minute of the machine hits all of
+    them.
+    """
     best = dict.fromkeys(calls, float("inf"))
     for _ in range(repeat):
         for name, call in calls.items():
@@ -39,7 +43,9 @@ def one_by_one(unit, names, label):
 
 
 def write(report: dict, benchmark: str) -> None:
-    """Write `<benchmark>.json` beside the script, with peak memory, device and versions; print it."""
+    """Write `<benchmark>.json` beside the script, with peak memory, device and versions; print
+    it.
+    """
     report |= {
         "peak_memory_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         "device": device_name(torch.device("cpu")),

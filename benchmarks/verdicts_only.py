@@ -1,4 +1,6 @@
-"""Audits for benchmarks that count verdicts: without the page and the intervals, on which no verdict depends."""
+"""Audits for benchmarks that count verdicts: without the page and the intervals, on which no
+verdict depends.
+"""
 
 from __future__ import annotations
 

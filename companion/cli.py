@@ -1,4 +1,6 @@
-"""The half of the command line that makes the book: experiments, claims, pages; `recon.cli` asks for it."""
+"""The half of the command line that makes the book: experiments, claims, pages; `recon.cli` asks
+for it.
+"""
 
 import argparse
 import json
@@ -14,44 +16,91 @@ from recon.errors import ReconError
 
 
 def add_commands(command: Callable[..., Any], **shared: argparse.ArgumentParser) -> None:
-    """Add them by `command(name, function, about, *parents)`, which returns what adds an option; shared: the parents
-    `images`, `budget` and `chapters`."""
+    """Add them by `command(name, function, about, *parents)`, which returns what adds an option;
+
+    Args:
+        shared: the parents `images`, `budget` and `chapters`.
+    """
     images, budget, chapters = shared["images"], shared["budget"], shared["chapters"]
     command("list", _list, "experiments: chapter, paper section, cost per profile")
 
     option = command("run", _run, "run one experiment, or find its result on disk", images, budget)
     option("name", metavar="NAME")
-    option("--set", type=a_size, action="append", default=[], metavar="FIELD=VALUE", help="a size; repeatable")
-    option("--out", type=a_path, metavar="DIR", help="results go to DIR/NAME (default build/results/…)")
+    option(
+        "--set",
+        type=a_size,
+        action="append",
+        default=[],
+        metavar="FIELD=VALUE",
+        help="a size; repeatable",
+    )
+    option(
+        "--out", type=a_path, metavar="DIR", help="results go to DIR/NAME (default build/results/…)"
+    )
     option("--workers", type=int, default=1, metavar="N", help="processes for a sweep of runs")
 
-    option = command("book", _book, "chapters through papermill, then HTML, as an edition", chapters, images, budget)
+    option = command(
+        "book",
+        _book,
+        "chapters through papermill, then HTML, as an edition",
+        chapters,
+        images,
+        budget,
+    )
     option("--all", action="store_true", dest="everything", help="execute the appendices too")
-    command("render", partial(_press, "publish.render"), "HTML of the published edition, without executing")
+    command(
+        "render",
+        partial(_press, "publish.render"),
+        "HTML of the published edition, without executing",
+    )
 
     publish = partial(_press, "publish.publish")
     option = command("publish", publish, "promote an edition on CIFAR-10 into book/executed/")
-    option("edition", type=a_path, nargs="?", help="a name under build/ or a folder (default: the newest)")
+    option(
+        "edition",
+        type=a_path,
+        nargs="?",
+        help="a name under build/ or a folder (default: the newest)",
+    )
 
-    command("readme", partial(_press, "numbers.write_readme"), "README.md from its template and the published results")
+    command(
+        "readme",
+        partial(_press, "numbers.write_readme"),
+        "README.md from its template and the published results",
+    )
 
     keep = partial(_press, "publish.keep")
-    option = command("keep", keep, "take a result at profile paper, or at another seed, into the book")
+    option = command(
+        "keep", keep, "take a result at profile paper, or at another seed, into the book"
+    )
     option("folder", type=a_path, metavar="DIR", help="the folder of its result.json")
 
-    option = command("replay", _replay, "do kept results again, as far as two minutes go, and compare")
+    option = command(
+        "replay", _replay, "do kept results again, as far as two minutes go, and compare"
+    )
     option("names", metavar="NAME", nargs="*", help="experiments (with --all: every one)")
     option("--all", action="store_true", dest="everything")
     option("--weekly", action="store_true", help="a few of them, others each week")
-    option("--data-root", type=a_path, metavar="DIR", help="where CIFAR-10 lies (default $RECON_DATA)")
+    option(
+        "--data-root", type=a_path, metavar="DIR", help="where CIFAR-10 lies (default $RECON_DATA)"
+    )
     option("--seed", type=int, help="of the kept run (default: every seed that is kept)")
-    option("--note", action="store_true", help="write the outcome to book/replays.json, for the claims page")
+    option(
+        "--note",
+        action="store_true",
+        help="write the outcome to book/replays.json, for the claims page",
+    )
     option("--seconds", type=float, default=0.0, help="for one result (default 120, of all 60)")
     option("--jobs", type=int, default=2, metavar="N", help="results at a time (default 2)")
 
     option = command("claims", _claims, "every claim: paper value, ours, null, verdict, chapter")
     option("--json", dest="as_json", action="store_true", help="as JSON")
-    option("--out", type=a_path, metavar="DIR", help="results to read (default: the published edition's)")
+    option(
+        "--out",
+        type=a_path,
+        metavar="DIR",
+        help="results to read (default: the published edition's)",
+    )
 
 
 def _press(function: str, **arguments: Any) -> None:
@@ -64,7 +113,10 @@ def _list() -> None:
 
     for experiment in registry().values():
         cost = ", ".join(f"{profile} {text}" for profile, text in experiment.cost.items())
-        say(f"{experiment.name:16} {experiment.chapter:20} {experiment.section:6} {cost:52} {experiment.summary}")
+        say(
+            f"{experiment.name:16} {experiment.chapter:20} {experiment.section:6} {cost:52}"
+            f" {experiment.summary}"
+        )
 
 
 def _run(**arguments: Any) -> None:
@@ -90,11 +142,23 @@ def _book(chapters: list[str], everything: bool, **settings: Any) -> None:
 
 
 def _replay(
-    names: list[str], seed: int | None, seconds: float, jobs: int, data_root: str | None, note: bool, **which: bool
+    names: list[str],
+    seed: int | None,
+    seconds: float,
+    jobs: int,
+    data_root: str | None,
+    note: bool,
+    **which: bool,
 ) -> int:
     from joblib import Parallel, delayed
 
-    from companion.chapters.replay import every_kept, images_are_here, of_this_week, replay, write_replays
+    from companion.chapters.replay import (
+        every_kept,
+        images_are_here,
+        of_this_week,
+        replay,
+        write_replays,
+    )
 
     if which["everything"] + which["weekly"] + bool(names) != 1:
         raise ReconError("name experiments, or --all of them, or --weekly for some")
@@ -102,7 +166,9 @@ def _replay(
         say("no replay: CIFAR-10 is not here, and the kept runs are of its images")
         return 0
     chosen = of_this_week() if which["weekly"] else every_kept()
-    chosen = [(name, at) for name, at in chosen if (not names or name in names) and seed in (None, at)]
+    chosen = [
+        (name, at) for name, at in chosen if (not names or name in names) and seed in (None, at)
+    ]
     if missing := sorted(set(names) - {name for name, _ in chosen}):
         raise ReconError(f"the book keeps no such run of {missing[0]}")
     seconds = seconds or (60.0 if which["everything"] else 120.0)
@@ -111,7 +177,9 @@ def _replay(
         agree = agree and not again.differences
         if note:
             write_replays([again])
-        said = "DIFFERS" if again.differences else "agrees" if again.agrees else "nothing to compare"
+        said = (
+            "DIFFERS" if again.differences else "agrees" if again.agrees else "nothing to compare"
+        )
         say(f"{again.name:24} seed {again.seed}  kept at {again.kept_at:9} {again.by:17} {said}")
         for difference in again.differences:
             say(f"    {difference}")
@@ -124,4 +192,8 @@ def _claims(as_json: bool, out: str | None) -> None:
 
     results = Path(out) if out else ROOT / "book" / "executed" / "results"
     found = records(results, ROOT, published=not out)
-    say(json.dumps(found, indent=1, ensure_ascii=False) if as_json else "\n".join(map(in_words, found)))
+    say(
+        json.dumps(found, indent=1, ensure_ascii=False)
+        if as_json
+        else "\n".join(map(in_words, found))
+    )

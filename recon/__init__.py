@@ -1,8 +1,8 @@
 """recon: can training data be read out of trained weights, and would the attacker know?
 
-`recon.run("linear")` runs an experiment (or finds its result on disk) and returns a `Result`; `recon --help` is the
-same on the command line.  `recon.audit(model, train=X, held_out=H)` tells how much of its training set a network
-of your own gives away.
+`recon.run("linear")` runs an experiment (or finds its result on disk) and returns a `Result`;
+`recon --help` is the same on the command line. `recon.audit(model, train=X, held_out=H)` tells how
+much of its training set a network of your own gives away.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The command line.  Exit codes: 0 done, 2 bad usage or input (one line on stderr), 1 the run failed.
+"""The command line. Exit codes: 0 done, 2 bad usage or input (one line on stderr), 1 the run
+failed.
 
 Every command comes from another distribution, by an entry point.
 """
@@ -19,26 +20,35 @@ from recon import __version__
 from recon.errors import ReconError
 
 PROFILES = ("smoke", "laptop", "paper")
-#: entry points of distributions that have commands: a function add_commands(command, **parents), see `_parser`
+#: entry points of distributions that have commands: a function add_commands(command, **parents),
+#: see `_parser`
 COMMANDS = "recon.commands"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
-    if isinstance(sys.stdout, io.TextIOWrapper):  # a § is no reason to fail where the terminal knows ASCII alone
+    # a § is no reason to fail where the terminal knows ASCII alone
+    if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     arguments = vars(_parser().parse_args(argv))
-    command, traceback, resumes = (arguments.pop(name) for name in ("command", "traceback", "resumes"))
+    command, traceback, resumes = (
+        arguments.pop(name) for name in ("command", "traceback", "resumes")
+    )
     code = 1
     try:
         return command(**arguments) or 0
     except ReconError as error:
         code, said = 2, _one_line(error)
     except KeyboardInterrupt:
-        said = "interrupted; the next run goes on from the last checkpoint" if resumes else "interrupted"
+        said = (
+            "interrupted; the next run goes on from the last checkpoint"
+            if resumes
+            else "interrupted"
+        )
     except MemoryError:
         said = "there is not enough memory on this machine for what was asked"
-    except Exception as error:  # the run failed: a sentence for the user, the traceback for whoever asks
+    # the run failed: a sentence for the user, the traceback for whoever asks
+    except Exception as error:
         if traceback:
             raise
         said = f"{type(error).__name__}: {_one_line(error)} (--traceback shows where)"
@@ -53,11 +63,14 @@ def _one_line(error: object) -> str:
 
 
 def say(text: object) -> None:
-    """To stdout and at once, while a full disk can still be told.  That `head` has read enough is no failure."""
+    """To stdout and at once, while a full disk can still be told. That `head` has read enough is no
+    failure.
+    """
     try:
         print(text, flush=True)
     except OSError as error:
-        if sys.stdout is sys.__stdout__:  # else the interpreter tries what is left once more, and complains
+        # else the interpreter tries what is left once more, and complains
+        if sys.stdout is sys.__stdout__:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         if not isinstance(error, BrokenPipeError):
             raise
@@ -79,7 +92,8 @@ def a_path(text: str) -> str:
         os.stat(Path(a_text(text)).expanduser())
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         pass  # whoever uses it knows whether that matters
-    except (OSError, RuntimeError, ValueError) as error:  # too long, a loop of links, ~nobody, a zero byte
+    # too long, a loop of links, ~nobody, a zero byte
+    except (OSError, RuntimeError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise argparse.ArgumentTypeError(f"cannot be a path: {reason}") from error
     return text
@@ -99,22 +113,38 @@ def a_size(text: str) -> tuple[str, Any]:
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="recon", description="Can training data be read out of trained weights?")
     parser.add_argument("--version", action="version", version=f"recon {__version__}")
-    parser.add_argument("--traceback", action="store_true", help="show where an unexpected failure happened")
+    parser.add_argument(
+        "--traceback", action="store_true", help="show where an unexpected failure happened"
+    )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     budget, images, chapters = (_Parser(add_help=False) for _ in range(3))
     budget.add_argument("--profile", choices=PROFILES, default="laptop")
     budget.add_argument("--device", default="auto", metavar="auto|cpu|cuda|cuda:N")
     budget.add_argument("--seed", type=int, default=0)
     images.add_argument("--data", default="auto", metavar="auto|cifar10|photos|digits|folder:PATH")
-    images.add_argument("--data-root", type=a_path, metavar="DIR", help="where CIFAR-10 lies (default $RECON_DATA)")
-    chapters.add_argument("chapters", nargs="*", metavar="CHAPTER", help="only these, such as 01-linear (then no HTML)")
-    chapters.add_argument("--jobs", type=int, metavar="N", help="how many at a time (default: as many as cores)")
+    images.add_argument(
+        "--data-root", type=a_path, metavar="DIR", help="where CIFAR-10 lies (default $RECON_DATA)"
+    )
+    chapters.add_argument(
+        "chapters",
+        nargs="*",
+        metavar="CHAPTER",
+        help="only these, such as 01-linear (then no HTML)",
+    )
+    chapters.add_argument(
+        "--jobs", type=int, metavar="N", help="how many at a time (default: as many as cores)"
+    )
 
     def command(
-        name: str, does: Callable[..., int | None], about: str, *shared: _Parser, resumes: bool = True
+        name: str,
+        does: Callable[..., int | None],
+        about: str,
+        *shared: _Parser,
+        resumes: bool = True,
     ) -> Callable[..., argparse.Action]:
         added = commands.add_parser(name, help=about, parents=shared)
-        added.set_defaults(command=does, resumes=resumes)  # the names of its options are the names of its arguments
+        # the names of its options are the names of its arguments
+        added.set_defaults(command=does, resumes=resumes)
         return added.add_argument
 
     for provided in sorted(entry_points(group=COMMANDS), key=lambda point: point.name):

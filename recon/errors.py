@@ -5,14 +5,17 @@ from contextlib import contextmanager
 
 
 class ReconError(ValueError):
-    """Bad usage or bad input.  The message is one clear sentence that says what is wrong and, where there is one, the
-    mend.  The command line prints it on stderr without a traceback and exits with code 2; library callers may catch it
-    as a `ValueError`."""
+    """Bad usage or bad input. The message is one clear sentence that says what is wrong and, where
+    there is one, the mend. The command line prints it on stderr without a traceback and exits with
+    code 2; library callers may catch it as a `ValueError`.
+    """
 
 
 @contextmanager
 def one_reason(what: str) -> Iterator[None]:
-    """Whatever a stranger's code, file or object says in the block becomes one sentence: `what`, and its reason."""
+    """Whatever a stranger's code, file or object says in the block becomes one sentence: `what`,
+    and its reason.
+    """
     try:
         yield
     except ReconError:

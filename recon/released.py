@@ -1,7 +1,7 @@
 """All that an adversary sees: `Weights` of a trained network, or the `Gradient` of images.
 
-Attacks take this and nothing else of the victim's.  Of any `nn.Module`: `Weights.of`, `Gradient.of` (what its owner
-would send) and `Gradient.received` (what came).
+Attacks take this and nothing else of the victim's. Of any `nn.Module`: `Weights.of`, `Gradient.of`
+(what its owner would send) and `Gradient.received` (what came).
 """
 
 from __future__ import annotations
@@ -29,10 +29,16 @@ G = TypeVar("G", bound=ConvNet | ModuleNetwork)
 
 @dataclass(frozen=True)
 class Weights(Generic[W]):
-    """A released network.  network · theta_star: θ* (p,), or one per row (S, p) · theta_init: θ⁰ of the same shape,
-    where it is known · y: labels (n,) of the training images, where they are known · weight_decay: of the training, 0
-    for none · n_train: number of the training images, where it is known.  ReconError unless θ* and θ⁰ fit the network
-    and are finite."""
+    """A released network. ReconError unless θ* and θ⁰ fit the network and are finite.
+
+    Attributes:
+        network.
+        theta_star: θ* (p,), or one per row (S, p).
+        theta_init: θ⁰ of the same shape, where it is known.
+        y: labels (n,) of the training images, where they are known.
+        weight_decay: of the training, 0 for none.
+        n_train: number of the training images, where it is known.
+    """
 
     network: W
     theta_star: Tensor
@@ -47,29 +53,52 @@ class Weights(Generic[W]):
                 continue
             if theta.dim() < 1 or theta.shape[-1] != self.network.n_params:
                 raise ReconError(
-                    f"{name} has shape {tuple(theta.shape)}, the network {self.network.n_params} parameters"
+                    f"{name} has shape {tuple(theta.shape)}, the network {self.network.n_params}"
+                    " parameters"
                 )
             if not torch.isfinite(theta).all():
                 raise ReconError(f"{name} holds numbers that are not finite")
         if self.theta_init is not None and self.theta_init.shape != self.theta_star.shape:
-            raise ReconError(f"θ⁰ has shape {tuple(self.theta_init.shape)}, θ* {tuple(self.theta_star.shape)}")
+            raise ReconError(
+                f"θ⁰ has shape {tuple(self.theta_init.shape)}, θ* {tuple(self.theta_star.shape)}"
+            )
 
     @staticmethod
-    def of(module: nn.Module, start: nn.Module | None = None, **known: Any) -> Weights[ModuleNetwork]:
-        """Of any module, as it is in evaluation mode.  start: the module before it was trained · known: y,
-        weight_decay, n_train.  ReconError where the start has other parameters."""
+    def of(
+        module: nn.Module, start: nn.Module | None = None, **known: Any
+    ) -> Weights[ModuleNetwork]:
+        """Of any module, as it is in evaluation mode. ReconError where the start has other
+        parameters.
+
+        Args:
+            start: the module before it was trained.
+            known: y, weight_decay, n_train.
+        """
         network = ModuleNetwork(deepcopy(module).eval() if module.training else module)
-        before = None if start is None else {name: value.detach().clone() for name, value in start.named_parameters()}
-        if before is not None and {n: tuple(v.shape) for n, v in before.items()} != network.shapes():
+        before = (
+            None
+            if start is None
+            else {name: value.detach().clone() for name, value in start.named_parameters()}
+        )
+        if (
+            before is not None
+            and {n: tuple(v.shape) for n, v in before.items()} != network.shapes()
+        ):
             raise ReconError("the start has parameters of other names or shapes than the network")
         theta_init = None if before is None else network.flatten(before)
         return Weights(network, network.flatten(network.parameters()), theta_init, **known)
 
     def to(self, device: Device = None, dtype: torch.dtype | None = None) -> Weights[W]:
-        """The same on another device, or in another precision: attacks compute where and in what θ* is."""
+        """The same on another device, or in another precision: attacks compute where and in what θ*
+        is.
+        """
         moved = {
             name: tensor.to(device=device, dtype=dtype)
-            for name, tensor in (("theta_star", self.theta_star), ("theta_init", self.theta_init), ("y", self.y))
+            for name, tensor in (
+                ("theta_star", self.theta_star),
+                ("theta_init", self.theta_init),
+                ("y", self.y),
+            )
             if tensor is not None
         }
         return replace(self, network=_moved(self.network, device, dtype), **moved)  # type: ignore[arg-type]
@@ -87,11 +116,18 @@ class Weights(Generic[W]):
 
 @dataclass(frozen=True)
 class Gradient(Generic[G]):
-    """What an adversary of shared gradients sees: a network with its weights, and gradients.  network · theta: θ by
-    name · labels: (B,) in 0 … classes − 1 · gradients: ∇_θ ℓ of *one* image each, named as θ, each tensor with a
-    leading dimension B · loss: ℓ.  Of a module it is one gradient, B = 1, that of the mean loss of all images that
-    `labels` (n,) belong to.  ReconError unless all tensors fit the network and are finite, and the labels of a
-    `ConvNet` are whole numbers in their range."""
+    """What an adversary of shared gradients sees: a network with its weights, and gradients. Of a
+    module it is one gradient, B = 1, that of the mean loss of all images that `labels` (n,) belong
+    to. ReconError unless all tensors fit the network and are finite, and the labels of a `ConvNet`
+    are whole numbers in their range.
+
+    Attributes:
+        network.
+        theta: θ by name.
+        labels: (B,) in 0 … classes − 1.
+        gradients: ∇_θ ℓ of *one* image each, named as θ, each tensor with a leading dimension B.
+        loss: ℓ.
+    """
 
     network: G
     theta: Params
@@ -103,40 +139,68 @@ class Gradient(Generic[G]):
         shapes = self.network.shapes()
         count = len(self.labels) if isinstance(self.network, ConvNet) else 1
         if not (self.theta.keys() == self.gradients.keys() == shapes.keys()):
-            raise ReconError(f"θ and its gradients must hold one tensor per parameter: {', '.join(shapes)}")
+            raise ReconError(
+                f"θ and its gradients must hold one tensor per parameter: {', '.join(shapes)}"
+            )
         for name, shape in shapes.items():
-            own, sent = (name, self.theta, shape), (f"the gradient of {name}", self.gradients, (count, *shape))
+            own, sent = (
+                (name, self.theta, shape),
+                (f"the gradient of {name}", self.gradients, (count, *shape)),
+            )
             for what, tensors, wanted in (own, sent):
                 if tensors[name].shape != wanted:
-                    raise ReconError(f"{what} must have shape {wanted}, not {tuple(tensors[name].shape)}")
-        if not all(torch.isfinite(tensor).all() for tensor in (*self.theta.values(), *self.gradients.values())):
+                    raise ReconError(
+                        f"{what} must have shape {wanted}, not {tuple(tensors[name].shape)}"
+                    )
+        if not all(
+            torch.isfinite(tensor).all()
+            for tensor in (*self.theta.values(), *self.gradients.values())
+        ):
             raise ReconError("θ and its gradients must be finite")
         if isinstance(self.network, ConvNet):
             check_labels(self.labels, self.network.classes)
 
     @staticmethod
     def of(module: nn.Module, loss: Loss, x: Tensor, y: Tensor) -> Gradient[ModuleNetwork]:
-        """What the owner of images x (n, ...) with labels y (n,) sends: ∇_θ loss(module(x), y) of any module in
-        evaluation mode."""
+        """What the owner of images x (n, ...) with labels y (n,) sends: ∇_θ loss(module(x), y) of
+        any module in evaluation mode.
+        """
         network = ModuleNetwork(module)
         return _of_module(network, loss, network.gradient(network.parameters(), loss, x, y), y)
 
     @staticmethod
     def received(
-        module: nn.Module, loss: Loss, gradients: Mapping[str, Tensor] | Sequence[Tensor], y: Tensor | None = None
+        module: nn.Module,
+        loss: Loss,
+        gradients: Mapping[str, Tensor] | Sequence[Tensor],
+        y: Tensor | None = None,
     ) -> Gradient[ModuleNetwork]:
-        """What came from somebody with the same module: by name, or in the order of `module.parameters()`.  y (n,):
-        labels of the images; without them it is taken to be of one image, whose label is read off the last bias,
-        ∂ℓ/∂b = p − e_y (Zhao et al. 2020).  ReconError where that has not exactly one negative entry, and for tensors
-        that do not fit."""
+        """What came from somebody with the same module: by name, or in the order of
+        `module.parameters()`. ReconError where that has not exactly one negative entry, and for
+        tensors that do not fit.
+
+        Args:
+            y (n,): labels of the images; without them it is taken to be of one image, whose label
+                is read off the last bias, ∂ℓ/∂b = p − e_y (Zhao et al. 2020).
+        """
         network = ModuleNetwork(module)
         names = list(network.shapes())
         if not isinstance(gradients, Mapping):
             if len(gradients) != len(names):
-                raise ReconError(f"{len(gradients)} gradients do not fit a network of {len(names)} parameter tensors")
+                raise ReconError(
+                    f"{len(gradients)} gradients do not fit a network of {len(names)} parameter"
+                    " tensors"
+                )
             gradients = dict(zip(names, gradients, strict=True))
-        if odd := [name for name in {*names, *gradients} if name not in names or gradients.get(name) is None]:
-            raise ReconError(f"gradients must be those of the network's parameters: '{min(odd)}' is missing or foreign")
+        if odd := [
+            name
+            for name in {*names, *gradients}
+            if name not in names or gradients.get(name) is None
+        ]:
+            raise ReconError(
+                f"gradients must be those of the network's parameters: '{min(odd)}' is missing or"
+                " foreign"
+            )
         return _of_module(network, loss, {name: gradients[name].detach() for name in names}, y)
 
     @staticmethod
@@ -147,13 +211,18 @@ class Gradient(Generic[G]):
 
     @staticmethod
     def averaged(network: ConvNet, theta: Params, x: Tensor, labels: Tensor) -> Gradient:
-        """The mean gradient of a batch x (n, c, h, w), as federated learning shares it: B = 1, labelled by the first
-        image.  Not of one image: attacks notice it by eq. (4)."""
+        """The mean gradient of a batch x (n, c, h, w), as federated learning shares it: B = 1,
+        labelled by the first image. Not of one image: attacks notice it by eq. (4).
+        """
         mixed = Gradient.each(network, theta, x, labels).gradients
-        return Gradient(network, theta, labels[:1], {name: g.mean(0, keepdim=True) for name, g in mixed.items()})
+        return Gradient(
+            network, theta, labels[:1], {name: g.mean(0, keepdim=True) for name, g in mixed.items()}
+        )
 
     def at(self, x: Tensor) -> Params:
-        """What these gradients would be of other images x (n, ...), in the same order; can be differentiated."""
+        """What these gradients would be of other images x (n, ...), in the same order; can be
+        differentiated.
+        """
         if isinstance(self.network, ConvNet):
             return self.network.gradients(self.theta, x, self.labels)
         found = self.network.gradient(self.theta, self.loss, x, self.labels)
@@ -172,7 +241,11 @@ class Gradient(Generic[G]):
         if not isinstance(self.network, ConvNet):
             return [self]
         return [
-            replace(self, labels=self.labels[b : b + 1], gradients={k: g[b : b + 1] for k, g in self.gradients.items()})
+            replace(
+                self,
+                labels=self.labels[b : b + 1],
+                gradients={k: g[b : b + 1] for k, g in self.gradients.items()},
+            )
             for b in range(len(self.labels))
         ]
 
@@ -184,16 +257,22 @@ def _moved(network: Any, device: Device, dtype: torch.dtype | None) -> Any:
     return ModuleNetwork(deepcopy(network.module).to(device=device, dtype=dtype))
 
 
-def _of_module(network: ModuleNetwork, loss: Loss, gradients: Params, y: Tensor | None) -> Gradient[ModuleNetwork]:
+def _of_module(
+    network: ModuleNetwork, loss: Loss, gradients: Params, y: Tensor | None
+) -> Gradient[ModuleNetwork]:
     if y is None:
         y = _label_of(list(gradients.values())[-1])
-    return Gradient(network, network.parameters(), y, {name: g[None] for name, g in gradients.items()}, loss)
+    return Gradient(
+        network, network.parameters(), y, {name: g[None] for name, g in gradients.items()}, loss
+    )
 
 
 def _label_of(last: Tensor) -> Tensor:
     negative = (last < 0).nonzero() if last.dim() == 1 else last.new_empty(0, 1)
     if len(negative) != 1 or not (last > 0).any():
-        raise ReconError("the label cannot be read off the last bias: pass the labels of the images")
+        raise ReconError(
+            "the label cannot be read off the last bias: pass the labels of the images"
+        )
     return negative[0]
 
 

@@ -1,14 +1,16 @@
 """How far rounding moves a number, and whether another one lies within.
 
-benchmarks/rounding.py computes every experiment under several arithmetics.  What it finds is kept as *bands*, in
-chapters/bands.json, and is five times as wide as what it saw.
-A number that moves by more than its own size is not compared.
+benchmarks/rounding.py computes every experiment under several arithmetics. What it finds is kept as
+*bands*, in chapters/bands.json, and is five times as wide as what it saw. A number that moves by
+more than its own size is not compared.
 
-An experiment is *loose* where rounding moves a count or turns a verdict: then it may move others that were not seen to
-move.  There counts have some room, and few columns and one verdict may be elsewhere.
+An experiment is *loose* where rounding moves a count or turns a verdict: then it may move others
+that were not seen to move. There counts have some room, and few columns and one verdict may be
+elsewhere.
 
-Metrics are compared by column: `nets[*].auc` is the list of that number over all networks, in their order.  Of a column
-two numbers are kept, the mean and the mean weighted by 1 … N, so that two rows in each other's place are seen.
+Metrics are compared by column: `nets[*].auc` is the list of that number over all networks, in their
+order. Of a column two numbers are kept, the mean and the mean weighted by 1 … N, so that two rows
+in each other's place are seen.
 """
 
 from __future__ import annotations
@@ -19,9 +21,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 WIDER = 5  # a band is so many times as wide as the spread that was seen
-LEAST = 1e-3  # relative, for numbers with a decimal point; whole numbers that never moved are compared exactly
-#: a number that moves by more than its size stays below so many times the largest that was seen; one that is nought but
-#: for rounding, below the second
+# relative, for numbers with a decimal point; whole numbers that never moved are compared exactly
+LEAST = 1e-3
+#: a number that moves by more than its size stays below so many times the largest that was seen;
+#: one that is nought but for rounding, below the second
 ORDERS, NOUGHT = (10, 100), 1e-6
 TIMES = ("seconds", "recon_seconds", "train_seconds", "kernel_seconds", "reached")
 MOVES = "moves"
@@ -83,11 +86,15 @@ def digest(column: Sequence[Any]) -> tuple[float, float] | str:
 
 
 def band(seen: Sequence[Sequence[Any]], room: float = 0.0) -> list[Any] | str:
-    """What is kept of a column, given as it came out under every arithmetic; the first is the reference.  room: for the
-    sum of whole numbers.
+    """What is kept of a column, given as it came out under every arithmetic; the first is the
+    reference.
 
-    [mean, weighted mean, half width, half width], of one number [number, half width] · a text · ["moves", largest size
-    seen], or "moves" alone where not even the kind of leaf or their number stays.
+    [mean, weighted mean, half width, half width], of one number [number, half width] · a text ·
+    ["moves", largest size seen], or "moves" alone where not even the kind of leaf or their number
+    stays.
+
+    Args:
+        room: for the sum of whole numbers.
     """
     found = [digest(column) for column in seen]
     if all(isinstance(each, str) for each in found):
@@ -101,12 +108,16 @@ def band(seen: Sequence[Sequence[Any]], room: float = 0.0) -> list[Any] | str:
     whole = all(isinstance(leaf, int) for column in seen for leaf in column)
     least = room / len(seen[0]) ** 0.5 if whole else LEAST * sizes[0]
     halves = [_short(max(WIDER * spread, least)) for spread in spreads]
-    return [*map(_short, found[0]), *halves] if len(seen[0]) > 1 else [_short(found[0][0]), halves[0]]
+    return (
+        [*map(_short, found[0]), *halves] if len(seen[0]) > 1 else [_short(found[0][0]), halves[0]]
+    )
 
 
 def widened(kept: dict[str, Any], metrics: dict[str, Any]) -> dict[str, Any]:
-    """Bands that hold these metrics too, made on a processor that was not measured before: a column that lies outside
-    gets five times the distance, or moves where that is more than its size; one that is gone or new moves."""
+    """Bands that hold these metrics too, made on a processor that was not measured before: a column
+    that lies outside gets five times the distance, or moves where that is more than its size; one
+    that is gone or new moves.
+    """
     now = columns(metrics)
 
     def wider(path: str) -> list[Any] | str:
@@ -125,7 +136,10 @@ def widened(kept: dict[str, Any], metrics: dict[str, Any]) -> dict[str, Any]:
         away = [abs(one - two) for one, two in zip(found, old[:half], strict=False)]
         if max(away) > min(sum(map(abs, column)) / len(column), max(map(abs, old[:half]))):
             return [MOVES, _short(max(largest, *map(abs, old[:half])))]
-        return [*old[:half], *(_short(max(WIDER * d, h)) for d, h in zip(away, old[half:], strict=True))]
+        return [
+            *old[:half],
+            *(_short(max(WIDER * d, h)) for d, h in zip(away, old[half:], strict=True)),
+        ]
 
     return {path: wider(path) for path in dict.fromkeys([*kept, *now])}
 
@@ -145,22 +159,31 @@ def within(kept: list[Any] | str, column: Sequence[Any], wider: float = 1.0) -> 
 
 
 def faults(kept: dict[str, Any], metrics: dict[str, Any], allowed: int = 0) -> dict[str, Any]:
-    """Column -> (band, what is there now) where a column is gone, new, or outside its band; so many may be outside, if
-    it is not by more than `NEAR` times its width."""
+    """Column -> (band, what is there now) where a column is gone, new, or outside its band; so many
+    may be outside, if it is not by more than `NEAR` times its width.
+    """
     now = columns(metrics)
     gone = {path: (kept[path], "gone") for path in kept.keys() - now.keys() if kept[path] != MOVES}
     new = {path: ("not there", digest(now[path])) for path in now.keys() - kept.keys()}
     off = {
-        path: (kept[path], digest(now[path])) for path in kept.keys() & now.keys() if not within(kept[path], now[path])
+        path: (kept[path], digest(now[path]))
+        for path in kept.keys() & now.keys()
+        if not within(kept[path], now[path])
     }
-    near = [path for path in off if isinstance(kept[path], str) or within(kept[path], now[path], NEAR)]
+    near = [
+        path for path in off if isinstance(kept[path], str) or within(kept[path], now[path], NEAR)
+    ]
     return gone | new | (off if len(off) > len(near) or len(off) > allowed else {})
 
 
 def loose(runs: Sequence[dict[str, Any]]) -> bool:
     """Whether rounding moves a whole number, a text or a truth value of an experiment's metrics."""
     found = [
-        {path: column for path, column in columns(metrics).items() if not any(isinstance(x, float) for x in column)}
+        {
+            path: column
+            for path, column in columns(metrics).items()
+            if not any(isinstance(x, float) for x in column)
+        }
         for metrics in runs
     ]
     return any(each != found[0] for each in found)

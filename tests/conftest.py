@@ -17,8 +17,8 @@ import recon  # noqa: F401  (before torch: it says how threads wait, also in nbv
 if TYPE_CHECKING:
     from companion.store.results import Result
 
-#: Not compared: pictures (also glued ones), what a browser draws, and progress bars.  A table has its plain
-#: text beside its HTML, which is compared.
+#: Not compared: pictures (also glued ones), what a browser draws, and progress bars.  A table has
+#: its plain text beside its HTML, which is compared.
 NOT_COMPARED = (
     "stderr",
     "image/png",
@@ -44,22 +44,30 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def of_an_appendix(item: pytest.Item) -> bool:
-    """Whether the test's module says so (`APPENDIX = True`), or its parameter is an experiment of an appendix."""
+    """Whether the test's module says so (`APPENDIX = True`), or its parameter is an experiment of
+    an appendix.
+    """
     from companion.chapters import registry
     from companion.press.edition import is_appendix
 
     if getattr(getattr(item, "module", None), "APPENDIX", False):
         return True
-    chosen = registry().get(str(getattr(item, "callspec", None) and item.callspec.params.get("name")))  # type: ignore[attr-defined]
+    chosen = registry().get(
+        str(getattr(item, "callspec", None) and item.callspec.params.get("name"))
+    )  # type: ignore[attr-defined]
     return chosen is not None and is_appendix(Path(chosen.chapter))
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Notebooks under nbval never see your results: only those that `make test` has just computed, or new ones.  Their
-    figures come as words and numbers (tests/drawn.py)."""
+    """Notebooks under nbval never see your results: only those that `make test` has just computed,
+    or new ones. Their figures come as words and numbers (tests/drawn.py).
+    """
     if not config.getoption("nbval", default=False):
         return
-    os.environ |= {"MPLBACKEND": "module://tests.drawn", "PYTHONPATH": str(Path(__file__).resolve().parents[1])}
+    os.environ |= {
+        "MPLBACKEND": "module://tests.drawn",
+        "PYTHONPATH": str(Path(__file__).resolve().parents[1]),
+    }
     if "RECON_SMOKE_OUT" in os.environ:
         os.environ["RECON_OUT"] = os.environ["RECON_SMOKE_OUT"]
     else:
@@ -70,13 +78,14 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     shutil.rmtree(getattr(config, "recon_out", ""), ignore_errors=True)
 
 
-# ------------------------------------------------------------------------- smoke results that several tests share
+# ----------------------------------------------------------- smoke results that several tests share
 
 
 @pytest.fixture(scope="session")
 def out(tmp_path_factory) -> Path:
-    """Where smoke results go: `$RECON_SMOKE_OUT` (see the Makefile), or a folder of this session, which the workers of
-    xdist share."""
+    """Where smoke results go: `$RECON_SMOKE_OUT` (see the Makefile), or a folder of this session,
+    which the workers of xdist share.
+    """
     if "RECON_SMOKE_OUT" in os.environ:
         return Path(os.environ["RECON_SMOKE_OUT"])
     own = tmp_path_factory.getbasetemp()
@@ -100,7 +109,8 @@ def alone(path: Path):
 
 @pytest.fixture(scope="session")
 def runs(out) -> Callable[[str], Result[Any]]:
-    """name -> its result at profile `smoke`, computed once, by whichever test asks first, and read by the others.
+    """name -> its result at profile `smoke`, computed once, by whichever test asks first, and read
+    by the others.
 
     A chapter's tests call theirs `smoke`.
     """

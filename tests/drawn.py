@@ -1,7 +1,8 @@
-"""A matplotlib backend that draws nothing and prints what would be drawn, so that nbval can compare figures.
+"""A matplotlib backend that draws nothing and prints what would be drawn, so that nbval can compare
+figures.
 
-`MPLBACKEND=module://tests.drawn`: of every figure its words, and of every line, set of bars, cloud of points and image
-how many numbers it has, their mean and their mean weighted by 1 … N.
+`MPLBACKEND=module://tests.drawn`: of every figure its words, and of every line, set of bars, cloud
+of points and image how many numbers it has, their mean and their mean weighted by 1 … N.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ def show(*_: object, **__: object) -> None:
 
 
 def drawn(figure: Figure) -> Iterator[str]:
-    """The lines that stand for a figure; of each line, image, … how many numbers, their mean, their weighted mean."""
+    """The lines that stand for a figure; of each line, image, … how many numbers, their mean, their
+    weighted mean.
+    """
     legends = [text for legend in figure.legends for text in legend.get_texts()]
     yield " | ".join(["figure", *words(text.get_text() for text in [*figure.texts, *legends])])
     for number, axes in enumerate(figure.axes, 1):
@@ -37,7 +40,9 @@ def drawn(figure: Figure) -> Iterator[str]:
             axes.get_ylabel(),
         ]
         legend = axes.get_legend()
-        texts += [text.get_text() for text in [*axes.texts, *(legend.get_texts() if legend else ())]]
+        texts += [
+            text.get_text() for text in [*axes.texts, *(legend.get_texts() if legend else ())]
+        ]
         yield " | ".join([f"axes {number}", *words(texts)])
         for name, found in groupby(data(axes), key=itemgetter(0)):
             if numbers := [in_short(values) for _, values in found if values.size]:
@@ -45,9 +50,14 @@ def drawn(figure: Figure) -> Iterator[str]:
 
 
 def words(texts: Iterable[str]) -> list[str]:
-    """What is written, each once and in the order of the alphabet: how often and where depends on numbers, which are
-    masked, like the marks of what is true and false."""
-    masked = (re.sub(r"[-−+±]?\d[\d.,]*(e[-+−]?\d+)?%?", "N", " ".join(text.split())) for text in texts if text.strip())
+    """What is written, each once and in the order of the alphabet: how often and where depends on
+    numbers, which are masked, like the marks of what is true and false.
+    """
+    masked = (
+        re.sub(r"[-−+±]?\d[\d.,]*(e[-+−]?\d+)?%?", "N", " ".join(text.split()))
+        for text in texts
+        if text.strip()
+    )
     return sorted({re.sub("[✓✗]", "M", text) for text in masked})
 
 
@@ -56,7 +66,9 @@ def data(axes: Axes) -> Iterator[tuple[str, np.ndarray]]:
     for line in axes.lines:
         yield "line", np.asarray(line.get_ydata(), dtype=float)
     heights = [
-        p.get_width() if p.get_height() == 0.8 else p.get_height() for p in axes.patches if hasattr(p, "get_height")
+        p.get_width() if p.get_height() == 0.8 else p.get_height()
+        for p in axes.patches
+        if hasattr(p, "get_height")
     ]
     yield "bars", np.asarray(heights, dtype=float)
     for collection in axes.collections:
@@ -69,7 +81,9 @@ def in_short(values: np.ndarray) -> str:
     """How many numbers, their mean and weighted mean; those that are not finite are left out."""
     flat = values[np.isfinite(values)].ravel()
     weights = np.arange(1, flat.size + 1)
-    mean, weighted = (flat.mean(), (weights * flat).sum() / weights.sum()) if flat.size else (np.nan, np.nan)
+    mean, weighted = (
+        (flat.mean(), (weights * flat).sum() / weights.sum()) if flat.size else (np.nan, np.nan)
+    )
     return f"{values.size}, {mean:.3g}, {weighted:.3g}"
 
 

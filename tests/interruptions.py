@@ -13,7 +13,9 @@ from recon.store import checkpoints
 
 @contextmanager
 def killed_after(saves: int) -> Iterator[None]:
-    """What runs inside takes a checkpoint at every step, is interrupted at the one after so many, and ends by that."""
+    """What runs inside takes a checkpoint at every step, is interrupted at the one after so many,
+    and ends by that.
+    """
     left, save = iter(range(saves)), checkpoints.save_tensors
 
     def dying(*state) -> None:

@@ -1,6 +1,8 @@
-"""What holds of every result whatever the arithmetic: numbers are finite, rates are rates, counts add up.
+"""What holds of every result whatever the arithmetic: numbers are finite, rates are rates, counts
+add up.
 
-`broken` walks over the metrics and applies each rule wherever a table has the fields that it speaks of.
+`broken` walks over the metrics and applies each rule wherever a table has the fields that it speaks
+of.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ RATE = re.compile(
     r"(auc|accuracy|train_accuracy|test_accuracy|p_value|fdr|tpr_\w+|precision\w*|recall\w*|share_of_\w+|brier"
     r"|ssim_share|cells_converged|nearer_to_partition|outside_box|reach|known_left)$"
 )
-CORRELATION = re.compile(r"(ncc|\w+_ncc|ncc_to_\w+|cosine|rank_correlation|nn_train_ssim|null_ncc)$")
+CORRELATION = re.compile(
+    r"(ncc|\w+_ncc|ncc_to_\w+|cosine|rank_correlation|nn_train_ssim|null_ncc)$"
+)
 POSITIVE = re.compile(
     r"(mse|distance_\w+|moved_l2|nn_\w+_l2|\w+_rank|rank|\w+seconds|kkt_residual\w*|theta_norm|n_train)$"
 )
@@ -24,7 +28,9 @@ EDGE = 1e-5  # of float32 at the ends of a range
 
 
 def broken(metrics: dict[str, Any]) -> list[str]:
-    """Places at which a rule does not hold, with the rule; of `excess`, which holds differences of counts, none is."""
+    """Places at which a rule does not hold, with the rule; of `excess`, which holds differences of
+    counts, none is.
+    """
     found = [(path, table) for path, table in tables(metrics) if "excess" not in path]
     return [f"{path}: {rule}" for path, table in found for rule in faults(table)]
 
@@ -33,7 +39,13 @@ def tables(value: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
     """Every object of a JSON value, with its place."""
     if isinstance(value, dict):
         yield path, value
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    items = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     for key, inner in items:
         yield from tables(inner, f"{path}.{key}".lstrip("."))
 
@@ -75,13 +87,19 @@ def best_null_is_the_largest(table: dict[str, Any]) -> bool:
     if not has(table, "nulls", "best_null", "best_null_name"):
         return True
     nulls, best, names = table["nulls"], table["best_null"], table["best_null_name"]
-    return all(count == max(each[by] for each in nulls.values()) == nulls[names[by]][by] for by, count in best.items())
+    return all(
+        count == max(each[by] for each in nulls.values()) == nulls[names[by]][by]
+        for by, count in best.items()
+    )
 
 
 def excess_is_above_the_best_null(table: dict[str, Any]) -> bool:
     if not has(table, "matches", "best_null", "excess"):
         return True
-    return all(table["excess"][by] == table["matches"][by] - table["best_null"][by] for by in table["excess"])
+    return all(
+        table["excess"][by] == table["matches"][by] - table["best_null"][by]
+        for by in table["excess"]
+    )
 
 
 def no_more_matches_than_images(table: dict[str, Any]) -> bool:
@@ -93,7 +111,9 @@ def no_more_matches_than_images(table: dict[str, Any]) -> bool:
 def fdr_is_decoys_over_targets(table: dict[str, Any]) -> bool:
     if not has(table, "targets", "decoys", "fdr"):
         return True
-    return math.isclose(table["fdr"], min(1.0, (table["decoys"] + 1) / max(table["targets"], 1)), rel_tol=1e-6)
+    return math.isclose(
+        table["fdr"], min(1.0, (table["decoys"] + 1) / max(table["targets"], 1)), rel_tol=1e-6
+    )
 
 
 def converged_is_a_fall_below_one_percent(table: dict[str, Any]) -> bool:
@@ -102,12 +122,23 @@ def converged_is_a_fall_below_one_percent(table: dict[str, Any]) -> bool:
 
 
 def true_ones_are_among_all(table: dict[str, Any]) -> bool:
-    return not has(table, "candidates", "true", "sure") or max(table["true"], table["sure"]) <= table["candidates"]
+    return (
+        not has(table, "candidates", "true", "sure")
+        or max(table["true"], table["sure"]) <= table["candidates"]
+    )
 
 
 def steps_grow_along_a_list(table: dict[str, Any]) -> bool:
-    lists = [leaf for leaf in table.values() if isinstance(leaf, list) and leaf and isinstance(leaf[0], dict)]
-    steps = [[row["step"] for row in rows] for rows in lists if all(isinstance(row.get("step"), int) for row in rows)]
+    lists = [
+        leaf
+        for leaf in table.values()
+        if isinstance(leaf, list) and leaf and isinstance(leaf[0], dict)
+    ]
+    steps = [
+        [row["step"] for row in rows]
+        for rows in lists
+        if all(isinstance(row.get("step"), int) for row in rows)
+    ]
     return all(each == sorted(each) for each in steps)
 
 

@@ -1,4 +1,5 @@
-"""Writes tests/reference: every chapter executed at smoke on the bundled photographs, which nbval compares with.
+"""Writes tests/reference: every chapter executed at smoke on the bundled photographs, which nbval
+compares with.
 
 python tests/references.py [--jobs 2] [CHAPTER …]
 """
@@ -29,8 +30,9 @@ TEXTS = ("text/plain", "text/markdown")  # what nbval compares of a displayed va
 
 
 def lightened(outputs: list[Any]) -> Iterator[Any]:
-    """Outputs without pictures and HTML, neighbouring pieces of what a cell prints in one: where they are cut is
-    chance."""
+    """Outputs without pictures and HTML, neighbouring pieces of what a cell prints in one: where
+    they are cut is chance.
+    """
     before = None
     for output in outputs:
         if output.output_type == "stream" and before is not None and before.output_type == "stream":
@@ -45,9 +47,12 @@ def lightened(outputs: list[Any]) -> Iterator[Any]:
 def execute_smoke(
     work: Path, results: Path, root: Path, chapters: Sequence[str] | None = None, jobs: int = 1
 ) -> dict[str, NotebookNode]:
-    """File name -> chapter, all or those named, executed at smoke on the bundled photographs: what nbval compares with.
+    """File name -> chapter, all or those named, executed at smoke on the bundled photographs: what
+    nbval compares with.
 
-    work: a folder for what is on its way · results: where the experiments' are, or will be.
+    Args:
+        work: a folder for what is on its way.
+        results: where the experiments' are, or will be.
     """
 
     def stamp(source: Path, _: float) -> dict:
@@ -55,7 +60,8 @@ def execute_smoke(
 
     with only_one(work, ".run-*"):
         settings = Edition("smoke", "photos", "cpu", jobs=jobs)
-        env = {"RECON_OUT": str(results.resolve()), "MPLBACKEND": "module://tests.drawn"}  # figures as words
+        # figures as words
+        env = {"RECON_OUT": str(results.resolve()), "MPLBACKEND": "module://tests.drawn"}
         return dict(executed(chapters_of(root, chapters), work, env, settings, stamp))
 
 
@@ -66,7 +72,9 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     arguments = parser.parse_args()
     with TemporaryDirectory() as folder:
-        pages = execute_smoke(Path(folder), Path(folder) / "results", ROOT, arguments.chapters, arguments.jobs)
+        pages = execute_smoke(
+            Path(folder), Path(folder) / "results", ROOT, arguments.chapters, arguments.jobs
+        )
     for page in pages.values():
         for cell in page.cells:
             if cell.cell_type == "code":

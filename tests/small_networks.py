@@ -1,4 +1,6 @@
-"""Convolutional networks small enough to be checked against dense algebra, and gradients of random images by them."""
+"""Convolutional networks small enough to be checked against dense algebra, and gradients of random
+images by them.
+"""
 
 from __future__ import annotations
 

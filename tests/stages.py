@@ -1,10 +1,12 @@
-"""`make test`: all stages, whatever becomes of the earlier ones, one line each, and a table at the end.
+"""`make test`: all stages, whatever becomes of the earlier ones, one line each, and a table at the
+end.
 
     python tests/stages.py [--jobs 2] [--slow] [STAGE …]
 
-A stage's whole output is in build/test/STAGE.log; of a failed one the names are printed, and what to do.  What the
-unit tests compute at smoke is stored in $RECON_SMOKE_OUT, where nbval's notebooks find it.  Types are checked and the
-book is built beside them, one processor each; tests that look at its pages wait for $RECON_SITE_BUILT, its exit code.
+A stage's whole output is in build/test/STAGE.log; of a failed one the names are printed, and what
+to do. What the unit tests compute at smoke is stored in $RECON_SMOKE_OUT, where nbval's notebooks
+find it. Types are checked and the book is built beside them, one processor each; tests that look at
+its pages wait for $RECON_SITE_BUILT, its exit code.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ ROOT = Path(__file__).resolve().parents[1]
 BESIDE = ("types", "build")
 LOGS, SITE = ROOT / "build" / "test", ROOT / "build" / "published"
 PYTHON = [sys.executable, "-m"]
-PATIENT = ["--nbval-kernel-startup-timeout", "300"]  # a busy machine takes more than the minute that is the default
+# a busy machine takes more than the minute that is the default
+PATIENT = ["--nbval-kernel-startup-timeout", "300"]
 PROGRESS = re.compile(r"\[ *\d+%\]$")
 
 
@@ -67,7 +70,9 @@ class Stage:
         if self.code == 0:
             return said
         text = self.log.read_text(encoding="utf-8")
-        lines = [line for line in text.splitlines() if line.startswith(("FAILED", "ERROR"))] or text.splitlines()[-12:]
+        lines = [
+            line for line in text.splitlines() if line.startswith(("FAILED", "ERROR"))
+        ] or text.splitlines()[-12:]
         more = [f"… and {len(lines) - 40} more"] if len(lines) > 40 else []
         told = [*(line[:240] for line in lines[:40]), *more, self.advice, f"all of it: {self.log}"]
         return "\n   ".join([said, *told])
@@ -75,9 +80,17 @@ class Stage:
 
 def counted(text: str) -> dict[str, int]:
     """What pytest says at its end: passed, failed, error, skipped -> how many."""
-    last = next((line for line in reversed(text.splitlines()) if re.search(r"\d+ (passed|failed|error)", line)), "")
+    last = next(
+        (
+            line
+            for line in reversed(text.splitlines())
+            if re.search(r"\d+ (passed|failed|error)", line)
+        ),
+        "",
+    )
     return {
-        name.rstrip("s"): int(number) for number, name in re.findall(r"(\d+) (passed|failed|errors?|skipped)", last)
+        name.rstrip("s"): int(number)
+        for number, name in re.findall(r"(\d+) (passed|failed|errors?|skipped)", last)
     }
 
 
@@ -86,9 +99,16 @@ def say(text: str) -> None:
 
 
 def stages(jobs: int, slow: bool) -> list[Stage]:
-    """In the order in which they start; those of `BESIDE`, which keep one processor busy, run beside the others."""
-    pytest = [*PYTHON, "pytest", "-n", str(jobs), "-rfE", "--tb=short"]  # quiet already, by pyproject.toml
-    pages = [page for page in sorted((ROOT / "tests" / "reference").glob("*.ipynb")) if slow or not is_appendix(page)]
+    """In the order in which they start; those of `BESIDE`, which keep one processor busy, run
+    beside the others.
+    """
+    # quiet already, by pyproject.toml
+    pytest = [*PYTHON, "pytest", "-n", str(jobs), "-rfE", "--tb=short"]
+    pages = [
+        page
+        for page in sorted((ROOT / "tests" / "reference").glob("*.ipynb"))
+        if slow or not is_appendix(page)
+    ]
     folders = ("tests", "recon-audit", "recon", "companion", "book/_ext")
     unit = [*([] if slow else ["-m", "not slow"]), "--doctest-modules", *folders]
     return [
@@ -96,18 +116,36 @@ def stages(jobs: int, slow: bool) -> list[Stage]:
         Stage("format", [*PYTHON, "ruff", "format", "--check", "--quiet"], "ruff format mends it"),
         Stage("types", [*PYTHON, "mypy"], "mypy says where"),
         Stage("build", [*PYTHON, "recon.cli", "render"], "make render builds the same pages"),
-        Stage("unit", [*pytest, "--dist", "worksteal", *unit], "one again: .venv/bin/python -m pytest -n 0 NAME"),
-        Stage("replays", [*PYTHON, "recon.cli", "replay", "--weekly", "--seconds", "8"], "recon replay NAME says more"),
+        Stage(
+            "unit",
+            [*pytest, "--dist", "worksteal", *unit],
+            "one again: .venv/bin/python -m pytest -n 0 NAME",
+        ),
+        Stage(
+            "replays",
+            [*PYTHON, "recon.cli", "replay", "--weekly", "--seconds", "8"],
+            "recon replay NAME says more",
+        ),
         Stage(
             "references",
-            [*pytest, "--dist", "loadscope", "--nbval", "--nbval-current-env", *PATIENT, *map(str, pages)],
+            [
+                *pytest,
+                "--dist",
+                "loadscope",
+                "--nbval",
+                "--nbval-current-env",
+                *PATIENT,
+                *map(str, pages),
+            ],
             "where the change was meant: python tests/references.py CHAPTER",
         ),
     ]
 
 
 def beside(chosen: list[Stage]) -> None:
-    """One after the other, the book first; when it is built, the tests that wait for it are told."""
+    """One after the other, the book first; when it is built, the tests that wait for it are
+    told.
+    """
     for stage in sorted(chosen, key=lambda stage: stage.name):
         stage.run()
         if stage.name == "build":
@@ -116,7 +154,9 @@ def beside(chosen: list[Stage]) -> None:
 
 def run_all(chosen: list[Stage]) -> None:
     """All of them, those of `BESIDE` beside the others."""
-    thread = threading.Thread(target=beside, args=([stage for stage in chosen if stage.name in BESIDE],))
+    thread = threading.Thread(
+        target=beside, args=([stage for stage in chosen if stage.name in BESIDE],)
+    )
     thread.start()
     for stage in chosen:
         if stage.name not in BESIDE:
@@ -153,7 +193,10 @@ def main() -> int:
     (SITE / "exit-code").unlink(missing_ok=True)
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # two workers do not fight over two cores
     if any(stage.name == "build" for stage in chosen):
-        os.environ |= {"RECON_SITE": str(SITE / "html"), "RECON_SITE_BUILT": str(SITE / "exit-code")}
+        os.environ |= {
+            "RECON_SITE": str(SITE / "html"),
+            "RECON_SITE_BUILT": str(SITE / "exit-code"),
+        }
     with tempfile.TemporaryDirectory(prefix="recon-smoke-") as folder:
         os.environ["RECON_SMOKE_OUT"] = folder
         run_all(chosen)

@@ -1,5 +1,6 @@
-"""What the design forbids, read off the folders: imports against the order, peeking attacks, circles, global seeds,
-pickles from strangers.  Lazy imports count like all others."""
+"""What the design forbids, read off the folders: imports against the order, peeking attacks,
+circles, global seeds, pickles from strangers. Lazy imports count like all others.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +13,17 @@ import pytest
 ROOT = Path(__file__).parents[1]
 #: folders and single modules of the two packages, each allowed to import those before it
 MODULE = (
-    *("errors", "images", "nets", "released", "optim", "training", "attacks", "scoring", "analysis"),
+    *(
+        "errors",
+        "images",
+        "nets",
+        "released",
+        "optim",
+        "training",
+        "attacks",
+        "scoring",
+        "analysis",
+    ),
     *("store", "cli"),
 )
 COMPANION = ("store", "chapters", "press", "cli")
@@ -22,7 +33,10 @@ FORBIDDEN = {
     *("torch.manual_seed", "torch.seed", "torch.cuda.manual_seed", "torch.cuda.manual_seed_all"),
     *("torch.random.manual_seed", "np.random.seed", "random.seed", "pickle.load", "pickle.loads"),
 }
-DRAWS = {f"torch.{name}" for name in ("rand", "randn", "randint", "randperm", "normal", "bernoulli", "multinomial")}
+DRAWS = {
+    f"torch.{name}"
+    for name in ("rand", "randn", "randint", "randperm", "normal", "bernoulli", "multinomial")
+}
 
 
 def packages(root: Path) -> tuple[Path, Path]:
@@ -32,11 +46,17 @@ def packages(root: Path) -> tuple[Path, Path]:
 def audit(root: Path) -> list[str]:
     """Imports of the companion by the audit, which knows `recon` alone."""
     every = (root / "recon-audit" / "recon_audit").rglob("*.py")
-    return [f"{p.stem} imports {other}" for p in every for other in imports(p, {"companion", "companion.chapters"})]
+    return [
+        f"{p.stem} imports {other}"
+        for p in every
+        for other in imports(p, {"companion", "companion.chapters"})
+    ]
 
 
 def graph(root: Path) -> dict[str, set[str]]:
-    """Module -> modules of the packages that it imports anywhere; a folder's name, and a package's, is its own."""
+    """Module -> modules of the packages that it imports anywhere; a folder's name, and a package's,
+    is its own.
+    """
     every = [path for package in packages(root) for path in package.rglob("*.py")]
     files = {".".join(p.relative_to(root).with_suffix("").parts): p for p in every}
     files = {name.removesuffix(".__init__"): path for name, path in files.items()}
@@ -69,8 +89,17 @@ def rank(module: str) -> int:
 
 def unnamed(root: Path) -> set[str]:
     """Folders and modules that ORDER does not name, and names in it that are nothing."""
-    inside = [p for package in packages(root) for p in package.iterdir() if p.is_dir() or p.suffix == ".py"]
-    found = {f"{p.parent.name}.{p.stem}" for p in inside if not p.stem.startswith("__") and p.suffix != ".egg-info"}
+    inside = [
+        p
+        for package in packages(root)
+        for p in package.iterdir()
+        if p.is_dir() or p.suffix == ".py"
+    ]
+    found = {
+        f"{p.parent.name}.{p.stem}"
+        for p in inside
+        if not p.stem.startswith("__") and p.suffix != ".egg-info"
+    }
     return found ^ set(ORDER)
 
 
@@ -117,7 +146,9 @@ def between_chapters(root: Path) -> list[str]:
 
     def chapter(module: str) -> str | None:
         parts = module.split(".")
-        return parts[2] if parts[1] == "chapters" and len(parts) > 2 and parts[2] in folders else None
+        return (
+            parts[2] if parts[1] == "chapters" and len(parts) > 2 and parts[2] in folders else None
+        )
 
     return [
         f"{module} imports {other}"
@@ -128,18 +159,22 @@ def between_chapters(root: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "rule", [unnamed, backwards, peeking, circles, between_chapters, audit], ids=lambda r: r.__name__
+    "rule",
+    [unnamed, backwards, peeking, circles, between_chapters, audit],
+    ids=lambda r: r.__name__,
 )
 def test_the_package_keeps_the_rule(rule):
     assert not rule(ROOT)
 
 
-# ----------------------------------------------------------------------------- the rules see what they forbid
+# ------------------------------------------------------------------- the rules see what they forbid
 
 
 @pytest.fixture
 def toy(tmp_path):
-    """Packages with a folder or module for every name of ORDER, two chapters, and nothing wrong with them."""
+    """Packages with a folder or module for every name of ORDER, two chapters, and nothing wrong
+    with them.
+    """
     for name in ORDER:
         alone = name.endswith((".errors", ".released", ".cli"))
         write(tmp_path / f"{name.replace('.', '/')}{'' if alone else '/__init__'}.py", "")
@@ -270,7 +305,12 @@ def test_no_global_seed_and_no_pickles():
 @pytest.mark.parametrize(
     "call",
     [
-        *("torch.manual_seed(0)", "torch.load(p)", "torch.load(p, weights_only=False)", "torch.randn(3)"),
+        *(
+            "torch.manual_seed(0)",
+            "torch.load(p)",
+            "torch.load(p, weights_only=False)",
+            "torch.randn(3)",
+        ),
         *("np.load(p, allow_pickle=True)", "pickle.loads(b)"),
     ],
 )

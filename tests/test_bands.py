@@ -18,12 +18,23 @@ from tests.stages import Stage, counted, run_all, table
 
 def test_references_hold_no_pictures_and_compare_nearly_every_cell():
     files = sorted((ROOT / "tests" / "reference").glob("*.ipynb"))
-    cells = [cell for file in files for cell in json.loads(file.read_text())["cells"] if cell["cell_type"] == "code"]
+    cells = [
+        cell
+        for file in files
+        for cell in json.loads(file.read_text())["cells"]
+        if cell["cell_type"] == "code"
+    ]
     outputs = [output for cell in cells for output in cell["outputs"]]
     kinds = {kind for output in outputs for kind in output.get("data", {})}
-    assert kinds <= {"text/plain", "text/markdown"} and sum(file.stat().st_size for file in files) < 2e6
+    assert (
+        kinds <= {"text/plain", "text/markdown"}
+        and sum(file.stat().st_size for file in files) < 2e6
+    )
     assert not [cell for cell in cells if "nbval-ignore-output" in cell["metadata"].get("tags", [])]
-    texts = ["".join(o.get("text", "") or "".join(map("".join, o.get("data", {}).values()))) for o in outputs]
+    texts = [
+        "".join(o.get("text", "") or "".join(map("".join, o.get("data", {}).values())))
+        for o in outputs
+    ]
     assert len([text for text in texts if text.strip()]) > 120
 
 
@@ -52,18 +63,37 @@ def test_a_table_s_stages_all_run_and_the_sum_is_last(tmp_path, monkeypatch, cap
     ]
     run_all(ran)
     said = capsys.readouterr().out
-    assert "FAILED tests/a.py::b - why" in said and "do this" in said and "one [ 50%]" in said and "do that" not in said
-    assert [stage.code for stage in ran] == [1, 0, 0] and table(ran).splitlines()[-1] == "11 passed, 1 failed"
+    assert (
+        "FAILED tests/a.py::b - why" in said
+        and "do this" in said
+        and "one [ 50%]" in said
+        and "do that" not in said
+    )
+    assert [stage.code for stage in ran] == [1, 0, 0] and table(ran).splitlines()[
+        -1
+    ] == "11 passed, 1 failed"
     assert counted("== 2 errors, 1 passed in 3s ==") == {"error": 2, "passed": 1}
     assert Path(tmp_path, "one.log").read_text().startswith("xxxxxxxxx")
 
 
 def test_a_band_is_widened_by_what_lies_outside_and_by_nothing_else():
-    kept = {"a": [10.0, 1.0], "b": "x", "c[*]": [1.0, 1.0, 0.1, 0.1], "gone": [1.0, 0.1], "d": ["moves", 2.0]}
-    assert widened(kept, {"a": 10.5, "b": "x", "c": [1.0, 1.0], "gone": 1.0, "d": 3.0})["a"] == kept["a"]
+    kept = {
+        "a": [10.0, 1.0],
+        "b": "x",
+        "c[*]": [1.0, 1.0, 0.1, 0.1],
+        "gone": [1.0, 0.1],
+        "d": ["moves", 2.0],
+    }
+    assert (
+        widened(kept, {"a": 10.5, "b": "x", "c": [1.0, 1.0], "gone": 1.0, "d": 3.0})["a"]
+        == kept["a"]
+    )
     found = widened(kept, {"a": 12.0, "b": "y", "c": [1.0, 1.4], "d": 300.0, "new": 3})
     assert found["a"] == [10.0, 10.0] and found["b"] == found["gone"] == found["new"] == "moves"
     assert found["c[*]"][:2] == [1.0, 1.0] and found["c[*]"][2] == pytest.approx(1.0)
     assert found["d"] == ["moves", 300.0]
     assert within(found["a"], [12.0]) and not within(kept["a"], [12.0])
-    assert widened(kept, {"a": 40.0, "b": "x", "c": [1.0, 1.0], "gone": 1.0, "d": 1.0})["a"] == ["moves", 40.0]
+    assert widened(kept, {"a": 40.0, "b": "x", "c": [1.0, 1.0], "gone": 1.0, "d": 1.0})["a"] == [
+        "moves",
+        40.0,
+    ]

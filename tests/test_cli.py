@@ -63,10 +63,15 @@ def test_keyboard_interrupt_is_one_line_and_exit_code_1(monkeypatch, capsys):
 
 def test_missing_or_junk_recon_data_is_never_replaced_silently(monkeypatch, capsys, tmp_path):
     (tmp_path / SUBSET_FILE).write_bytes(b"\x00\xff" * 99)
-    for where, message in ((tmp_path / "no ü", "does not exist"), (tmp_path, "damaged or is another file")):
+    for where, message in (
+        (tmp_path / "no ü", "does not exist"),
+        (tmp_path, "damaged or is another file"),
+    ):
         monkeypatch.setenv("RECON_DATA", str(where))
         for source in ("auto", "cifar10"):
-            assert cli.main(["run", "linear", "--data", source, "--out", str(tmp_path / "out")]) == 2
+            assert (
+                cli.main(["run", "linear", "--data", source, "--out", str(tmp_path / "out")]) == 2
+            )
             error = capsys.readouterr().err
             assert message in error and error.count("\n") == 1
 
@@ -113,7 +118,8 @@ def test_run_writes_the_contract_and_claims_reads_it(calm, capsys):
     keys = "experiment profile data seed device versions commit seconds metrics claims"
     assert set(keys.split()) <= set(found) and {"name", "sha256", "n"} <= set(found["data"])
     assert (folder / "arrays.safetensors").is_file() and list(folder.glob("*.png"))
-    assert not list(folder.glob("checkpoint-*")) and not list(folder.glob(".*"))  # nothing left lying about
+    # nothing left lying about
+    assert not list(folder.glob("checkpoint-*")) and not list(folder.glob(".*"))
     assert str(calm) not in (folder / "result.json").read_text()
     capsys.readouterr()
     assert cli.main(["claims", "--json", "--out", str(calm)]) == 0
@@ -127,14 +133,16 @@ def test_second_run_is_served_from_disk(calm, monkeypatch):
     def again(*_):
         pytest.fail("computed again")
 
-    again.__module__, again.__name__ = chosen.compute.__module__, chosen.compute.__name__  # the same code to the key
+    # the same code to the key
+    again.__module__, again.__name__ = chosen.compute.__module__, chosen.compute.__name__
     again.__qualname__ = chosen.compute.__qualname__
     computed = dataclasses.replace(chosen, compute=again)
     monkeypatch.setattr("companion.chapters.registry", lambda: {CHAPTER: computed})
     found = run(CHAPTER, "smoke", "photos", "cpu", out=calm)
     assert as_dict(found) == text_of(calm)["metrics"]
     assert (calm / CHAPTER / "result.json").stat().st_mtime_ns == before
-    with pytest.raises(pytest.fail.Exception, match="computed again"):  # another seed is another result
+    # another seed is another result
+    with pytest.raises(pytest.fail.Exception, match="computed again"):
         run(CHAPTER, "smoke", "photos", "cpu", seed=1, out=calm)
 
 
@@ -145,7 +153,9 @@ def test_same_seed_computed_again_gives_identical_metrics(calm, tmp_path):
 
 def test_damaged_result_is_computed_again_and_claims_says_so(calm, tmp_path, capsys):
     (tmp_path / CHAPTER).mkdir()
-    (tmp_path / CHAPTER / "result.json").write_bytes((calm / CHAPTER / "result.json").read_bytes()[:-20])
+    (tmp_path / CHAPTER / "result.json").write_bytes(
+        (calm / CHAPTER / "result.json").read_bytes()[:-20]
+    )
     assert cli.main(["claims", "--out", str(tmp_path)]) == 2
     error = capsys.readouterr().err
     assert "damaged" in error and error.count("\n") == 1

@@ -22,7 +22,7 @@ from recon import cli
 
 pytestmark = pytest.mark.slow
 
-# ------------------------------------------------------------------------------------------------ the arguments
+# ------------------------------------------------------------------------------------ the arguments
 
 LONG = "x" * 5000
 #: arguments -> what the one line says; exit code 2
@@ -99,7 +99,15 @@ def test_sizes_of_the_readers_own_lie_beside_the_plain_result(tmp_path, calm):
     out = tmp_path / "out"
     assert call(*RUN, "--out", str(out))[0] == 0
     code, printed, _ = call(
-        *RUN, "--out", str(out), "--set", "steps=3", "--set", "part.factor=0.25", "--set", 'part.names=["b"]'
+        *RUN,
+        "--out",
+        str(out),
+        "--set",
+        "steps=3",
+        "--set",
+        "part.factor=0.25",
+        "--set",
+        'part.names=["b"]',
     )
     assert code == 0
     path = Path(printed.splitlines()[-1])
@@ -108,8 +116,17 @@ def test_sizes_of_the_readers_own_lie_beside_the_plain_result(tmp_path, calm):
     assert made["overrides"] == {"steps": 3, "part.factor": 0.25, "part.names": ["b"]}
     assert len(made["metrics"]["energies"]) == 3 and made["key"] in path.parent.name
     assert contents(out) == contents(calm)  # still there, and as it was
-    again = run(NAME, "smoke", "photos", "cpu", out=out, steps=3, **{"part.factor": 0.25, "part.names": ("b",)})
-    assert again.made.key == made["key"] and again.made.seconds == made["seconds"]  # found, not computed
+    again = run(
+        NAME,
+        "smoke",
+        "photos",
+        "cpu",
+        out=out,
+        steps=3,
+        **{"part.factor": 0.25, "part.names": ("b",)},
+    )
+    # found, not computed
+    assert again.made.key == made["key"] and again.made.seconds == made["seconds"]
 
 
 def test_a_gpu_that_is_not_there_is_refused():
@@ -119,7 +136,9 @@ def test_a_gpu_that_is_not_there_is_refused():
     refused(("book", "--device", "cuda"), "no usable GPU")
 
 
-@pytest.mark.parametrize("name", ["a b", "ü 😀/c", "new\nline", "{braces} [0] *", "'quotes\" $HOME", "-", "~x"])
+@pytest.mark.parametrize(
+    "name", ["a b", "ü 😀/c", "new\nline", "{braces} [0] *", "'quotes\" $HOME", "-", "~x"]
+)
 def test_results_go_where_they_are_told_whatever_the_name(tmp_path, calm, name):
     out = tmp_path / name
     for _ in range(2):  # computed, then found
@@ -129,13 +148,41 @@ def test_results_go_where_they_are_told_whatever_the_name(tmp_path, calm, name):
     assert call("claims", "--out", str(out))[0] == 0
 
 
-WORDS = ["run", "list", "claims", "keep", NAME, "--out", "--seed", "--workers", "--device", "--profile", "--data"]
-WORDS += ["--data-root", "--json", "--help", "--version", "smoke", "photos", "auto", "cpu", "-1", "0", str(2**64), "--"]
+WORDS = [
+    "run",
+    "list",
+    "claims",
+    "keep",
+    NAME,
+    "--out",
+    "--seed",
+    "--workers",
+    "--device",
+    "--profile",
+    "--data",
+]
+WORDS += [
+    "--data-root",
+    "--json",
+    "--help",
+    "--version",
+    "smoke",
+    "photos",
+    "auto",
+    "cpu",
+    "-1",
+    "0",
+    str(2**64),
+    "--",
+]
 odd = st.text(max_size=30).filter(lambda text: not text.startswith(("/", "~")) and ".." not in text)
 
 
 @settings(max_examples=40, deadline=None, database=None, suppress_health_check=list(HealthCheck))
-@given(st.lists(st.sampled_from(WORDS) | odd, max_size=8) | st.lists(odd, max_size=3).map(lambda more: [*RUN, *more]))
+@given(
+    st.lists(st.sampled_from(WORDS) | odd, max_size=8)
+    | st.lists(odd, max_size=3).map(lambda more: [*RUN, *more])
+)
 @example([*RUN, "--seed", "１２"])
 @example([*RUN, "--out=--", "--seed=+7"])
 @example(["run", NAME, "--prof", "smoke", "--dat"])
@@ -144,7 +191,7 @@ def test_any_arguments_are_either_done_or_refused(arguments):
     assert code in (0, 2)
 
 
-# --------------------------------------------------------------------------------------------- the output
+# --------------------------------------------------------------------------------------- the output
 
 
 def test_terminals_that_know_ascii_alone(calm, monkeypatch):
@@ -168,14 +215,25 @@ sys.exit(cli.main(["list"]))
 def test_output_that_nobody_takes():
     """What only a real process shows: how the interpreter ends.  Two of them, side by side."""
     command = f"{sys.executable} -c '{LONG_OUTPUT}'"
-    lines = {"head": f"set -o pipefail; {command} | head -c 1 >/dev/null", "full": f"{command} >/dev/full"}
+    lines = {
+        "head": f"set -o pipefail; {command} | head -c 1 >/dev/null",
+        "full": f"{command} >/dev/full",
+    }
     signal.alarm(60)
     resource.setrlimit(resource.RLIMIT_AS, (resource.getrlimit(resource.RLIMIT_AS)[1],) * 2)
     processes = {
-        name: subprocess.Popen(["bash", "-c", line], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        name: subprocess.Popen(
+            ["bash", "-c", line], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
         for name, line in lines.items()
     }
-    ends = {name: (*process.communicate(), process.returncode) for name, process in processes.items()}
+    ends = {
+        name: (*process.communicate(), process.returncode) for name, process in processes.items()
+    }
     assert ends["head"] == ("", "", 0)
     out, err, code = ends["full"]
-    assert (out, code, err.count("\n")) == ("", 1, 1) and err.startswith("recon: ") and "No space left" in err
+    assert (
+        (out, code, err.count("\n")) == ("", 1, 1)
+        and err.startswith("recon: ")
+        and "No space left" in err
+    )

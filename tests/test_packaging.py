@@ -22,7 +22,10 @@ ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 DECLARED = [
     Requirement(line)
-    for line in [*PROJECT["dependencies"], *(r for extra in PROJECT["optional-dependencies"].values() for r in extra)]
+    for line in [
+        *PROJECT["dependencies"],
+        *(r for extra in PROJECT["optional-dependencies"].values() for r in extra),
+    ]
 ]
 LOCK_LINES = (ROOT / "requirements.lock").read_text().splitlines()
 LOCK = {canonicalize_name(r.name): r for r in map(Requirement, LOCK_LINES)}
@@ -63,12 +66,15 @@ def test_this_environment_is_the_locked_one():
 
 
 def test_conda_environment_installs_the_lock_at_a_python_that_is_declared():
-    python = next(d for d in CONDA["dependencies"] if isinstance(d, str) and d.startswith("python="))
+    python = next(
+        d for d in CONDA["dependencies"] if isinstance(d, str) and d.startswith("python=")
+    )
     assert SpecifierSet(PROJECT["requires-python"]).contains(python.removeprefix("python=") + ".0")
     (pip,) = (d["pip"] for d in CONDA["dependencies"] if isinstance(d, dict))
     assert CONDA["name"] == PROJECT["name"]
     assert pip == ["-r requirements.lock", "-e .", "-e companion", "-e recon-audit"]
-    assert [d for d in CONDA["dependencies"] if isinstance(d, str)] == [python, "pip"]  # the rest comes from the lock
+    # the rest comes from the lock
+    assert [d for d in CONDA["dependencies"] if isinstance(d, str)] == [python, "pip"]
 
 
 def test_ruff_and_citation_agree_with_the_project():
@@ -78,7 +84,11 @@ def test_ruff_and_citation_agree_with_the_project():
 
 
 def test_the_table_of_contents_lists_every_chapter():
-    listed = {name.rsplit("/", 1)[1] for name in toc_files(ROOT / "_toc.yml") if name.startswith("book/executed/")}
+    listed = {
+        name.rsplit("/", 1)[1]
+        for name in toc_files(ROOT / "_toc.yml")
+        if name.startswith("book/executed/")
+    }
     assert listed == {path.stem for path in (ROOT / "notebooks").glob("*.ipynb")}
 
 

@@ -33,7 +33,9 @@ def test_an_averaged_gradient_is_that_of_the_mean_loss():
 
 def test_another_precision():
     single = some_gradient()[0].to(torch.float32)
-    assert {t.dtype for t in (*single.theta.values(), *single.gradients.values())} == {torch.float32}
+    assert {t.dtype for t in (*single.theta.values(), *single.gradients.values())} == {
+        torch.float32
+    }
     assert single.labels.dtype == torch.int64
 
 

@@ -22,7 +22,11 @@ PRINT = "import os, sys, {module}; print(os.environ['OMP_WAIT_POLICY'], 'torch' 
     ],
 )
 def test_threads_sleep_while_they_wait_unless_the_reader_wants_otherwise(module, readers, expected):
-    """readers: what the variable says before · expected: what it says after, and is torch loaded?"""
+    """
+    Args:
+        readers: what the variable says before.
+        expected: what it says after, and is torch loaded?
+    """
     env = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
     if readers:
         env["OMP_WAIT_POLICY"] = readers

@@ -1,4 +1,6 @@
-"""The module alone: a wheel of it, away from any checkout and from everything that only the book needs."""
+"""The module alone: a wheel of it, away from any checkout and from everything that only the book
+needs.
+"""
 
 from __future__ import annotations
 
@@ -22,27 +24,34 @@ assert recon.__file__.startswith(sys.argv[1]), recon.__file__
 g = torch.Generator().manual_seed(0)
 """
 TRIED = {
-    "separation": """
+    "separation": (
+        """
 from recon.attacks.separation import FirstLayer, SeparationSettings, separate
 x = torch.rand(12, 3 * 8 * 8, generator=g)
-found = separate(FirstLayer(torch.randn(20, 12, generator=g) @ x), (3, 8, 8), SeparationSettings(rank=4))
-assert found.x_hat.isfinite().all()
-""",
-    "scoring": """
+found = separate(FirstLayer(torch.randn(20, 12, generator=g) @ x), (3, 8, 8),
+SeparationSettings(rank=4)) assert found.x_hat.isfinite().all()
+"""
+    ),
+    "scoring": (
+        """
 from recon.scoring.roc import auc
 from recon.scoring.matching import target_decoy
 import numpy
 assert auc(numpy.arange(4.0), numpy.arange(4) > 1) == 1
-""",
-    "audit": """
+"""
+    ),
+    "audit": (
+        """
 x, y = torch.rand(24, 3, 8, 8, generator=g), torch.arange(24) % 2
-net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(192, 16), torch.nn.ReLU(), torch.nn.Linear(16, 2))
-report = recon.audit(
+net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(192, 16), torch.nn.ReLU(),
+torch.nn.Linear(16, 2)) report = recon.audit(
     net, (x, y), torch.rand(24, 3, 8, 8, generator=g), transform="none", out=sys.argv[3], profile="smoke"
 )
 assert report.verdict and "<html" in open(sys.argv[3] + "/report.html").read()
-""",
-    "no companion": """
+"""  # noqa: E501
+    ),
+    "no companion": (
+        """
 from recon.cli import main
 from recon.errors import ReconError
 try:
@@ -58,17 +67,22 @@ for command in (["list"], ["run", "linear", "--profile", "smoke"]):
         assert ended.code == 2
     else:
         raise AssertionError("there is no such command")
-""",
+"""
+    ),
 }
 
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """The folder of installed wheels of the module and of the audit, built from copies of the checkout."""
+    """The folder of installed wheels of the module and of the audit, built from copies of the
+    checkout.
+    """
     target = tmp_path_factory.mktemp("installed")
     for package, folder in {"recon": ROOT, "recon_audit": ROOT / "recon-audit"}.items():
         copy = tmp_path_factory.mktemp("source") / package
-        shutil.copytree(folder / package, copy / package, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(
+            folder / package, copy / package, ignore=shutil.ignore_patterns("__pycache__")
+        )
         for name in ("pyproject.toml", "README.md", "LICENSE"):
             if (folder / name).is_file():
                 shutil.copyfile(folder / name, copy / name)
@@ -76,13 +90,18 @@ def installed(tmp_path_factory):
         offline = ["--no-deps", "--no-build-isolation", "--no-index", "--quiet"]
         subprocess.run([*pip, "wheel", *offline, "-w", str(copy / "dist"), str(copy)], check=True)
         (wheel,) = (copy / "dist").glob("*.whl")
-        subprocess.run([*pip, "install", *offline[:1], *offline[2:], "--target", str(target), str(wheel)], check=True)
+        subprocess.run(
+            [*pip, "install", *offline[:1], *offline[2:], "--target", str(target), str(wheel)],
+            check=True,
+        )
     return target
 
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory):
-    """A folder with what the module declares, and what that needs in turn: nothing else can be imported."""
+    """A folder with what the module declares, and what that needs in turn: nothing else can be
+    imported.
+    """
     folder, todo, seen = tmp_path_factory.mktemp("environment"), [*needed()], set()
     while todo:
         name = canonicalize_name(todo.pop())
@@ -94,14 +113,20 @@ def environment(tmp_path_factory):
             if not (folder / top).exists():
                 (folder / top).symlink_to(found.locate_file(top))
         declared = map(Requirement, found.requires or ())
-        todo += [each.name for each in declared if each.marker is None or each.marker.evaluate({"extra": ""})]
+        todo += [
+            each.name
+            for each in declared
+            if each.marker is None or each.marker.evaluate({"extra": ""})
+        ]
     assert not {"matplotlib", "pandas", "sphinx", "pydantic", "opacus"} & seen
     return folder
 
 
 def needed() -> set[str]:
     """What the module and the audit declare, apart from each other."""
-    return {name for folder in (ROOT, ROOT / "recon-audit") for name in declared(folder)} - {"recon"}
+    return {name for folder in (ROOT, ROOT / "recon-audit") for name in declared(folder)} - {
+        "recon"
+    }
 
 
 def declared(folder: Path) -> set[str]:
@@ -112,7 +137,16 @@ def declared(folder: Path) -> set[str]:
 @pytest.mark.parametrize("tried", TRIED)
 def test_the_module_works_alone(tried, installed, environment, tmp_path):
     code = PREAMBLE + TRIED[tried]
-    command = [sys.executable, "-S", "-I", "-c", code, str(installed), str(environment), str(tmp_path / "out")]
+    command = [
+        sys.executable,
+        "-S",
+        "-I",
+        "-c",
+        code,
+        str(installed),
+        str(environment),
+        str(tmp_path / "out"),
+    ]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
@@ -120,7 +154,16 @@ def test_the_module_works_alone(tried, installed, environment, tmp_path):
 def test_the_module_declares_what_it_needs_and_nothing_of_the_book():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert declared(ROOT) == {
-        *("torch", "torchvision", "numpy", "scipy", "scikit-learn", "safetensors", "tqdm", "pillow"),
+        *(
+            "torch",
+            "torchvision",
+            "numpy",
+            "scipy",
+            "scikit-learn",
+            "safetensors",
+            "tqdm",
+            "pillow",
+        ),
     }
     assert declared(ROOT / "recon-audit") == {"recon", "jinja2", "markupsafe", "pillow"}
     assert {"book", "backbones", "private"} <= set(project["optional-dependencies"])

@@ -12,14 +12,19 @@ from companion.press import edition, stamps
 from companion.press.stamps import Edition
 
 PARAMETERS = 'profile = "laptop"\ndata = "auto"\nseed = 0\ndevice = "auto"'
-CONFIG = 'title: Tiny\nauthor: Nobody\nlogo: ""\nonly_build_toc_files: true\nexecute:\n  execute_notebooks: "off"\n'
+CONFIG = (
+    'title: Tiny\nauthor: Nobody\nlogo: ""\nonly_build_toc_files: true\nexecute:\n '
+    ' execute_notebooks: "off"\n'
+)
 POOL = SimpleNamespace(name="cifar10", sha256="0" * 64, notice="")
 
 
 def chapter(*code: str, parameters: str = PARAMETERS, title: str = "# A chapter"):
     cells = [new_markdown_cell(title), new_code_cell(parameters, metadata={"tags": ["parameters"]})]
     kernelspec = {"name": "python3", "language": "python", "display_name": "whatever"}
-    return new_notebook(cells=cells + [new_code_cell(c) for c in code], metadata={"kernelspec": kernelspec})
+    return new_notebook(
+        cells=cells + [new_code_cell(c) for c in code], metadata={"kernelspec": kernelspec}
+    )
 
 
 @pytest.fixture
@@ -29,7 +34,9 @@ def repo(tmp_path, monkeypatch):
     for folder in ("notebooks", "book/executed", "build"):
         (root / folder).mkdir(parents=True)
     (root / "_config.yml").write_text(CONFIG)
-    (root / "_toc.yml").write_text("format: jb-book\nroot: book/index\nchapters:\n- file: book/executed/01-one\n")
+    (root / "_toc.yml").write_text(
+        "format: jb-book\nroot: book/index\nchapters:\n- file: book/executed/01-one\n"
+    )
     (root / "book/index.md").write_text("# Tiny\n\nSee {doc}`executed/01-one`.\n")
     write(root, "01-one", chapter("print(profile, data, seed, device)"))
     monkeypatch.setattr(edition, "load_pool", lambda data, data_root: POOL)
@@ -53,6 +60,8 @@ def pretend(root, profile="laptop", data="cifar10", **stamp):
         pool = SimpleNamespace(name=data, sha256="0" * 64, notice="")
         for number, cell in enumerate(c for c in nb.cells if c.cell_type == "code"):
             cell.execution_count = number + 1
-        stamps.put_stamp(nb, stamps.make_stamp(root, original, Edition(profile, device="cpu"), pool) | stamp)
+        stamps.put_stamp(
+            nb, stamps.make_stamp(root, original, Edition(profile, device="cpu"), pool) | stamp
+        )
         write(root, source.stem, nb, f"build/{profile}-{data}/executed")
     return root / "build" / f"{profile}-{data}"

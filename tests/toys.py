@@ -1,6 +1,7 @@
-"""A toy in the place of an experiment, through the real command line, store, loop and sweep; and what can happen to
-files.  Shared by the tests of robustness, which say what was done and what has to come of it: a correct result, or one
-line that begins with "recon:" — never a traceback, a hang or a result store that is worse off than before.
+"""A toy in the place of an experiment, through the real command line, store, loop and sweep; and
+what can happen to files. Shared by the tests of robustness, which say what was done and what has to
+come of it: a correct result, or one line that begins with "recon:" — never a traceback, a hang or a
+result store that is worse off than before.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ from recon.images.registry import load_pool
 from recon.optim.loop import LoopSettings, iterate
 
 if not Path("/proc/self/statm").is_file():
-    pytest.skip("needs Linux: pipes, locks, limits and /dev/full as they are there", allow_module_level=True)
+    pytest.skip(
+        "needs Linux: pipes, locks, limits and /dev/full as they are there", allow_module_level=True
+    )
 
 NAME = "toy"
 RUN = ("run", NAME, "--profile", "smoke", "--data", "photos", "--device", "cpu")
@@ -46,7 +49,7 @@ LIMIT_S = 20  # what takes longer hangs
 LIMIT_BYTES = 2 << 30  # what takes more would take all there is
 
 
-# ------------------------------------------------------------------------------------------------ the toy
+# ------------------------------------------------------------------------------------------ the toy
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,7 +74,9 @@ def unit(name: str) -> dict:
 
 
 def compute(sizes: Sizes, context: Context, at_step: Callable[[int], object]) -> Outcome[Metrics]:
-    """A sweep, then a loop, both with checkpoints after every step; at_step is called after each of the loop's."""
+    """A sweep, then a loop, both with checkpoints after every step; at_step is called after each of
+    the loop's.
+    """
     runs = context.sweep(unit, list(sizes.part.names), "sweep")
     start = torch.randn(1, 500, generator=torch.Generator().manual_seed(context.seed))
 
@@ -88,7 +93,9 @@ def compute(sizes: Sizes, context: Context, at_step: Callable[[int], object]) ->
     )
     x = state["accepted"]["x"] + sum(run["x"].repeat(5) for run in runs.values())
     return Outcome(
-        Metrics(n_train=2, sum=x.double().sum().item(), energies=history.flatten().tolist(), none=None),
+        Metrics(
+            n_train=2, sum=x.double().sum().item(), energies=history.flatten().tolist(), none=None
+        ),
         {"x": x, "history": history},
     )
 
@@ -97,14 +104,20 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     return [Claim("toy", "3.2", "A sentence — with ‖θ‖.", "1", f"{metrics.sum:.6f}", "", "finding")]
 
 
-def play(monkeypatch: pytest.MonkeyPatch, at_step: Callable[[int], object] = lambda step: None, **figures: Any) -> None:
+def play(
+    monkeypatch: pytest.MonkeyPatch,
+    at_step: Callable[[int], object] = lambda step: None,
+    **figures: Any,
+) -> None:
     """Register the toy, alone."""
 
     def run(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         return compute(sizes, context, at_step)
 
     sizes = {"smoke": Sizes(), "laptop": Sizes(), "paper": Sizes()}
-    played = Experiment(NAME, "02-toy", "3.2", "A toy.", {"smoke": "0 s"}, sizes, Metrics, run, claims, figures)
+    played = Experiment(
+        NAME, "02-toy", "3.2", "A toy.", {"smoke": "0 s"}, sizes, Metrics, run, claims, figures
+    )
     register(monkeypatch, played)
 
 
@@ -139,7 +152,8 @@ def stage(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path / "cwd")
     before, memory = signal.signal(signal.SIGALRM, hang), resource.getrlimit(resource.RLIMIT_AS)
     signal.alarm(LIMIT_S)
-    faulthandler.dump_traceback_later(4 * LIMIT_S, exit=True)  # a Rust library opens pipes and hears no alarm
+    # a Rust library opens pipes and hears no alarm
+    faulthandler.dump_traceback_later(4 * LIMIT_S, exit=True)
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + LIMIT_BYTES, memory[1]))
     yield
@@ -164,7 +178,10 @@ def call(*arguments: str) -> tuple[int, str, str]:
 
 
 def quiet(*arguments: str) -> tuple[int, str, str]:
-    with tempfile.TemporaryFile("w+", encoding="utf-8") as out, tempfile.TemporaryFile("w+", encoding="utf-8") as err:
+    with (
+        tempfile.TemporaryFile("w+", encoding="utf-8") as out,
+        tempfile.TemporaryFile("w+", encoding="utf-8") as err,
+    ):
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             try:
                 code = cli.main(arguments)
@@ -211,7 +228,7 @@ def contents(out: Path, seed: int = 0) -> tuple[dict, dict]:
     return dict(result.metrics), {name: array.tolist() for name, array in result.arrays.items()}
 
 
-# ------------------------------------------------------------------------------------------------ damage
+# ------------------------------------------------------------------------------------------- damage
 
 
 def overwrite(content: bytes | Callable[[bytes], bytes]) -> Callable[[Path], None]:
@@ -298,9 +315,14 @@ TENSORS = {
         header(b'{"x":{"dtype":"F32","shape":[1099511627776],"data_offsets":[0,4398046511104]}}')
     ),
     "shape that overflows": overwrite(
-        header(b'{"x":{"dtype":"F32","shape":[4294967296,4294967296,4294967296],"data_offsets":[0,4]}}') + bytes(4)
+        header(
+            b'{"x":{"dtype":"F32","shape":[4294967296,4294967296,4294967296],"data_offsets":[0,4]}}'
+        )
+        + bytes(4)
     ),
-    "unknown type": overwrite(header(b'{"x":{"dtype":"PICKLE","shape":[1],"data_offsets":[0,1]}}') + b"x"),
+    "unknown type": overwrite(
+        header(b'{"x":{"dtype":"PICKLE","shape":[1],"data_offsets":[0,1]}}') + b"x"
+    ),
     "a value's bit flipped": overwrite(lambda b: b[:-5] + bytes([b[-5] ^ 64]) + b[-4:]),
     "another program's file": lambda path: safetensors_of(path, {"format": "pt"}),
 }

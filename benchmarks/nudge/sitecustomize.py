@@ -1,7 +1,9 @@
-"""Another rounding for a process that has this folder on its PYTHONPATH: every pixel is multiplied by 1 + 1e-7 ε.
+"""Another rounding for a process that has this folder on its PYTHONPATH: every pixel is multiplied
+by 1 + 1e-7 ε.
 
-ε is standard normal, drawn by `$RECON_NUDGE`, and the same whenever a pixel is asked for.  benchmarks/rounding.py uses
-it: the package itself knows nothing of it, and kernels of notebooks are nudged as well.
+ε is standard normal, drawn by `$RECON_NUDGE`, and the same whenever a pixel is asked for.
+benchmarks/rounding.py uses it: the package itself knows nothing of it, and kernels of notebooks are
+nudged as well.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ def nudge(module: Any, seed: int) -> None:
 
     def pixels(self: Any, rows: Any, dtype: Any = torch.float32) -> Any:
         x = plain(self, rows, torch.float64)
-        noise = np.stack([np.random.default_rng([seed, int(row)]).standard_normal(x.shape[1:]) for row in rows])
+        noise = np.stack(
+            [np.random.default_rng([seed, int(row)]).standard_normal(x.shape[1:]) for row in rows]
+        )
         return (x * (1 + RELATIVE * torch.from_numpy(noise))).clamp(0, 1).to(dtype)
 
     module.ImagePool.pixels = pixels

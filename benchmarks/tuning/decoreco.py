@@ -1,8 +1,9 @@
-"""How DecoReco's settings were chosen, on other images: `python benchmarks/tuning/decoreco.py` writes decoreco.json.
+"""How DecoReco's settings were chosen, on other images: `python benchmarks/tuning/decoreco.py`
+writes decoreco.json.
 
-Networks (3072-1000-1000-1) are trained on the *start* partition, whose images no reported experiment attacks.  Two
-regimes, n = 100; one restart for each setting.  Counts above NCC 0.6 and 0.7, held-out images in brackets' place; the
-energy relative to what the training images leave.
+Networks (3072-1000-1000-1) are trained on the *start* partition, whose images no reported
+experiment attacks. Two regimes, n = 100; one restart for each setting. Counts above NCC 0.6 and
+0.7, held-out images in brackets' place; the energy relative to what the training images leave.
 """
 
 from __future__ import annotations
@@ -52,14 +53,21 @@ def trained(images: Bundle, decay: tuple[float, int] | None) -> Weights:
     network = MLP((images.dim, WIDTH, WIDTH, 1))
     theta = network.flatten(network.init(stream(0, "kkt.weights", 1), "small"))
     if decay is None:
-        return Weights(network, train_to_kkt(network, images.train, images.y, theta, KKTSettings(600)).theta_star)
+        return Weights(
+            network,
+            train_to_kkt(network, images.train, images.y, theta, KKTSettings(600)).theta_star,
+        )
     settings = DecaySettings(*decay)
     return Weights(network, train_with_decay(network, images.train, images.y, theta, settings))
 
 
-def scale_for(weights: Weights, settings: RecoverSettings, seed: int, first: float = 1e-2, most: int = 12) -> float:
-    """The scale of the multipliers' start with the lowest energy after short runs, all from the same start: `first`
-    times powers of √10, on in the direction of falling energy until it rises or `most` were tried."""
+def scale_for(
+    weights: Weights, settings: RecoverSettings, seed: int, first: float = 1e-2, most: int = 12
+) -> float:
+    """The scale of the multipliers' start with the lowest energy after short runs, all from the
+    same start: `first` times powers of √10, on in the direction of falling energy until it rises or
+    `most` were tried.
+    """
     short = replace(settings, restarts=1, steps=settings.scale_steps)
     energies: dict[int, float] = {}
 
@@ -81,13 +89,20 @@ def row(weights: Weights, images: Bundle, change: dict) -> dict:
     start = time.process_time()
     settings = replace(BASE, m=2 * len(images), **change)
     scale = scale_for(weights, settings, 0)
-    found = recover(weights, replace(settings, multiplier_scales=(scale,)), torch.Generator().manual_seed(0))
-    truth = certificate(weights.network, weights.theta_star, images.train, images.y, alpha=settings.alpha)
+    found = recover(
+        weights, replace(settings, multiplier_scales=(scale,)), torch.Generator().manual_seed(0)
+    )
+    truth = certificate(
+        weights.network, weights.theta_star, images.train, images.y, alpha=settings.alpha
+    )
     candidates = padded(found.x_hat, len(images))
     score = {
-        name: one_to_one(x, candidates).score for name, x in (("train", images.train), ("held_out", images.held_out))
+        name: one_to_one(x, candidates).score
+        for name, x in (("train", images.train), ("held_out", images.held_out))
     }
-    counts = {f"{name} above {t}": int((s > t).sum()) for name, s in score.items() for t in (0.6, 0.7)}
+    counts = {
+        f"{name} above {t}": int((s > t).sum()) for name, s in score.items() for t in (0.6, 0.7)
+    }
     return counts | {
         "energy over truth's": found.by_layer[0].sum().item() / truth.energy_by_layer.sum().item(),
         "truth leaves of layer 1": truth.residual_by_layer[0].item() ** 2,
@@ -98,7 +113,9 @@ def row(weights: Weights, images: Bundle, change: dict) -> dict:
 
 def main(n: int = 100) -> None:
     torch.set_flush_denormal(True)
-    images = Bundle.of(partition(load_pool("cifar10"), n, n_held_out=n).swapped(), torch.device("cpu"))
+    images = Bundle.of(
+        partition(load_pool("cifar10"), n, n_held_out=n).swapped(), torch.device("cpu")
+    )
     margin, log = trained(images, None), {}
     for name, change in TRIED.items():
         log[f"margin, {name}"] = row(margin, images, change)
@@ -107,7 +124,9 @@ def main(n: int = 100) -> None:
         log[name] = row(trained(images, decay), images, {})
         print(name, log[name], file=sys.stderr)
     report = {"n": n, "width": WIDTH, "images": "start partition of seed 0", "tried": log}
-    Path(__file__).with_suffix(".json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    Path(__file__).with_suffix(".json").write_text(
+        json.dumps(report, indent=1) + "\n", encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

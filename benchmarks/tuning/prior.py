@@ -1,9 +1,10 @@
-"""What the settings of separation with a prior do, on other images: `python benchmarks/tuning/prior.py`, prior.json.
+"""What the settings of separation with a prior do, on other images: `python
+benchmarks/tuning/prior.py`, prior.json.
 
-The settings stand as they were committed with the attack, before the first run that is kept, and no log says on which
-images they were tried.  So this one does, on images that no reported experiment attacks: a network trained on the
-*start* partition, n = 100 of 16 × 16 pixels.  Each setting is changed by itself.  Counts of training images, those of
-as many held-out images in brackets' place.
+The settings stand as they were committed with the attack, before the first run that is kept, and no
+log says on which images they were tried. So this one does, on images that no reported experiment
+attacks: a network trained on the *start* partition, n = 100 of 16 × 16 pixels. Each setting is
+changed by itself. Counts of training images, those of as many held-out images in brackets' place.
 """
 
 from __future__ import annotations
@@ -35,8 +36,12 @@ from recon.training.denoiser import DenoiserSettings  # noqa: E402
 from recon.training.inner_problem import DecaySettings, train_with_decay  # noqa: E402
 
 N, SIDE, WIDTH = 100, 16, 400
-DENOISER, ATTACK = DenoiserSettings(steps=500, step_size=2e-3), denoising.PriorSettings(orthogonal=15, free=45)
-#: of the attack, of `companion.chapters.weights_leak.separation_prior`'s constants, and of the prior's training
+DENOISER, ATTACK = (
+    DenoiserSettings(steps=500, step_size=2e-3),
+    denoising.PriorSettings(orthogonal=15, free=45),
+)
+#: of the attack, of `companion.chapters.weights_leak.separation_prior`'s constants, and of the
+#: prior's training
 TRIED = {
     "chosen": {},
     "orthogonal 5": {"orthogonal": 5},
@@ -56,15 +61,21 @@ def main() -> None:
     torch.set_flush_denormal(True)
     rows, priors = {}, {}
     with TemporaryDirectory() as folder:
-        context = Context(load_pool("cifar10"), torch.device("cpu"), 0, Checkpoints(Path(folder)), one_by_one)
+        context = Context(
+            load_pool("cifar10"), torch.device("cpu"), 0, Checkpoints(Path(folder)), one_by_one
+        )
         everything = context.images(N, swapped=True)
         images = everything.at_side(SIDE)
-        public = at_side(context.pool.pixels(public_rows(everything, context)), SIDE).to(images.train)
+        public = at_side(context.pool.pixels(public_rows(everything, context)), SIDE).to(
+            images.train
+        )
         network = MLP((images.dim, WIDTH, WIDTH, 1))
         theta = network.flatten(network.init(context.stream("kkt.weights", 1), "small"))
         theta = train_with_decay(network, images.train, images.y, theta, DecaySettings(1e-3, 600))
         layer = FirstLayer.of(Weights(network, theta))
-        sources = separate(layer, images.shape, SeparationSettings(), context.stream("separation.attack"))
+        sources = separate(
+            layer, images.shape, SeparationSettings(), context.stream("separation.attack")
+        )
         for name, change in TRIED.items():
             start = time.process_time()
             noise = change.get("noise", DENOISER.noise)
@@ -74,7 +85,9 @@ def main() -> None:
             constants = {each: change[each] for each in ("SAME", "PROBE") if each in change}
             before = {each: getattr(denoising, each) for each in constants}
             vars(denoising).update(constants)
-            attack = replace(ATTACK, **{each: change[each] for each in ("orthogonal", "free") if each in change})
+            attack = replace(
+                ATTACK, **{each: change[each] for each in ("orthogonal", "free") if each in change}
+            )
             draw = context.stream("separation.order")
             found = denoising.separate_with_prior(
                 sources.basis, sources.sources, images.shape, priors[noise], attack, draw
@@ -83,10 +96,23 @@ def main() -> None:
             row = {"cpu_seconds": round(time.process_time() - start, 1)}
             for said, there in (("train", images.train), ("held_out", images.held_out)):
                 matched = match_counts(torch.cat([found, -found]), there, images.mean, images.shape)
-                row[said] = {"ncc_0.7": matched.ncc_07, "ncc_0.8": matched.ncc_08, "ssim_0.4": matched.ssim_04}
+                row[said] = {
+                    "ncc_0.7": matched.ncc_07,
+                    "ncc_0.8": matched.ncc_08,
+                    "ssim_0.4": matched.ssim_04,
+                }
             rows[name] = row
             print(name, json.dumps(row), flush=True)
-    write({"n": N, "side": SIDE, "width": WIDTH, "images": "start partition of seed 0", "tried": rows}, __file__)
+    write(
+        {
+            "n": N,
+            "side": SIDE,
+            "width": WIDTH,
+            "images": "start partition of seed 0",
+            "tried": rows,
+        },
+        __file__,
+    )
 
 
 if __name__ == "__main__":

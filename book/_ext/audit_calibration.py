@@ -21,10 +21,14 @@ WIDEST = 4 * LEVEL  # threshold
 
 
 def alarms(networks: Sequence[dict[str, Any]], case: str, kind: str) -> np.ndarray:
-    """Thresholds at which audits of these networks begin to call something, sorted; one for each network.
+    """Thresholds at which audits of these networks begin to call something, sorted; one for each
+    network.
 
-    case: "own" or "null" images · kind: of KINDS.  It is the smallest p, already times the looks; 1 for an audit in
-    which nothing was compared.
+    It is the smallest p, already times the looks; 1 for an audit in which nothing was compared.
+
+    Args:
+        case: "own" or "null" images.
+        kind: of KINDS.
     """
     names = ("images", "membership") if kind == "either" else (kind,)
     found = [[network[case][f"p_{name}"] for name in names] for network in networks]
@@ -33,14 +37,22 @@ def alarms(networks: Sequence[dict[str, Any]], case: str, kind: str) -> np.ndarr
 
 @chart
 def plot_calibration(networks: Sequence[dict[str, Any]]) -> Figure:
-    """Share of audits that call something against the threshold of p: of images that nobody trained on, where that is
-    an error, and of a network's own.  The rule is at LEVEL."""
+    """Share of audits that call something against the threshold of p: of images that nobody trained
+    on, where that is an error, and of a network's own. The rule is at LEVEL.
+    """
     figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE, 2.9))
     for kind, (label, colour, width) in KINDS.items():
         for ax, case in ((left, "null"), (right, "own")):
             p = alarms(networks, case, kind)
             share = np.arange(len(p) + 1) / len(p)
-            ax.step(np.concatenate([[0.0], p]), share, where="post", color=colour, linewidth=width, label=label)
+            ax.step(
+                np.concatenate([[0.0], p]),
+                share,
+                where="post",
+                color=colour,
+                linewidth=width,
+                label=label,
+            )
     left.plot([0, WIDEST], [0, WIDEST], color=REFERENCE, linestyle="--", linewidth=1.2)
     left.text(0.16, 0.145, "allowed", color=ink(REFERENCE))
     _labelled(left, "images that nobody trained on", "share of audits: false alarms", WIDEST)

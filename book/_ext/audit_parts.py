@@ -1,4 +1,6 @@
-"""What the page on audits shows of benchmarks/audit*.json: tables and a figure, none of it typed."""
+"""What the page on audits shows of benchmarks/audit*.json: tables and a figure, none of it
+typed.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,16 @@ from recon.errors import ReconError
 from recon.scoring.membership import RARE, guessed
 
 FIGURE = "audit-calibration.png"
-PROMISED = (0.01, 0.02, 0.05, 0.1)  # levels at which false alarms are told; an audit's rule is at 5 %
+# levels at which false alarms are told; an audit's rule is at 5 %
+PROMISED = (0.01, 0.02, 0.05, 0.1)
 
 
 def benchmark(root: Path, name: str) -> dict[str, Any]:
     """One of benchmarks/; ReconError where it cannot be read."""
     try:
-        found: dict[str, Any] = json.loads((root / "benchmarks" / f"{name}.json").read_text(encoding="utf-8"))
+        found: dict[str, Any] = json.loads(
+            (root / "benchmarks" / f"{name}.json").read_text(encoding="utf-8")
+        )
     except (OSError, ValueError) as error:
         raise ReconError(f"benchmarks/{name}.json cannot be read: {error}") from error
     return found
@@ -35,11 +40,13 @@ def table(columns: tuple[str, ...], rows: list[list[Any]]) -> str:
     return "\n".join([*lines, *("| " + " | ".join(map(str, row)) + " |" for row in rows)])
 
 
-# ---------------------------------------------------------------------------------------------------- calibration
+# -------------------------------------------------------------------------------------- calibration
 
 
 def calibration(sources: Sources) -> str:
-    """Verdicts by kind of network; false alarms at every threshold beside what is promised; names beside guesses."""
+    """Verdicts by kind of network; false alarms at every threshold beside what is promised; names
+    beside guesses.
+    """
     told = benchmark(sources.root, "audit_calibration")
     networks, by_kind = told["networks"], {}
     for network in networks:
@@ -55,14 +62,20 @@ def calibration(sources: Sources) -> str:
     )
     rows = [[name, *verdicts(group)] for name, group in by_kind.items()]
     rows.append(["all", *verdicts(networks)])
-    kinds = [[name, *(alarmed(group, level) for level in PROMISED)] for name, group in by_kind.items()]
+    kinds = [
+        [name, *(alarmed(group, level) for level in PROMISED)] for name, group in by_kind.items()
+    ]
     kinds.append(["all", *(alarmed(networks, level) for level in PROMISED)])
-    promised = table(("false alarms (95 %)", *(f"{level:.0%} allowed" for level in PROMISED)), kinds)
+    promised = table(
+        ("false alarms (95 %)", *(f"{level:.0%} allowed" for level in PROMISED)), kinds
+    )
     return f"{table(columns, rows)}\n\n{promised}\n\n{names_beside_guesses(networks, told['n'])}"
 
 
 def alarmed(networks: list[dict[str, Any]], level: float) -> str:
-    """Share of audits of other images with a p below the level, all looks paid for, and its 95 % interval."""
+    """Share of audits of other images with a p below the level, all looks paid for, and its 95 %
+    interval.
+    """
     wrong = int((alarms(networks, "null", "either") < level).sum())
     low, high = binomtest(wrong, len(networks)).proportion_ci(0.95)
     return f"{wrong / len(networks):.1%} ({100 * low:.1f}–{100 * high:.1f})"
@@ -77,10 +90,11 @@ def names_beside_guesses(networks: list[dict[str, Any]], n: int) -> str:
     more = sum(count > limit for count, limit in zip(counts, most, strict=True))
     low, high = binomtest(more, len(counts)).proportion_ci(0.95)
     return (
-        f"On other images, the best score named {sum(counts) / len(counts):.1f} of {n} at 1 % false alarms, where a "
-        f"guess names {guessed(n, n, allowed)[0]:.1f}: it is the best of several scores. More than the report says a "
-        f"guess rarely exceeds came in {more / len(counts):.1%} of audits (95 % interval {low:.1%} to {high:.1%}), "
-        "and 5 % are allowed."
+        f"On other images, the best score named {sum(counts) / len(counts):.1f} of {n} at 1 % false"
+        f" alarms, where a guess names {guessed(n, n, allowed)[0]:.1f}: it is the best of several"
+        " scores. More than the report says a guess rarely exceeds came in"
+        f" {more / len(counts):.1%} of audits (95 % interval {low:.1%} to {high:.1%}), and 5 % are"
+        " allowed."
     )
 
 
@@ -96,16 +110,23 @@ def second_opinion(sources: Sources) -> str:
             for v, digits in zip(values, (3, 3, 1), strict=True)
         )
         rows.append([shown_as, *cells])
-    return table(("audit", "area", "members found at 1 % false alarms", "seconds after training"), rows)
+    return table(
+        ("audit", "area", "members found at 1 % false alarms", "seconds after training"), rows
+    )
 
 
 def verdicts(networks: list[dict[str, Any]]) -> list[int]:
-    """How many; leaks and inferred on own and on other images; audits in which the sets could not be compared."""
+    """How many; leaks and inferred on own and on other images; audits in which the sets could not
+    be compared.
+    """
     counts = [len(networks)]
     for case in ("own", "null"):
         counts.append(sum(each[case]["verdict"] == "leaks" for each in networks))
         counts.append(sum(each[case]["membership"] == "inferred" for each in networks))
-    return [*counts, sum(not each[case]["comparable"] for each in networks for case in ("own", "null"))]
+    return [
+        *counts,
+        sum(not each[case]["comparable"] for each in networks for case in ("own", "null")),
+    ]
 
 
 def write_calibration(app: Sphinx) -> None:
@@ -121,25 +142,31 @@ def write_calibration(app: Sphinx) -> None:
     plt.close(figure)
 
 
-# ------------------------------------------------------------------------------------------------------ membership
+# --------------------------------------------------------------------------------------- membership
 
 
 def scores_compared(sources: Sources) -> str:
-    """Every score of benchmarks/membership.json: area and true rate, mean and range over networks."""
+    """Every score of benchmarks/membership.json: area and true rate, mean and range over
+    networks.
+    """
     told = benchmark(sources.root, "membership")["networks"]
     rows = []
     for name in told[0]["scores"]:
         areas, rates = ([each["scores"][name][key] for each in told] for key in ("auc", "tpr_0.01"))
         shown = name.replace("lira", "LiRA").replace("rmia", "RMIA")
-        rows.append([shown, *(f"{sum(v) / len(v):.3f} ({min(v):.3f}–{max(v):.3f})" for v in (areas, rates))])
+        rows.append(
+            [shown, *(f"{sum(v) / len(v):.3f} ({min(v):.3f}–{max(v):.3f})" for v in (areas, rates))]
+        )
     return table(("score", "area under the ROC curve", "members found at 1 % false alarms"), rows)
 
 
-# --------------------------------------------------------------------------------------------------------- gallery
+# ------------------------------------------------------------------------------------------ gallery
 
 
 def gallery(sources: Sources) -> str:
-    """Verdicts on the networks of benchmarks/audit_gallery.json, and a sentence on what one reads off them."""
+    """Verdicts on the networks of benchmarks/audit_gallery.json, and a sentence on what one reads
+    off them.
+    """
     networks: dict[str, dict[str, Any]] = benchmark(sources.root, "audit_gallery")["networks"]
     columns = ("network", "images", "came back", "members", "minutes of a core")
     rows = [
@@ -147,29 +174,42 @@ def gallery(sources: Sources) -> str:
             f"{name}, {each['n']} images",
             each["verdict"],
             came_back(each),
-            f"{each['membership']} (area {each['area']:.2f})" if each["area"] is not None else each["membership"],
+            (
+                f"{each['membership']} (area {each['area']:.2f})"
+                if each["area"] is not None
+                else each["membership"]
+            ),
             f"{each['processor_seconds'] / 60:.1f} (`{each['profile']}`)",
         ]
         for name, each in networks.items()
     ]
     trained = [
-        f"- **{name}**: {each['trained']}. Accuracy {each['accuracy']['train']:.0%}, on images held out "
-        f"{each['accuracy']['held_out']:.0%}.{unfit(each['did_not_apply'])}"
+        f"- **{name}**: {each['trained']}. Accuracy {each['accuracy']['train']:.0%}, on images held"
+        f" out {each['accuracy']['held_out']:.0%}.{unfit(each['did_not_apply'])}"
         for name, each in networks.items()
     ]
     slowest = max(networks, key=lambda name: networks[name]["processor_seconds"])
     said = (
-        f"Images came back from {among(networks, 'verdict', 'leaks')}; members could be inferred of "
-        f"{among(networks, 'membership', 'inferred')}; and the longest audit, of {slowest}, took "
-        f"{networks[slowest]['processor_seconds'] / 60:.0f} minutes of one core."
+        f"Images came back from {among(networks, 'verdict', 'leaks')}; members could be inferred of"
+        f" {among(networks, 'membership', 'inferred')}; and the longest audit, of {slowest}, took"
+        f" {networks[slowest]['processor_seconds'] / 60:.0f} minutes of one core."
     )
     how = "\n".join(trained)
-    return f"{table(columns, rows)}\n\n{said}\n\nHow each was trained, and which attacks do not apply to it:\n\n{how}"
+    return (
+        f"{table(columns, rows)}\n\n{said}\n\nHow each was trained, and which attacks do not apply"
+        f" to it:\n\n{how}"
+    )
 
 
 def came_back(network: dict[str, Any]) -> str:
-    """Images named by the deciding attack, and in how many networks trained in the same way the attacks found any."""
-    named = f"{network['leaked']} of {network['n']}, by {shown(network['by'])}" if network["leaked"] else "none"
+    """Images named by the deciding attack, and in how many networks trained in the same way the
+    attacks found any.
+    """
+    named = (
+        f"{network['leaked']} of {network['n']}, by {shown(network['by'])}"
+        if network["leaked"]
+        else "none"
+    )
     power = network["power"]
     if power is None:
         return f"{named}: no attack on images applies" if network["did_not_apply"] else named

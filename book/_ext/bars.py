@@ -1,4 +1,6 @@
-"""The map in six bars: what the adversary has, and what share of the images comes out, beside its null."""
+"""The map in six bars: what the adversary has, and what share of the images comes out, beside its
+null.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,12 @@ FIGURE = "knowledge.png"
 
 @dataclass(frozen=True)
 class Bar:
-    """label: what the adversary has · found, null: shares of the images, in [0, 1] · counts: as a reader sees them."""
+    """
+    Attributes:
+        label: what the adversary has.
+        found, null: shares of the images, in [0, 1].
+        counts: as a reader sees them.
+    """
 
     label: str
     found: float
@@ -46,7 +53,12 @@ def bars(root: Path) -> list[Bar]:
         recipe("weights, SGD without decay", "SGD, decay 0"),
         recipe("weights and their start", "SGD, decay 0", "known"),
         recipe("weights whose start weight decay has erased", "SGD, decay 0.02"),
-        counted("weights from a small start, 500 images", many.matches.ncc_07, many.best_null.ncc_07, many.n_train),
+        counted(
+            "weights from a small start, 500 images",
+            many.matches.ncc_07,
+            many.best_null.ncc_07,
+            many.n_train,
+        ),
         counted(
             "another such network, and public photographs",
             prior.found.matches.ncc_08,  # above 0.7 photographs themselves match a tenth
@@ -68,7 +80,9 @@ def counted(label: str, found: int, null: int, n: int) -> Bar:
 
 @chart
 def plot_bars(found: list[Bar]) -> Figure:
-    """Each bar ends at the share that comes out; the mark on it is the best null, or the false alarms allowed."""
+    """Each bar ends at the share that comes out; the mark on it is the best null, or the false
+    alarms allowed.
+    """
     figure, ax = plt.subplots(figsize=(PAGE, 3.6))
     for k, bar in enumerate(reversed(found)):
         ax.barh(k, bar.found, height=0.42, color=TRAIN)
@@ -76,7 +90,12 @@ def plot_bars(found: list[Bar]) -> Figure:
         ax.text(0, k + 0.3, bar.label, va="bottom", fontsize=8.5)
         ax.text(max(bar.found, bar.null) + 0.01, k, bar.counts, va="center", fontsize=8.5)
     ax.plot([], [], color=FREE, lw=2.5, label="null: what chance or blends of photographs give")
-    ax.set(xlim=(0, 1.22), ylim=(-0.6, len(found)), xlabel="share of the images that come out", yticks=[])
+    ax.set(
+        xlim=(0, 1.22),
+        ylim=(-0.6, len(found)),
+        xlabel="share of the images that come out",
+        yticks=[],
+    )
     ax.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25 %", "50 %", "75 %", "all"])
     ax.spines["left"].set_visible(False)
     ax.legend(loc="upper right")

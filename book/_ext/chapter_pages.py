@@ -1,4 +1,6 @@
-"""Executed chapters as they are read: what is folded, what is left out, and what is told of every figure and page."""
+"""Executed chapters as they are read: what is folded, what is left out, and what is told of every
+figure and page.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +11,18 @@ import nbformat
 from nbformat import NotebookNode
 from sphinx.application import Sphinx
 
-RUN_IT = "*Run this page:* `recon book {}` in a checkout of the project[, or download the notebook above]{{.screen}}."
+RUN_IT = (
+    "*Run this page:* `recon book {}` in a checkout of the project[, or download the notebook"
+    " above]{{.screen}}."
+)
 #: {term}`shown <name>`, of which a page's head shows the words
 ROLE = re.compile(r"\{[\w:]+\}`([^`<]+?)(?: <[^`>]*>)?`")
 EXECUTED = "book/executed/"
 
 
 def lays_out(cell: NotebookNode) -> bool:
-    """Whether a code cell only puts numbers into words, tables or pages: its code is left to the notebook.
+    """Whether a code cell only puts numbers into words, tables or pages: its code is left to the
+    notebook.
 
     Those are the cells with the tag `lays-out`, but for the one that runs the experiment.
     """
@@ -28,7 +34,9 @@ def lays_out(cell: NotebookNode) -> bool:
 def stored_in(cell: NotebookNode) -> set[str]:
     """Names that a code cell gives to the page: assigned, imported, or defined at its top level."""
     tree = ast.parse(cell.source)
-    found = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    found = {
+        n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+    }
     found |= {n.name for n in tree.body if isinstance(n, ast.FunctionDef | ast.ClassDef)}
     found |= {n.name for n in ast.walk(tree) if isinstance(n, ast.ExceptHandler) and n.name}
     imports = (n for n in ast.walk(tree) if isinstance(n, ast.Import | ast.ImportFrom))
@@ -37,12 +45,17 @@ def stored_in(cell: NotebookNode) -> set[str]:
 
 def used_in(cell: NotebookNode) -> set[str]:
     """Names that a code cell reads."""
-    return {n.id for n in ast.walk(ast.parse(cell.source)) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+    return {
+        n.id
+        for n in ast.walk(ast.parse(cell.source))
+        if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)
+    }
 
 
 def needed(nb: NotebookNode) -> list[NotebookNode]:
-    """Of the cells that only lay numbers out, those that make a name which a shown cell reads: without them no reader
-    could copy that cell and run it."""
+    """Of the cells that only lay numbers out, those that make a name which a shown cell reads:
+    without them no reader could copy that cell and run it.
+    """
     shown = [cell for cell in nb.cells if cell.cell_type == "code" and not lays_out(cell)]
     wanted = set().union(*map(used_in, shown)) - set().union(*map(stored_in, shown))
     found: list[NotebookNode] = []
@@ -63,9 +76,14 @@ def fold_solutions(nb: NotebookNode) -> None:
 
 
 def fold_imports(nb: NotebookNode) -> None:
-    """The page's imports and its parameters, as one cell, folded under a title of its own (see _config.yml): without
-    them no other cell can be copied and run."""
-    parameters = [c for c in nb.cells if {"parameters", "injected-parameters"} & set(c.metadata.get("tags", []))]
+    """The page's imports and its parameters, as one cell, folded under a title of its own (see
+    _config.yml): without them no other cell can be copied and run.
+    """
+    parameters = [
+        c
+        for c in nb.cells
+        if {"parameters", "injected-parameters"} & set(c.metadata.get("tags", []))
+    ]
     for cell in nb.cells:
         if cell.cell_type == "code" and "\nimport recon\n" in cell.source:
             cell.source = "\n\n".join([*(each.source for each in parameters[-1:]), cell.source])
@@ -76,9 +94,15 @@ def fold_imports(nb: NotebookNode) -> None:
 
 
 def opening(nb: NotebookNode, name: str) -> str:
-    """The paragraph of a chapter's first cell that begins with this word, as plain text; "" without one."""
+    """The paragraph of a chapter's first cell that begins with this word, as plain text; "" without
+    one.
+    """
     found = re.search(rf"\*\*{name}\.\*\* (.+?)(?:\n\n|$)", nb.cells[0].source, re.DOTALL)
-    return re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", " ".join(found[1].split())).replace("*", "") if found else ""
+    return (
+        re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", " ".join(found[1].split())).replace("*", "")
+        if found
+        else ""
+    )
 
 
 def described(nb: NotebookNode) -> dict[str, str]:
@@ -105,26 +129,39 @@ def stamp_table(nb: NotebookNode) -> str:
         "Date": stamp["date"],
     }
     table = "\n".join(f"| {name} | {value} |" for name, value in rows.items())
-    head = "```{admonition} How this page was made\n:class: note dropdown\n\n| What | Value |\n|---|---|"
+    head = (
+        "```{admonition} How this page was made\n:class: note dropdown\n\n| What | Value"
+        " |\n|---|---|"
+    )
     return f"{head}\n{table}\n```"
 
 
 def laid_out(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Before an executed chapter is read: plumbing taken out or folded, its question in the page's head; at its end,
-    how to run it and how it was made."""
+    """Before an executed chapter is read: plumbing taken out or folded, its question in the page's
+    head; at its end, how to run it and how it was made.
+    """
     if docname.startswith(EXECUTED):
         nb = nbformat.reads(source[0], as_version=4)
         folded = needed(nb)
         for cell in filter(lays_out, nb.cells):
             cell.metadata.tags.append("hide-input" if cell in folded else "remove-input")
             if cell in folded:
-                titles = {"code_prompt_show": "Code of this step", "code_prompt_hide": "Code of this step"}
+                titles = {
+                    "code_prompt_show": "Code of this step",
+                    "code_prompt_hide": "Code of this step",
+                }
                 cell.metadata["mystnb"] = {**cell.metadata.get("mystnb", {}), **titles}
         if words := described(nb):
             nb.metadata["myst"] = {"html_meta": words}
         fold_imports(nb)
         fold_solutions(nb)
-        foot = {"recon-stamp": stamp_table(nb), "recon-run-it": RUN_IT.format(docname.removeprefix(EXECUTED))}
-        nb.cells = [cell for cell in nb.cells if cell.id not in foot]  # older pages hold the table themselves
-        nb.cells += [nbformat.v4.new_markdown_cell(text, id=name) for name, text in foot.items() if text]
+        foot = {
+            "recon-stamp": stamp_table(nb),
+            "recon-run-it": RUN_IT.format(docname.removeprefix(EXECUTED)),
+        }
+        # older pages hold the table themselves
+        nb.cells = [cell for cell in nb.cells if cell.id not in foot]
+        nb.cells += [
+            nbformat.v4.new_markdown_cell(text, id=name) for name, text in foot.items() if text
+        ]
         source[0] = nbformat.writes(nb)

@@ -1,6 +1,7 @@
 """The claims page: what did not reproduce and why, a summary, and every claim as a card that opens.
 
-Nothing on it is typed by hand but the reasons, and those lie in book/claims.yml beside the ids that they are for.
+Nothing on it is typed by hand but the reasons, and those lie in book/claims.yml beside the ids that
+they are for.
 """
 
 from __future__ import annotations
@@ -26,7 +27,11 @@ from recon.errors import ReconError
 
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 PUNCTUATION = re.compile(r"([\\`*_{}\[\]()#+\-.!|$<>~^:@])")
-FAILED, CONTRADICTED, STOPPING = "not reproduced", "contradicted by another attack", "depends on stopping"
+FAILED, CONTRADICTED, STOPPING = (
+    "not reproduced",
+    "contradicted by another attack",
+    "depends on stopping",
+)
 NOT_REPLAYED, THUMBNAILS = "not replayed", "thumbnails"
 #: verdict -> what the summary calls it
 KINDS = {
@@ -44,7 +49,9 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Sources:
-    """Where parts come from: a checkout (or its staged copy), the edition's result files, its executed chapters."""
+    """Where parts come from: a checkout (or its staged copy), the edition's result files, its
+    executed chapters.
+    """
 
     root: Path
     results: Path
@@ -52,7 +59,8 @@ class Sources:
 
 
 def checked(sources: Sources) -> dict[str, list[Row]]:
-    """Rows by paper, in the catalogue's order.  ReconError for a claim without a result, or a result's without entry.
+    """Rows by paper, in the catalogue's order. ReconError for a claim without a result, or a
+    result's without entry.
 
     At profile `smoke` experiments make fewer claims: there only the second is an error.
     """
@@ -60,21 +68,30 @@ def checked(sources: Sources) -> dict[str, list[Row]]:
     for row in rows(sources.results, sources.root):
         by_id[row.claim.id].append(row)
     listed = catalogue(sources.root)
-    found = {paper: [row for name in listed[paper] for row in by_id.get(name, [])] for paper in PAPERS}
+    found = {
+        paper: [row for name in listed[paper] for row in by_id.get(name, [])] for paper in PAPERS
+    }
     known = [name for paper in PAPERS for name in listed[paper]]
-    complete = not any(row.result.made.profile == "smoke" for group in by_id.values() for row in group)
+    complete = not any(
+        row.result.made.profile == "smoke" for group in by_id.values() for row in group
+    )
     if complete and (missing := [name for name in known if name not in by_id]):
-        raise ReconError(f"the claim '{missing[0]}' has no result file: run its experiment, or take it off claims.yml")
+        raise ReconError(
+            f"the claim '{missing[0]}' has no result file: run its experiment, or take it off"
+            " claims.yml"
+        )
     if extra := sorted(set(by_id) - set(known)):
         raise ReconError(f"the claim '{extra[0]}' of a result is not listed in book/claims.yml")
     return found
 
 
-# --------------------------------------------------------------------------------------------------------- cards
+# -------------------------------------------------------------------------------------------- cards
 
 
 def cards(sources: Sources, paper: str) -> str:
-    """One paper's claims, or our own findings, as cards; the run that counts is the first column of each."""
+    """One paper's claims, or our own findings, as cards; the run that counts is the first column of
+    each.
+    """
     of = defaultdict(list)
     for row in checked(sources)[paper]:
         of[row.claim.id].append(row)
@@ -82,8 +99,9 @@ def cards(sources: Sources, paper: str) -> str:
 
 
 def card(runs: list[Row]) -> str:
-    """One claim: verdict and sentence, and a mark where the run that it rests on is not bound to today's code; opened,
-    what the paper has and what each run has."""
+    """One claim: verdict and sentence, and a mark where the run that it rests on is not bound to
+    today's code; opened, what the paper has and what each run has.
+    """
     first = best(runs)[runs[0].claim.id]
     runs = sorted(runs, key=lambda row: row is not first)
     claim = first.claim
@@ -92,12 +110,24 @@ def card(runs: list[Row]) -> str:
     head = ["the run that counts", *["a smaller one"] * (len(runs) - 1)]
     lines = {name: [cells(row)[name] for row in runs] for name in cells(first)}
     table = ["| | " + " | ".join(head) + " |", "|---|" + "---|" * len(runs)]
-    table += [f"| {name} | " + " | ".join(cell or "–" for cell in row) + " |" for name, row in lines.items()]
-    section = f"{place(claim.section.removeprefix('C&C ')).replace('§', '§ ')}. " if claim.section else ""
+    table += [
+        f"| {name} | " + " | ".join(cell or "–" for cell in row) + " |"
+        for name, row in lines.items()
+    ]
+    section = (
+        f"{place(claim.section.removeprefix('C&C ')).replace('§', '§ ')}. " if claim.section else ""
+    )
     said = f"{escaped(section)}*Paper:* {escaped(claim.paper)}\n\n" if claim.section else ""
-    links = f"[{chapter_name(first.chapter)}](executed/{first.chapter}) · [link to this claim](#claim-{claim.id})"
+    links = (
+        f"[{chapter_name(first.chapter)}](executed/{first.chapter}) · [link to this"
+        f" claim](#claim-{claim.id})"
+    )
     options = f":name: claim-{claim.id}\n:class-container: claim {slug(first.verdict)}"
-    return f"`````{{dropdown}} {title}\n{options}\n\n{said}" + "\n".join(table) + f"\n\n{links} · `{claim.id}`\n`````"
+    return (
+        f"`````{{dropdown}} {title}\n{options}\n\n{said}"
+        + "\n".join(table)
+        + f"\n\n{links} · `{claim.id}`\n`````"
+    )
 
 
 def cells(row: Row) -> dict[str, str]:
@@ -117,12 +147,19 @@ def cells(row: Row) -> dict[str, str]:
 
 
 def distance(row: Row) -> str:
-    """How far what decides is from where the verdict turns, in units of its spread over image sets."""
+    """How far what decides is from where the verdict turns, in units of its spread over image
+    sets.
+    """
     if row.distance is not None:
         return (
-            f"{'more than ' if abs(row.distance) >= 99 else ''}{abs(row.distance):.2g} times its spread over image sets"
+            f"{'more than ' if abs(row.distance) >= 99 else ''}{abs(row.distance):.2g} times its"
+            " spread over image sets"
         )
-    return "one image set: its spread is not known" if row.image_sets == 1 else "no single number decides"
+    return (
+        "one image set: its spread is not known"
+        if row.image_sets == 1
+        else "no single number decides"
+    )
 
 
 def chip(verdict: str) -> str:
@@ -139,7 +176,8 @@ def slug(verdict: str) -> str:
 
 
 def spread(texts: list[str]) -> str:
-    """The first text, each number that differs in the others followed by its range; the texts apart if more differs.
+    """The first text, each number that differs in the others followed by its range; the texts apart
+    if more differs.
 
     >>> spread(["30 of 100, best 0.90", "28 of 100, best 0.91"])
     '30 (28 to 30) of 100, best 0.90 (0.90 to 0.91)'
@@ -149,12 +187,17 @@ def spread(texts: list[str]) -> str:
         return first
     if any(NUMBER.split(other) != NUMBER.split(first) for other in others):
         return "; ".join([first, *(f"another seed: {other}" for other in others)])
-    between, columns = NUMBER.split(first), zip(*(NUMBER.findall(text) for text in texts), strict=True)
+    between, columns = (
+        NUMBER.split(first),
+        zip(*(NUMBER.findall(text) for text in texts), strict=True),
+    )
     shown = []
     for numbers in columns:
         low, high = min(numbers, key=float), max(numbers, key=float)
         shown.append(numbers[0] if float(low) == float(high) else f"{numbers[0]} ({low} to {high})")
-    return between[0] + "".join(number + text for number, text in zip(shown, between[1:], strict=True))
+    return between[0] + "".join(
+        number + text for number, text in zip(shown, between[1:], strict=True)
+    )
 
 
 def escaped(text: str) -> str:
@@ -162,11 +205,13 @@ def escaped(text: str) -> str:
     return PUNCTUATION.sub(r"\\\1", text)
 
 
-# ------------------------------------------------------------------------------------------- the top of the page
+# ------------------------------------------------------------------------------ the top of the page
 
 
 def by_figure(sources: Sources, paper: str) -> str:
-    """One row a figure or table of a paper: what it says, what we find, the null, the verdicts, the image sets."""
+    """One row a figure or table of a paper: what it says, what we find, the null, the verdicts, the
+    image sets.
+    """
     counted = best(row for rows_ in checked(sources).values() for row in rows_)
     lines = ["| In the paper | They say | We find | Null | Verdict |", "|---|---|---|---|---|"]
     for item in catalogue(sources.root)["figures"][paper]:
@@ -174,12 +219,17 @@ def by_figure(sources: Sources, paper: str) -> str:
         chapters = {row.chapter: chapter_name(row.chapter) for row in mine.values()}
         links = ", ".join(f"[{said}](executed/{stem})" for stem, said in chapters.items())
         ends = Counter(row.verdict for row in mine.values())
-        chips = ", ".join(f"{chip(each)}{f' × {count}' if len(mine) > 1 else ''}" for each, count in ends.items())
+        chips = ", ".join(
+            f"{chip(each)}{f' × {count}' if len(mine) > 1 else ''}" for each, count in ends.items()
+        )
         sets = _sets([row.image_sets for row in mine.values()] or [1])
         picture = f"![What we show for {item['where']}]({small(item)})" if "picture" in item else ""
         found = f"{item['we_find']} ({links})"
         sized = f"{chips} {_links([*mine])}; {sets}"
-        lines.append(f"| {item['where']} {picture} | {item['they_say']} | {found} | {item['null_says']} | {sized} |")
+        lines.append(
+            f"| {item['where']} {picture} | {item['they_say']} | {found} | {item['null_says']} |"
+            f" {sized} |"
+        )
     return "\n".join(lines)
 
 
@@ -195,16 +245,23 @@ def small(item: dict[str, str]) -> str:
 
 
 def headlines(sources: Sources) -> str:
-    """Our own: the sentence, what was found, the null, the verdict; ReconError for one whose run was not replayed."""
+    """Our own: the sentence, what was found, the null, the verdict; ReconError for one whose run
+    was not replayed.
+    """
     counted = best(row for rows_ in checked(sources).values() for row in rows_)
     lines = ["| Finding | Where | Verdict |", "|---|---|---|"]
     for name in catalogue(sources.root)["headlines"]:
         if name in counted:
             row = counted[name]
             if not row.replayed:
-                raise ReconError(f"the claim '{name}' rests on a run that is not replayed: it is no headline")
+                raise ReconError(
+                    f"the claim '{name}' rests on a run that is not replayed: it is no headline"
+                )
             where = f"[{chapter_name(row.chapter)}](executed/{row.chapter})"
-            lines.append(f"| {escaped(row.claim.sentence)} {_links([name])} | {where} | {chip(row.verdict)} |")
+            lines.append(
+                f"| {escaped(row.claim.sentence)} {_links([name])} | {where} |"
+                f" {chip(row.verdict)} |"
+            )
     return "\n".join(lines)
 
 
@@ -217,10 +274,14 @@ def chapter_name(stem: str) -> str:
 
 
 def failed(sources: Sources) -> str:
-    """What did not reproduce at the paper's size: each statement, its claims, and the reason as far as we know it."""
+    """What did not reproduce at the paper's size: each statement, its claims, and the reason as far
+    as we know it.
+    """
     found = checked(sources)
     counted = best(row for paper in PAPERS if paper != "ours" for row in found[paper])
-    left = {name for name, row in counted.items() if row.verdict in (FAILED, CONTRADICTED, STOPPING)}
+    left = {
+        name for name, row in counted.items() if row.verdict in (FAILED, CONTRADICTED, STOPPING)
+    }
     lines = ["| They say | What we find |", "|---|---|"]
     for item in catalogue(sources.root)["why"]:
         mine = [name for name in item["claims"] if name in left]
@@ -229,25 +290,36 @@ def failed(sources: Sources) -> str:
             lines.append(f"| {item['they_say']} {_links(mine)} | {item['we_find']} |")
     for name in sorted(left):
         lines.append(
-            f"| {escaped(counted[name].claim.sentence)} {_links([name])} | {escaped(counted[name].claim.ours)} |"
+            f"| {escaped(counted[name].claim.sentence)} {_links([name])} |"
+            f" {escaped(counted[name].claim.ours)} |"
         )
-    return "\n".join(lines) if lines[2:] else "Everything that was run at the paper's size reproduced."
+    return (
+        "\n".join(lines) if lines[2:] else "Everything that was run at the paper's size reproduced."
+    )
 
 
 def replies(sources: Sources) -> str:
-    """What the authors could answer to every verdict on their papers other than "reproduced", and the run that would
-    settle it; ReconError for a verdict without a reply."""
+    """What the authors could answer to every verdict on their papers other than "reproduced", and
+    the run that would settle it; ReconError for a verdict without a reply.
+    """
     found, said = checked(sources), catalogue(sources.root)["replies"]
     counted = best(row for paper in PAPERS if paper != "ours" for row in found[paper])
-    open_ = [name for name, row in counted.items() if row.verdict not in ("reproduced", CHECK, "finding")]
+    open_ = [
+        name for name, row in counted.items() if row.verdict not in ("reproduced", CHECK, "finding")
+    ]
     if without := sorted(set(open_) - {name for item in said for name in item["claims"]}):
-        raise ReconError(f"the verdict on '{without[0]}' has no reply of its authors in book/claims.yml")
+        raise ReconError(
+            f"the verdict on '{without[0]}' has no reply of its authors in book/claims.yml"
+        )
     lines = ["| They could answer | What would settle it |", "|---|---|"]
     for item in said:
         mine = [name for name in item["claims"] if name in open_]
         if mine:
             verdicts_of = ", ".join(dict.fromkeys(chip(counted[name].verdict) for name in mine))
-            lines.append(f"| {verdicts_of} {item['they_could_answer']} {_links(mine)} | {item['would_settle']} |")
+            lines.append(
+                f"| {verdicts_of} {item['they_could_answer']} {_links(mine)} |"
+                f" {item['would_settle']} |"
+            )
     return "\n".join(lines)
 
 
@@ -256,15 +328,23 @@ def _links(names: list[str]) -> str:
 
 
 def verdicts(sources: Sources) -> str:
-    """How many claims ended how; what was run twice counts once, at the paper's size if it was run."""
+    """How many claims ended how; what was run twice counts once, at the paper's size if it was
+    run.
+    """
     found = checked(sources)
-    counts = {paper: Counter(row.verdict for row in best(found[paper]).values()) for paper in PAPERS}
+    counts = {
+        paper: Counter(row.verdict for row in best(found[paper]).values()) for paper in PAPERS
+    }
     left_out = Counter(item["paper"] for item in catalogue(sources.root)["not_attempted"])
     lines = ["| | " + " | ".join(PAPERS.values()) + " |", "|---|" + "---:|" * len(PAPERS)]
     for kind, said in KINDS.items():
         numbers = " | ".join(str(counts[paper][kind]) for paper in PAPERS)
         lines.append(f"| [{said}]{{.chip .{slug(kind)}}} | {numbers} |")
-    lines.append("| [not attempted](#not-attempted) | " + " | ".join(str(left_out[paper]) for paper in PAPERS) + " |")
+    lines.append(
+        "| [not attempted](#not-attempted) | "
+        + " | ".join(str(left_out[paper]) for paper in PAPERS)
+        + " |"
+    )
     return "\n".join(lines)
 
 
@@ -281,6 +361,10 @@ def replays(sources: Sources) -> str:
     """What `recon replay --all` says of every kept result, a row each."""
     lines = ["| Result | Seed | Kept at | Replayed | Agrees |", "|---|---:|---|---|---|"]
     for row in read_replays(sources.root):
-        agrees = "yes" if row["agrees"] else "nothing to compare" if row["by"] == "nothing" else "**no**"
-        lines.append(f"| {row['name']} | {row['seed']} | `{row['kept_at']}` | {row['by']} | {agrees} |")
+        agrees = (
+            "yes" if row["agrees"] else "nothing to compare" if row["by"] == "nothing" else "**no**"
+        )
+        lines.append(
+            f"| {row['name']} | {row['seed']} | `{row['kept_at']}` | {row['by']} | {agrees} |"
+        )
     return "\n".join(lines)

@@ -1,6 +1,7 @@
 """What the search page searches: the prose of every section, without code and formulas.
 
-Sphinx's own index knows single words only, no numbers, and cuts its snippets from the source, formulas and all.
+Sphinx's own index knows single words only, no numbers, and cuts its snippets from the source,
+formulas and all.
 """
 
 from __future__ import annotations
@@ -13,12 +14,16 @@ from bs4 import BeautifulSoup, Tag
 from sphinx.application import Sphinx
 
 #: what is no prose; cells of tables are kept, for their numbers
-LEFT_OUT = "section, details.claim, .cell_input, pre, .math, .headerlink, script, style, .recon-element"
+LEFT_OUT = (
+    "section, details.claim, .cell_input, pre, .math, .headerlink, script, style, .recon-element"
+)
 HEADING, SPACE = re.compile("^(h[1-6]|summary)$"), re.compile(r"\s+")
 
 
 def passages(html: str, address: str) -> list[dict[str, str]]:
-    """Every section of a page's article, and every claim: where, the titles of its page and of itself, its text."""
+    """Every section of a page's article, and every claim: where, the titles of its page and of
+    itself, its text.
+    """
     article = BeautifulSoup(html, "html.parser").find("article")
     if not isinstance(article, Tag):
         return []
@@ -30,7 +35,9 @@ def passages(html: str, address: str) -> list[dict[str, str]]:
         for each in own.select(LEFT_OUT):
             each.decompose()
         title, text = _text(heading), _text(own)
-        found.append({"at": f"{address}#{section.get('id')}", "page": page, "title": title, "text": text})
+        found.append(
+            {"at": f"{address}#{section.get('id')}", "page": page, "title": title, "text": text}
+        )
     return found
 
 

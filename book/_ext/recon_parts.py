@@ -1,7 +1,8 @@
-"""`{recon} PART`: parts of a page that are written when the book is built, from result files, stamps and docstrings.
+"""`{recon} PART`: parts of a page that are written when the book is built, from result files,
+stamps and docstrings.
 
-Nothing in them is typed by hand.  Which claims there must be is said by book/claims.yml: one without a result fails
-the build, and so does a result's claim that nobody listed.
+Nothing in them is typed by hand. Which claims there must be is said by book/claims.yml: one without
+a result fails the build, and so does a result's claim that nobody listed.
 """
 
 from __future__ import annotations
@@ -57,32 +58,43 @@ class Recon(SphinxDirective):
             parts = self.arguments[0].removeprefix("reference/").split(", ")
             return [self._module(name) for name in modules(parts)]
         try:
-            text = part(self.arguments[0], Sources(root, executed / "results", sorted(executed.glob("*.ipynb"))))
+            text = part(
+                self.arguments[0],
+                Sources(root, executed / "results", sorted(executed.glob("*.ipynb"))),
+            )
         except ReconError as error:
             raise self.error(str(error)) from error
         return self._parsed(text)
 
     def _parsed(self, text: str) -> list[nodes.Node]:
         box = nodes.container()
-        self.state.nested_parse(StringList(text.splitlines(), self.arguments[0]), self.content_offset, box)
+        self.state.nested_parse(
+            StringList(text.splitlines(), self.arguments[0]), self.content_offset, box
+        )
         return box.children
 
     def _module(self, name: str) -> nodes.section:
         section = nodes.section(ids=[nodes.make_id(name)], names=[name])
         section += nodes.title(name, name)
         section += self._parsed(
-            f"```{{eval-rst}}\n.. automodule:: {name}\n   :members:\n   :member-order: bysource\n```"
+            f"```{{eval-rst}}\n.. automodule:: {name}\n   :members:\n   :member-order:"
+            " bysource\n```"
         )
         return section
 
 
 def part(name: str, sources: Sources) -> str:
-    """The Markdown of one part: `claims/PAPER`, `figures/PAPER` or one of `PARTS`; ReconError for any other."""
+    """The Markdown of one part: `claims/PAPER`, `figures/PAPER` or one of `PARTS`; ReconError for
+    any other.
+    """
     kind, _, paper = name.partition("/")
     if kind in ("claims", "figures") and paper in PAPERS:
         return cards(sources, paper) if kind == "claims" else by_figure(sources, paper)
     if name not in PARTS:
-        raise ReconError(f"a page asks for the part '{name}', which there is not: claims/PAPER, {', '.join(PARTS)}")
+        raise ReconError(
+            f"a page asks for the part '{name}', which there is not: claims/PAPER,"
+            f" {', '.join(PARTS)}"
+        )
     return PARTS[name](sources)
 
 
@@ -94,7 +106,9 @@ def contents(sources: Sources) -> str:
         title = re.search(r"^# (.+)$", nb.cells[0].source, re.MULTILINE)
         if is_appendix(page):
             continue  # appendices stand in the menu
-        lines += [f"::::{{grid-item-card}} {int(page.stem[:2])}. {title[1] if title else page.stem}"]
+        lines += [
+            f"::::{{grid-item-card}} {int(page.stem[:2])}. {title[1] if title else page.stem}"
+        ]
         lines += [f":link: executed/{page.stem}", ":link-type: doc"]
         if found := thumbnail(nb):
             lines += [f":img-top: {THUMBNAILS}/{page.stem}.png", f":img-alt: {found[1]}"]
@@ -104,8 +118,9 @@ def contents(sources: Sources) -> str:
 
 
 def thumbnail(nb: NotebookNode) -> tuple[bytes, str] | None:
-    """The PNG of the figure that stands for a chapter, of the cell tagged so, else its first, and what that shows;
-    None without a figure."""
+    """The PNG of the figure that stands for a chapter, of the cell tagged so, else its first, and
+    what that shows; None without a figure.
+    """
     chosen = [cell for cell in nb.cells if "thumbnail" in cell.metadata.get("tags", [])]
     for cell in [*chosen, *nb.cells]:
         for output in reversed(cell.get("outputs", [])):
@@ -116,15 +131,22 @@ def thumbnail(nb: NotebookNode) -> tuple[bytes, str] | None:
 
 
 def write_thumbnails(app: Sphinx) -> None:
-    """Before pages are read: the upper left of each chapter's figure, and of those that stand for a paper's figure."""
+    """Before pages are read: the upper left of each chapter's figure, and of those that stand for a
+    paper's figure.
+    """
     root = Path(app.srcdir)
     folder = root / "book" / THUMBNAILS
     folder.mkdir(exist_ok=True)
-    books = {page.stem: nbformat.read(page, as_version=4) for page in sorted((root / EXECUTED).glob("*.ipynb"))}
+    books = {
+        page.stem: nbformat.read(page, as_version=4)
+        for page in sorted((root / EXECUTED).glob("*.ipynb"))
+    }
     for stem, nb in books.items():
         if found := thumbnail(nb):
             write_small(found[0], folder / f"{stem}.png", 480)
-    for item in (each for items in catalogue(root)["figures"].values() for each in items if "picture" in each):
+    for item in (
+        each for items in catalogue(root)["figures"].values() for each in items if "picture" in each
+    ):
         stem, _, name = item["picture"].partition("#")
         if stem in books:
             write_small(figure_named(books[stem], name), folder / f"{stem}-{name}.png", 200)
@@ -144,7 +166,9 @@ def write_small(png: bytes, target: Path, width: int) -> None:
     """The upper left of a picture, so many pixels wide."""
     image = Image.open(io.BytesIO(png)).convert("RGB")
     height = min(image.height, image.width * 5 // 8)
-    image.crop((0, 0, image.width, height)).resize((width, width * height // image.width)).save(target, optimize=True)
+    image.crop((0, 0, image.width, height)).resize((width, width * height // image.width)).save(
+        target, optimize=True
+    )
 
 
 def proof(sources: Sources) -> str:
@@ -174,7 +198,11 @@ def paper_figures(sources: Sources) -> str:
 
 def reading_minutes(nb: nbformat.NotebookNode) -> int:
     """At 200 words a minute, prose and shown code, and a quarter of a minute a figure."""
-    shown = [c for c in nb.cells if not {"remove-cell", "injected-parameters"} & set(c.metadata.get("tags", []))]
+    shown = [
+        c
+        for c in nb.cells
+        if not {"remove-cell", "injected-parameters"} & set(c.metadata.get("tags", []))
+    ]
     words = sum(len(cell.source.split()) for cell in shown)
     figures = sum("mystnb" in cell.metadata for cell in shown)
     return max(1, round(words / 200 + figures / 4))

@@ -1,7 +1,9 @@
-"""The reference pages: every public name of the package, its docstring as it is typed, its signature as it is written.
+"""The reference pages: every public name of the package, its docstring as it is typed, its
+signature as it is written.
 
-Docstrings of this package are plain text.  What Sphinx would make of them, and of a default argument's `repr` (a folder
-of the machine that builds, an address in its memory), is put right here.
+Docstrings of this package are plain text. What Sphinx would make of them, and of a default
+argument's `repr` (a folder of the machine that builds, an address in its memory), is put right
+here.
 """
 
 from __future__ import annotations
@@ -30,8 +32,11 @@ LONGEST_VALUE = 60  # characters of a constant's value that the page shows
 
 
 def modules(parts: Container[str] | None = None) -> list[str]:
-    """Every module of the package and of the audit with something for a reader: no command line.  parts: only those of
-    these folders, or files, of the package; "audit" for the audit's."""
+    """Every module of the package and of the audit with something for a reader: no command line.
+
+    Args:
+        parts: only those of these folders, or files, of the package; "audit" for the audit's.
+    """
     names = [
         each.name
         for package in (recon, recon_audit)
@@ -47,9 +52,19 @@ def modules(parts: Container[str] | None = None) -> list[str]:
 
 
 def doors() -> str:
-    """A Markdown table of the attacks that are one function each, and of what they need: as they say it themselves."""
-    lines = ["| attack | released | start W(0) | labels | beside it | layers |", "|---|---|---|---|---|---|"]
-    by_place = ((place, name) for place in (from_weights, from_gradients) for name in NEEDS if hasattr(place, name))
+    """A Markdown table of the attacks that are one function each, and of what they need: as they
+    say it themselves.
+    """
+    lines = [
+        "| attack | released | start W(0) | labels | beside it | layers |",
+        "|---|---|---|---|---|---|",
+    ]
+    by_place = (
+        (place, name)
+        for place in (from_weights, from_gradients)
+        for name in NEEDS
+        if hasattr(place, name)
+    )
     for place, name in by_place:
         needs = NEEDS[name]
         link = f"{{py:func}}`{name} <{place.__name__}.{name}>`"
@@ -58,92 +73,74 @@ def doors() -> str:
     return "\n".join(lines)
 
 
-# ---------------------------------------------------------------------------------------------------- docstrings
+# --------------------------------------------------------------------------------------- docstrings
 
 
-def plain(_app: Sphinx, what: str, _name: str, obj: object, _options: object, lines: list[str]) -> None:
+def plain(
+    _app: Sphinx, _what: str, _name: str, _obj: object, _options: object, lines: list[str]
+) -> None:
     """Docstrings are plain text with `code` and formulas: nothing in them is markup but doctests.
 
-    Of reStructuredText's characters only those are left that a paragraph cannot trip over; what is indented stays as
-    it is typed; a paragraph that goes through fields or parameters, "a: … · b (n, d): …", becomes a list of them.
+    Of reStructuredText's characters only those are left that a paragraph cannot trip over; what is
+    indented stays as it is typed; the sections `SECTIONS` become lists.
     """
-    names = names_of(obj) if what in ("class", "exception", "function", "method") else set()
     blocks = "\n".join(lines).strip("\n").split("\n\n")
-    lines[:] = "\n\n".join(_plain_block(block, names) for block in blocks).split("\n") + [""]
+    lines[:] = "\n\n".join(map(_plain_block, blocks)).split("\n") + [""]
 
 
-def names_of(obj: Any) -> set[str]:
-    """The fields of a dataclass, or the parameters of what can be called."""
-    if dataclasses.is_dataclass(obj):
-        return {field.name for field in dataclasses.fields(obj)}
-    try:
-        return set(inspect.signature(obj).parameters) - {"self"}
-    except (TypeError, ValueError):
-        return set()
+#: of Google's style, one argument a line
+SECTIONS = ("Args:", "Attributes:")
 
 
-def _plain_block(block: str, names: set[str]) -> str:
+def _plain_block(block: str) -> str:
     rows = block.strip("\n").split("\n")
     if rows[0].startswith(">>>"):
         return block
+    if rows[0] in SECTIONS:
+        return "\n".join(map(_item, items_of(rows[1:])))
     if any(row.startswith("  ") for row in rows):
         return "::\n\n" + "\n".join(f"   {row}" for row in rows)
-    text = "\n".join(rows)
-    if listed := items_of(text, names):
-        before, items, after = listed
-        entries = "\n".join(f"- {_item(item, names)}" for item in items)
-        return "\n\n".join(filter(None, (_escaped(before), entries, _escaped(after))))
-    return _escaped(text)
+    return _escaped("\n".join(rows))
 
 
-def items_of(text: str, names: set[str]) -> tuple[str, list[str], str] | None:
-    """What a paragraph says before, of each of, and after the names that it goes through; None if it does not.
+def items_of(rows: list[str]) -> list[str]:
+    """The entries of a section, each on one line.
 
-    >>> items_of("A run.  steps: at most · x (n, d): images, 2 · N(0, 1).  Never empty.", {"steps", "x"})
-    ('A run.', ['steps: at most', 'x (n, d): images, 2 · N(0, 1).'], 'Never empty.')
-    >>> items_of("J · change, in steps.", {"change"}), items_of("The step, η · factor; no more.", {"factor"})
-    (None, None)
+    >>> items_of(["    steps: at most.", "    x (n, d): images,", "        in [0, 1]."])
+    ['steps: at most.', 'x (n, d): images, in [0, 1].']
     """
-    if not names:
-        return None
-    head = rf"{_alternatives(names)}(?: \([^()]*\))?"
-    sure, likely = rf"{head}(?::|$)", rf"{head}(?:[:,]| \w|\.?$)"
-    first, *others = re.split(rf" · (?={likely}|{head} ·)", " ".join(text.split()))
-    start = re.search(rf"(?:^|(?<=[.:;] ))(?={sure})", first)
-    if start is None and others:
-        start = re.search(rf"(?:^|(?<=[.:;] ))(?={likely})", first)
-    if start is None:
-        return None
-    *items, last = [first[start.end() :], *others]
-    last, *after = re.split(r"(?<=\.) (?=[A-Z`])", last, maxsplit=1)
-    return first[: start.end()].strip(), [*items, last], " ".join(after)
+    items: list[str] = []
+    for row in rows:
+        if row.startswith(" " * 8):
+            items[-1] += f" {row.strip()}"
+        else:
+            items.append(row.strip())
+    return items
 
 
-def _alternatives(names: set[str]) -> str:
-    """A pattern for one of the names, or several with commas."""
-    one = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
-    return rf"\b(?:{one})(?:, (?:{one}))*\b"
-
-
-def _item(item: str, names: set[str]) -> str:
+def _item(item: str) -> str:
     """With its names as code."""
-    found = re.match(_alternatives(names), item)
-    assert found is not None
-    return f"``{found[0].replace(', ', '``, ``')}``{_escaped(item[found.end() :])}"
+    names = re.match(r"[\w*]+(?:, [\w*]+)*", item)
+    assert names is not None, item
+    return f"- ``{names[0].replace(', ', '``, ``')}``{_escaped(item[names.end() :])}"
 
 
 def _escaped(text: str) -> str:
     pieces = re.split(r"(`[^`]+`)", text)
-    return "".join(f"`{each}`" if each[:1] == "`" else re.sub(r"([\\*_|`])", r"\\\1", each) for each in pieces)
+    return "".join(
+        f"`{each}`" if each[:1] == "`" else re.sub(r"([\\*_|`])", r"\\\1", each) for each in pieces
+    )
 
 
-# ---------------------------------------------------------------------------------------------------- signatures
+# --------------------------------------------------------------------------------------- signatures
 
 
 def as_written(_app: Sphinx, obj: Any, _bound: bool) -> None:
-    """Before the signature of a dataclass is taken: the defaults of its fields as its source has them.
+    """Before the signature of a dataclass is taken: the defaults of its fields as its source has
+    them.
 
-    Of functions Sphinx does so itself (autodoc_preserve_defaults); the `__init__` of a dataclass has no source.
+    Of functions Sphinx does so itself (autodoc_preserve_defaults); the `__init__` of a dataclass
+    has no source.
     """
     owner = _dataclass_of(obj)
     if owner is None:
@@ -152,7 +149,11 @@ def as_written(_app: Sphinx, obj: Any, _bound: bool) -> None:
     signature = inspect.signature(obj)
     obj.__signature__ = signature.replace(
         parameters=[
-            each if each.default is each.empty else each.replace(default=DefaultValue(written[each.name]))
+            (
+                each
+                if each.default is each.empty
+                else each.replace(default=DefaultValue(written[each.name]))
+            )
             for each in signature.parameters.values()
         ]
     )
@@ -168,27 +169,40 @@ def _dataclass_of(init: Any) -> type | None:
 
 
 def _defaults(owner: type) -> Iterator[tuple[str, str]]:
-    """Field and default, of the class and of those that it inherits from; its own come last and count."""
+    """Field and default, of the class and of those that it inherits from; its own come last and
+    count.
+    """
     for each in reversed(owner.__mro__):
         if dataclasses.is_dataclass(each):
             source = ast.parse(textwrap.dedent(inspect.getsource(each))).body[0]
             assert isinstance(source, ast.ClassDef)
             for node in source.body:
-                if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None:
+                if (
+                    isinstance(node, ast.AnnAssign)
+                    and isinstance(node.target, ast.Name)
+                    and node.value is not None
+                ):
                     yield node.target.id, default_text(node.value)
 
 
 def default_text(value: ast.expr) -> str:
-    """A field's default as one would pass it: of `field(default_factory=list)` what it makes, `list()`.
+    """A field's default as one would pass it: of `field(default_factory=list)` what it makes,
+    `list()`.
 
     >>> default_text(ast.parse("field(default_factory=KKTSettings)").body[0].value), default_text(ast.Constant(3e-5))
     ('KKTSettings()', '3e-05')
-    """
-    if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "field":
+    """  # noqa: E501
+    if (
+        isinstance(value, ast.Call)
+        and isinstance(value.func, ast.Name)
+        and value.func.id == "field"
+    ):
         given = {each.arg: each.value for each in value.keywords}
         if "default_factory" in given:
             made = given["default_factory"]
-            return ast.unparse(made.body) if isinstance(made, ast.Lambda) else f"{ast.unparse(made)}()"
+            return (
+                ast.unparse(made.body) if isinstance(made, ast.Lambda) else f"{ast.unparse(made)}()"
+            )
         return ast.unparse(given.get("default", value))
     return ast.unparse(value)
 
@@ -209,15 +223,20 @@ class Data(DataDocumenter):
 def lines_of_signatures(
     _app: Sphinx, _pagename: str, _templatename: str, context: dict[str, Any], _doctree: object
 ) -> None:
-    """Before a page is written: the parameters of a long signature, which Sphinx writes as a list of definitions
-    that define nothing, are lines of it."""
+    """Before a page is written: the parameters of a long signature, which Sphinx writes as a list
+    of definitions that define nothing, are lines of it.
+    """
 
     def lines(found: re.Match[str]) -> str:
-        parameters = found.group(1).replace("<dd>", '<span class="sig-line">').replace("</dd>", "</span>")
+        parameters = (
+            found.group(1).replace("<dd>", '<span class="sig-line">').replace("</dd>", "</span>")
+        )
         return f'<span class="sig-lines">{parameters}</span>'
 
     if "body" in context:
-        context["body"] = re.sub(r"<dl>\s*((?:<dd><em class=\"sig-param\">.*?</dd>\s*)+)</dl>", lines, context["body"])
+        context["body"] = re.sub(
+            r"<dl>\s*((?:<dd><em class=\"sig-param\">.*?</dd>\s*)+)</dl>", lines, context["body"]
+        )
 
 
 def setup(app: Sphinx) -> dict:

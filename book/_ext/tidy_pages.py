@@ -1,4 +1,6 @@
-"""Repairs of what Jupyter Book and its themes put on every page; tests/test_browser.py checks the result."""
+"""Repairs of what Jupyter Book and its themes put on every page; tests/test_browser.py checks the
+result.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +18,13 @@ from companion.chapters.pictures import CHART_GROUND
 
 
 def tidy(app: Sphinx, pagename: str, templatename: str, context: dict, doctree: object) -> None:
-    """Before a page is written: each script once, none of Thebe's, and roles that ARIA still knows."""
+    """Before a page is written: each script once, none of Thebe's, and roles that ARIA still
+    knows.
+    """
     once: dict = {}
     for script in context.get("script_files", []):
-        # Sphinx registers inline scripts twice, and a second `const` is a syntax error in the reader's console.
+        # Sphinx registers inline scripts twice, and a second `const` is a syntax error in the
+        # reader's console.
         text = script.attributes.get("body") or str(script.filename)
         if "thebe" not in text.lower():  # kernels are not offered; its script names a host outside
             once.setdefault(text, script)
@@ -31,8 +36,16 @@ def tidy(app: Sphinx, pagename: str, templatename: str, context: dict, doctree: 
 #: label, icon, and address for a repository's address, its owner and name, a branch and a file
 BUTTONS = (
     ("Source on GitHub", "fab fa-github", "{url}/blob/{branch}/{file}"),
-    ("Open in Colab", "fas fa-cloud", "https://colab.research.google.com/github/{name}/blob/{branch}/{file}"),
-    ("Open in Binder", "fas fa-rocket", "https://mybinder.org/v2/gh/{name}/{branch}?urlpath=lab/tree/{file}"),
+    (
+        "Open in Colab",
+        "fas fa-cloud",
+        "https://colab.research.google.com/github/{name}/blob/{branch}/{file}",
+    ),
+    (
+        "Open in Binder",
+        "fas fa-rocket",
+        "https://mybinder.org/v2/gh/{name}/{branch}?urlpath=lab/tree/{file}",
+    ),
 )
 EXECUTED = "book/executed/"
 
@@ -49,23 +62,41 @@ def links(repository: str, branch: str, pagename: str) -> list[dict]:
     where = {"url": repository.rstrip("/"), "branch": branch, "file": file}
     where["name"] = "/".join(where["url"].split("/")[-2:])
     return [
-        {"type": "link", "url": address.format(**where), "tooltip": label, "icon": icon, "label": label.lower()}
+        {
+            "type": "link",
+            "url": address.format(**where),
+            "tooltip": label,
+            "icon": icon,
+            "label": label.lower(),
+        }
         for label, icon, address in (BUTTONS if chapter else BUTTONS[:1])
     ]
 
 
-def add_links(app: Sphinx, pagename: str, templatename: str, context: dict, doctree: object) -> None:
+def add_links(
+    app: Sphinx, pagename: str, templatename: str, context: dict, doctree: object
+) -> None:
     """The buttons of `links`, from the one setting `repository` of _config.yml."""
     options = app.config.html_theme_options
     if doctree is not None and "header_buttons" in context:
-        found = links(options.get("repository_url") or "", options.get("repository_branch") or "main", pagename)
+        found = links(
+            options.get("repository_url") or "",
+            options.get("repository_branch") or "main",
+            pagename,
+        )
         context["header_buttons"] += found
 
 
-# ---------------------------------------------------------------------------------------------------- light pages
+# -------------------------------------------------------------------------------------- light pages
 
-#: scripts that pages do without: icons come from the theme's font, the search page has a search of its own
-UNUSED = ("scripts/fontawesome.js", "_static/searchtools.js", "_static/language_data.js", "searchindex.js")
+#: scripts that pages do without: icons come from the theme's font, the search page has a search of
+#: its own
+UNUSED = (
+    "scripts/fontawesome.js",
+    "_static/searchtools.js",
+    "_static/language_data.js",
+    "searchindex.js",
+)
 SEARCH = '<script src="_static/passages.js"></script><script src="_static/search.js"></script>'
 #: of MathJax, what formulas in TeX need: no menu and no speech, half of the bytes
 MATHJAX, MATHJAX_PARTS = "mathjax/startup.js", ["input/tex-base", "[tex]/ams", "output/chtml"]
@@ -75,7 +106,8 @@ TOGGLE = re.compile(r'<summary>(?=<span class="toctree-toggle")')
 IMAGE = re.compile(r"<img [^>]*>")
 SIZE = re.compile(r'style="width: (\d+)px; height: (\d+)px;"')
 WORD, CLASS = re.compile(r"[\w-]+"), re.compile(r"\.([a-zA-Z][\w-]*)")
-RULE = re.compile(r"((?:(?<=[{};])|^)[^{}@;()]+)\{([^{}]*)\}")  # selectors with brackets stay as they are
+# selectors with brackets stay as they are
+RULE = re.compile(r"((?:(?<=[{};])|^)[^{}@;()]+)\{([^{}]*)\}")
 ICON_NAME = re.compile(r"\bfa-[a-z0-9-]+")
 ICON_RULE = re.compile(r'((?:\.fa-[a-z0-9-]+:before,?)+)\{content:"\\([0-9a-f]+)"\}')
 FONT = re.compile(r'url\(([^()]*fa-solid-900)\.woff2\) format\("woff2"\)')
@@ -89,8 +121,9 @@ def less_mathjax(app: Sphinx, config: Config) -> None:
 
 
 def slim(app: Sphinx, error: Exception | None) -> None:
-    """Every written page without scripts that it does not use, and pictures that load when they are scrolled to; the
-    theme's icon font without the icons that no page has."""
+    """Every written page without scripts that it does not use, and pictures that load when they are
+    scrolled to; the theme's icon font without the icons that no page has.
+    """
     if error is not None:
         return
     words: set[str] = set()
@@ -108,7 +141,9 @@ def slim(app: Sphinx, error: Exception | None) -> None:
             words |= set(WORD.findall(script.read_text(encoding="utf-8")))
     fewer_icons(static, {word for word in words if word.startswith("fa-")})
     for sheet in [*static.glob("*.css"), *static.glob("styles/*.css")]:
-        sheet.write_text(fewer_rules(shorter(sheet.read_text(encoding="utf-8")), words), encoding="utf-8")
+        sheet.write_text(
+            fewer_rules(shorter(sheet.read_text(encoding="utf-8")), words), encoding="utf-8"
+        )
 
 
 def shorter(css: str) -> str:
@@ -122,7 +157,9 @@ def shorter(css: str) -> str:
 
 
 def fewer_rules(css: str, words: set[str]) -> str:
-    """A style sheet without the rules that no page can meet: those with a class that is in no page and in no script."""
+    """A style sheet without the rules that no page can meet: those with a class that is in no page
+    and in no script.
+    """
 
     def rule(found: re.Match) -> str:
         met = [each for each in found[1].split(",") if set(CLASS.findall(each)) <= words]
@@ -132,7 +169,9 @@ def fewer_rules(css: str, words: set[str]) -> str:
 
 
 def fewer_icons(static: Path, names: set[str]) -> None:
-    """The style sheet without the rules of other icons than these, and the font with their glyphs alone."""
+    """The style sheet without the rules of other icons than these, and the font with their glyphs
+    alone.
+    """
     sheet = static / "styles" / "pydata-sphinx-theme.css"
     codes: set[int] = set()
 
@@ -156,9 +195,11 @@ def fewer_icons(static: Path, names: set[str]) -> None:
 
 
 def slimmer(html: str, folder: Path) -> str:
-    """The text of a page in this folder; its first picture is loaded at once, the others wait.  Pictures have their
-    size, of 100 dots an inch at most, and charts a class: style sheets invert them on dark pages.  What folds a part of
-    the contents is an icon; it has a name for those who do not see it."""
+    """The text of a page in this folder; its first picture is loaded at once, the others wait.
+    Pictures have their size, of 100 dots an inch at most, and charts a class: style sheets invert
+    them on dark pages. What folds a part of the contents is an icon; it has a name for those who do
+    not see it.
+    """
     unused = UNUSED if 'class="math' in html else (*UNUSED, MATHJAX)
 
     def script(found: re.Match) -> str:
@@ -167,7 +208,8 @@ def slimmer(html: str, folder: Path) -> str:
     seen = count()
 
     def picture(found: re.Match) -> str:
-        tag = SIZE.sub(r'width="\1" height="\2"', found[0])  # a height in a style does not follow a narrowed width
+        # a height in a style does not follow a narrowed width
+        tag = SIZE.sub(r'width="\1" height="\2"', found[0])
         source = re.search(r'src="([^"]*)"', tag)
         first = next(seen) == 0
         if source is None or source[1].startswith("data:"):
@@ -191,7 +233,9 @@ CHART = "recon-chart"
 
 
 def shown_size(image: Image.Image) -> tuple[int, int]:
-    """Width and height on a page: a figure drawn with more than 100 dots an inch is sharper there, not larger."""
+    """Width and height on a page: a figure drawn with more than 100 dots an inch is sharper there,
+    not larger.
+    """
     share = min(1.0, 100 / (image.info.get("dpi", (100, 100))[0] or 100))
     return round(image.width * share), round(image.height * share)
 

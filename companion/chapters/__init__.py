@@ -1,13 +1,14 @@
 """One folder a chapter, all alike:
 
-    experiment.py   `Metrics`: what is measured, in words · `SIZES`: how large, one instance of a dataclass a profile ·
+    experiment.py   `Metrics`: what is measured, in words · `SIZES`: how large, one instance of a
+    dataclass a profile ·
                     `compute(sizes, context) -> Outcome`
     story.py        `claims(metrics, sizes)`: each sentence with the paper's value, ours, the null and a verdict ·
                     `FIGURES`: a function `plot_*(result)` for each figure of the page
 
-A second experiment of a chapter has two such files with a name of its own.  The folder's `__init__.py` puts them
-together as `Experiment`s, which `registry` finds: there is no list to edit.
-"""
+A second experiment of a chapter has two such files with a name of its own. The folder's
+`__init__.py` puts them together as `Experiment`s, which `registry` finds: there is no list to edit.
+"""  # noqa: E501
 
 import difflib
 from collections.abc import Mapping
@@ -30,12 +31,16 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @cache
 def registry() -> Mapping[str, Experiment]:
-    """Name -> experiment: every `Experiment` that a folder beside this file defines, in the order of the book."""
+    """Name -> experiment: every `Experiment` that a folder beside this file defines, in the order
+    of the book.
+    """
     found: dict[str, Experiment] = {}
     for module in iter_modules(__path__):
         if module.ispkg:
             members = vars(import_module(f"{__name__}.{module.name}"))
-            found |= {value.name: value for value in members.values() if isinstance(value, Experiment)}
+            found |= {
+                value.name: value for value in members.values() if isinstance(value, Experiment)
+            }
     return dict(sorted(found.items(), key=lambda item: item[1].chapter))
 
 
@@ -47,10 +52,11 @@ def experiment(name: str) -> Experiment:
 
 
 def sizes_of(chosen: Experiment, profile: str, overrides: Mapping[str, Any]) -> Any:
-    """The sizes of a profile, with some fields replaced; "attack.restarts" is a field of the field `attack`.
+    """The sizes of a profile, with some fields replaced; "attack.restarts" is a field of the field
+    `attack`.
 
-    Texts are read as the field's type.  ReconError for an unknown profile, an unknown field (with the nearest one), or
-    a value that does not fit.
+    Texts are read as the field's type. ReconError for an unknown profile, an unknown field (with
+    the nearest one), or a value that does not fit.
     """
     if profile not in chosen.sizes:
         raise ReconError(f"unknown profile '{profile}': choose one of {', '.join(chosen.sizes)}")
@@ -83,7 +89,9 @@ def _with(sizes: Any, path: str, value: object, whose: str) -> Any:
 
 
 def load(folder: Path, arrays: bool = True) -> Result[Any]:
-    """A stored result of any experiment, its claims made by today's code; ReconError where it is missing or damaged."""
+    """A stored result of any experiment, its claims made by today's code; ReconError where it is
+    missing or damaged.
+    """
     name = read_json(folder / "result.json").get("experiment")
     chosen = registry().get(str(name))
     if chosen is None:
@@ -93,11 +101,15 @@ def load(folder: Path, arrays: bool = True) -> Result[Any]:
 
 
 def with_claims(result: Result[Any], chosen: Experiment) -> Result[Any]:
-    """The result with the sentences and verdicts of today: they are a function of its metrics and sizes."""
+    """The result with the sentences and verdicts of today: they are a function of its metrics and
+    sizes.
+    """
     try:
         claims = chosen.claims(result.metrics, sizes_at(result, chosen))
     except (AttributeError, KeyError) as error:
-        raise ReconError(f"the result of {chosen.name} is of another version: {error}; run it again") from error
+        raise ReconError(
+            f"the result of {chosen.name} is of another version: {error}; run it again"
+        ) from error
     return replace(result, made=replace(result.made, claims=claims))
 
 
@@ -137,6 +149,7 @@ def kept_seeds(name: str) -> list[int]:
 
 
 def kept_sets(name: str) -> list[Result[Any]]:
-    """The runs of an experiment that the book keeps at the paper's size, one an image set, in the order of their
-    seeds."""
+    """The runs of an experiment that the book keeps at the paper's size, one an image set, in the
+    order of their seeds.
+    """
     return [kept(name, seed) for seed in kept_seeds(name)]

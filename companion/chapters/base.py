@@ -1,4 +1,6 @@
-"""What every experiment is: sizes in, metrics and arrays out; claims and figures are made from those alone."""
+"""What every experiment is: sizes in, metrics and arrays out; claims and figures are made from
+those alone.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -22,15 +24,19 @@ Tensors = dict[str, Tensor]
 
 
 class Sweep(Protocol):
-    """Many independent runs: what `unit` makes of every name, by name, on as many processes as the reader allows; see
-    `companion.store.sweep`."""
+    """Many independent runs: what `unit` makes of every name, by name, on as many processes as the
+    reader allows; see `companion.store.sweep`.
+    """
 
-    def __call__(self, unit: Callable[[str], Tensors], names: list[str], label: str) -> dict[str, Tensors]: ...
+    def __call__(
+        self, unit: Callable[[str], Tensors], names: list[str], label: str
+    ) -> dict[str, Tensors]: ...
 
 
-#: The older experiments' random streams, name -> (number, stride): index i of a stream is number + stride · i.  The
-#: prefix says whose draws must not collide.  Numbers are arbitrary, but fixed: published results depend on them, so the
-#: table does not grow; newer experiments draw by name alone, see `recon.optim.rng.named`.
+#: The older experiments' random streams, name -> (number, stride): index i of a stream is number +
+#: stride · i.  The prefix says whose draws must not collide.  Numbers are arbitrary, but fixed:
+#: published results depend on them, so the table does not grow; newer experiments draw by name
+#: alone, see `recon.optim.rng.named`.
 STREAMS: dict[str, tuple[int, int]] = {
     "linear.start": (1, 0),
     "collapse.weights": (1, 0),
@@ -60,7 +66,8 @@ SPACING = 1000  # between streams, so that small seeds do not meet each other's
 
 
 def stream(seed: int, name: str, index: int = 0) -> torch.Generator:
-    """A fresh generator on the CPU for the draw `name`, or its `index`-th repetition (≥ 0) where there are several.
+    """A fresh generator on the CPU for the draw `name`, or its `index`-th repetition (≥ 0) where
+    there are several.
 
     Draws do not depend on each other's order, nor on how many there are.
 
@@ -76,8 +83,10 @@ def stream(seed: int, name: str, index: int = 0) -> torch.Generator:
 
 @dataclass(frozen=True)
 class Context:
-    """What an experiment runs with: images, device, seed, a place for checkpoints of unfinished work, and a way to do
-    many independent runs.  The seed draws everything: images, starts and weights."""
+    """What an experiment runs with: images, device, seed, a place for checkpoints of unfinished
+    work, and a way to do many independent runs. The seed draws everything: images, starts and
+    weights.
+    """
 
     pool: ImagePool
     device: torch.device
@@ -94,8 +103,11 @@ class Context:
         return partition(self.pool, n_train, n_held_out=n_held_out, seed=self.seed)
 
     def images(self, n_train: int, swapped: bool = False) -> Bundle:
-        """Those images on this device, minus the training mean, as many held out as trained on.  swapped: training and
-        start partition change places, for a shadow network."""
+        """Those images on this device, minus the training mean, as many held out as trained on.
+
+        Args:
+            swapped: training and start partition change places, for a shadow network.
+        """
         data = self.dataset(n_train, n_train)
         return Bundle.of(data.swapped() if swapped else data, self.device)
 
@@ -106,7 +118,9 @@ class Context:
 
 @dataclass(frozen=True)
 class Outcome(Generic[M]):
-    """What an experiment computes: metrics, a record of its own type, and arrays (tensors) by name."""
+    """What an experiment computes: metrics, a record of its own type, and arrays (tensors) by
+    name.
+    """
 
     metrics: M
     arrays: Tensors
@@ -121,15 +135,25 @@ def _none(metrics: Any, arrays: Tensors) -> Tensors:
 class Experiment(Generic[S, M]):
     """An entry of `recon list`.
 
-    chapter: stem of its notebook · section: of the paper · cost: per profile, in words · sizes: per profile
-    metrics: their type · compute: sizes and context to metrics and arrays · claims: from metrics and sizes
-    figures: file stem -> figure of a result
-    selected: from metrics and arrays, those few that figures show, which a kept run holds (`Result.figure`)
-    on_gpu: whether it computes on a GPU where there is one
-    shape: (C, H, W) of the images that it needs, None for any
-    paper_size: fields of the sizes as the paper, or the setting that it takes over, has them; empty where it has none
-    version: raised when the same sizes and seed give other numbers, which `recon replay` notices; part of a key
-    rescored: those of the metrics that images and kept reconstructions give, for experiments that keep them
+    Attributes:
+        chapter: stem of its notebook.
+        section: of the paper.
+        cost: per profile, in words.
+        sizes: per profile.
+        metrics: their type.
+        compute: sizes and context to metrics and arrays.
+        claims: from metrics and sizes.
+        figures: file stem -> figure of a result.
+        selected: from metrics and arrays, those few that figures show, which a kept run holds
+            (`Result.figure`).
+        on_gpu: whether it computes on a GPU where there is one.
+        shape: (C, H, W) of the images that it needs, None for any.
+        paper_size: fields of the sizes as the paper, or the setting that it takes over, has them;
+            empty where it has none.
+        version: raised when the same sizes and seed give other numbers, which `recon replay`
+            notices; part of a key.
+        rescored: those of the metrics that images and kept reconstructions give, for experiments
+            that keep them.
     """
 
     name: str
@@ -153,12 +177,24 @@ class Experiment(Generic[S, M]):
     def of(
         cls, experiment: ModuleType, story: ModuleType, *, cost: str, section: str = "", **more: Any
     ) -> "Experiment":
-        """From its two files: `SIZES`, `Metrics` and `compute` of one, `claims` and `FIGURES` of the other, or what
-        `more` has in their place.  cost: at smoke, laptop and paper, with commas between."""
+        """From its two files: `SIZES`, `Metrics` and `compute` of one, `claims` and `FIGURES` of
+        the other, or what `more` has in their place.
+
+        Args:
+            cost: at smoke, laptop and paper, with commas between.
+        """
         costs = dict(zip(("smoke", "laptop", "paper"), cost.split(", "), strict=True))
-        computed = {"sizes": "SIZES", "metrics": "Metrics", "compute": "compute", "rescored": "rescored"}
+        computed = {
+            "sizes": "SIZES",
+            "metrics": "Metrics",
+            "compute": "compute",
+            "rescored": "rescored",
+        }
         found = {field: getattr(experiment, name, None) for field, name in computed.items()}
-        found |= {"claims": getattr(story, "claims", None), "figures": getattr(story, "FIGURES", None)}
+        found |= {
+            "claims": getattr(story, "claims", None),
+            "figures": getattr(story, "FIGURES", None),
+        }
         found["selected"] = getattr(story, "selected", _none)
         return cls(cost=costs, section=section, **{**found, **more})
 

@@ -1,7 +1,8 @@
-"""Every claim of all results with the run that it comes from: what `recon claims` and the claims page show.
+"""Every claim of all results with the run that it comes from: what `recon claims` and the claims
+page show.
 
-A claim at the paper's size comes before the same claim at a smaller one, and only the former has the paper's verdict:
-what was run at a smaller size says so.
+A claim at the paper's size comes before the same claim at a smaller one, and only the former has
+the paper's verdict: what was run at a smaller size says so.
 """
 
 import math
@@ -21,11 +22,17 @@ from companion.chapters.replay import ENOUGH, NOTHING, outcome, read_replays
 from companion.store.results import Claim, Result
 from recon.errors import ReconError
 
-PAPERS = {"runkel2024": "Runkel et al.", "chen2022": "Chen & Campbell", "others": "other papers", "ours": "ours"}
+PAPERS = {
+    "runkel2024": "Runkel et al.",
+    "chen2022": "Chen & Campbell",
+    "others": "other papers",
+    "ours": "ours",
+}
 YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 UNDECIDED, MIXED, CHECK = "undecided", "mixed", "check"
 NOT_TESTED = "not tested at the paper's size"  # why a paper's sentence is undecided
-#: identities, theorems, and starts that solve the problem already: they check the code, and cannot fail otherwise
+#: identities, theorems, and starts that solve the problem already: they check the code, and cannot
+#: fail otherwise
 CHECKS = (
     "linear-underdetermined",
     "linear-trivial",
@@ -40,9 +47,11 @@ CHECKS = (
 class Row:
     """A claim with the run that it comes from.
 
-    seeds: the same claim at other seeds · at_paper_size: whether the run had the paper's size, as far as it states one
-    replays: what `recon replay` did again of it, and of those at other seeds; none of a run of the edition, which
-    computes it.
+    Attributes:
+        seeds: the same claim at other seeds.
+        at_paper_size: whether the run had the paper's size, as far as it states one.
+        replays: what `recon replay` did again of it, and of those at other seeds; none of a run of
+            the edition, which computes it.
     """
 
     claim: Claim
@@ -54,18 +63,24 @@ class Row:
 
     @property
     def replayed(self) -> bool:
-        """Whether all runs that it rests on were done again: as a whole, or from their start, and scored."""
+        """Whether all runs that it rests on were done again: as a whole, or from their start, and
+        scored.
+        """
         return set(self.replays) <= set(ENOUGH)
 
     @property
     def tested(self) -> bool:
-        """Whether the run decides: a paper's sentence has a verdict from a run at its size, and from no other."""
+        """Whether the run decides: a paper's sentence has a verdict from a run at its size, and
+        from no other.
+        """
         return self.at_paper_size or not self.claim.section
 
     @property
     def verdict(self) -> str:
-        """What the page says: `MIXED` where the image sets differ, `UNDECIDED` where the rule's number is nearer to its
-        threshold than it spreads over them, `CHECK` for an identity that holds."""
+        """What the page says: `MIXED` where the image sets differ, `UNDECIDED` where the rule's
+        number is nearer to its threshold than it spreads over them, `CHECK` for an identity that
+        holds.
+        """
         found = {self.claim.verdict, *(other.verdict for other in self.seeds)}
         if not self.tested:
             return UNDECIDED
@@ -78,8 +93,10 @@ class Row:
 
     @property
     def distance(self) -> float | None:
-        """Mean distance of the rule's number from its threshold over the image sets, in units of its standard deviation
-        over them, at most 99; None where no single number decides, or of one image set."""
+        """Mean distance of the rule's number from its threshold over the image sets, in units of
+        its standard deviation over them, at most 99; None where no single number decides, or of one
+        image set.
+        """
         margins = [each.margin for each in (self.claim, *self.seeds) if each.margin is not None]
         if len(margins) < 2:
             return None
@@ -93,17 +110,28 @@ class Row:
 
     @property
     def verdict_over_sets(self) -> str:
-        """`verdict`; where it is `MIXED`, what the image sets said, and where it is undecided for its size, that."""
+        """`verdict`; where it is `MIXED`, what the image sets said, and where it is undecided for
+        its size, that.
+        """
         if not self.tested:
-            return f"{UNDECIDED} ({NOT_TESTED}; this run: {replace(self, at_paper_size=True).verdict_over_sets})"
+            return (
+                f"{UNDECIDED} ({NOT_TESTED}; this run:"
+                f" {replace(self, at_paper_size=True).verdict_over_sets})"
+            )
         said = Counter(each.verdict for each in (self.claim, *self.seeds))
         told = ", ".join(f"{verdict} on {count}" for verdict, count in said.items())
-        return f"{MIXED} ({told} of {self.image_sets} image sets)" if self.verdict == MIXED else self.verdict
+        return (
+            f"{MIXED} ({told} of {self.image_sets} image sets)"
+            if self.verdict == MIXED
+            else self.verdict
+        )
 
     @property
     def size(self) -> str:
-        """Images, width and candidates of the run, as far as it has one of each; images as many as there were, where
-        the pool held fewer than were asked for; of several networks on the same images also their pixels."""
+        """Images, width and candidates of the run, as far as it has one of each; images as many as
+        there were, where the pool held fewer than were asked for; of several networks on the same
+        images also their pixels.
+        """
         config = self.result.made.config
         nets = config.get("nets") or ()
         if nets and "n_train" not in nets[0]:
@@ -111,7 +139,10 @@ class Row:
         if nets:
             pairs = [(net["n_train"], net["width"]) for net in nets]
             both = dict(zip(("n", "width"), zip(*pairs, strict=True), strict=True))
-            ranges = {name: f"{min(v)} to {max(v)}" if min(v) < max(v) else f"{v[0]}" for name, v in both.items()}
+            ranges = {
+                name: f"{min(v)} to {max(v)}" if min(v) < max(v) else f"{v[0]}"
+                for name, v in both.items()
+            }
             return ", ".join(f"{name} = {value}" for name, value in ranges.items())
         n = config.get("n_train") and getattr(self.result.metrics, "n_train", config["n_train"])
         found = {"n": n, "width": config.get("width"), "m": (config.get("attack") or {}).get("m")}
@@ -119,8 +150,9 @@ class Row:
 
     @property
     def papers(self) -> str:
-        """Which of these sizes are the paper's, ", the paper's n and width"; "" where it states none or the run had
-        another."""
+        """Which of these sizes are the paper's, ", the paper's n and width"; "" where it states
+        none or the run had another.
+        """
         stated = registry()[self.result.made.experiment].paper_size
         names = [{"n_train": "n"}.get(name, name.replace("_", " ")) for name in stated]
         whose = "the published recipe's" if "recipe_steps" in stated else "the paper's"
@@ -135,7 +167,9 @@ class Row:
 
 
 def rows(results: Path, root: Path, kept: bool = True) -> list[Row]:
-    """Every claim of the results in a folder, in the order of the book; before them those kept at profile `paper`."""
+    """Every claim of the results in a folder, in the order of the book; before them those kept at
+    profile `paper`.
+    """
     found, replays = [], {(row["name"], row["seed"]): outcome(row) for row in read_replays(root)}
     for folder in (*([root / "book" / "paper-size"] if kept else []), results):
         for name, experiment in registry().items():
@@ -145,7 +179,11 @@ def rows(results: Path, root: Path, kept: bool = True) -> list[Row]:
             at_paper_size = experiment.at_paper_size(sizes_at(result, experiment))
             others = seeds_of(root, name, result) if kept else []
             seeds = (result.made.seed, *(other.made.seed for other in others))
-            again = tuple(replays.get((name, seed), NOTHING) for seed in seeds) if folder != results else ()
+            again = (
+                tuple(replays.get((name, seed), NOTHING) for seed in seeds)
+                if folder != results
+                else ()
+            )
             for claim in result.claims:
                 same = tuple(c for other in others for c in other.claims if c.id == claim.id)
                 found.append(Row(claim, result, experiment.chapter, at_paper_size, same, again))
@@ -153,15 +191,22 @@ def rows(results: Path, root: Path, kept: bool = True) -> list[Row]:
 
 
 def best(found: Iterable[Row]) -> dict[str, Row]:
-    """Claim -> the run that counts: at the paper's size if there is one, and of those the one that is kept."""
+    """Claim -> the run that counts: at the paper's size if there is one, and of those the one that
+    is kept.
+    """
     first = sorted(found, key=lambda row: not row.at_paper_size)
     return {row.claim.id: row for row in reversed(first)}
 
 
 def seeds_of(root: Path, name: str, result: Result[Any]) -> list[Result[Any]]:
-    """The same experiment, data and sizes at other seeds, one a seed, as `recon keep` stored them in the book; profiles
-    are names of sizes, and change what they name."""
-    folders = [path for where in ("seeds", "paper-size") for path in (root / "book" / where / name).glob("seed-*")]
+    """The same experiment, data and sizes at other seeds, one a seed, as `recon keep` stored them
+    in the book; profiles are names of sizes, and change what they name.
+    """
+    folders = [
+        path
+        for where in ("seeds", "paper-size")
+        for path in (root / "book" / where / name).glob("seed-*")
+    ]
     found = [load(folder, arrays=False) for folder in sorted(folders)]
 
     def condition(each: Result[Any]) -> tuple[object, ...]:
@@ -172,7 +217,9 @@ def seeds_of(root: Path, name: str, result: Result[Any]) -> list[Result[Any]]:
 
 
 def catalogue(root: Path) -> dict[str, Any]:
-    """book/claims.yml: ids by paper, and what was not attempted; ReconError if it cannot be read."""
+    """book/claims.yml: ids by paper, and what was not attempted; ReconError if it cannot be
+    read.
+    """
     try:
         return yaml.safe_load((root / "book" / "claims.yml").read_text(encoding="utf-8"))
     except (OSError, yaml.YAMLError) as error:
@@ -180,21 +227,49 @@ def catalogue(root: Path) -> dict[str, Any]:
 
 
 def records(results: Path, root: Path, published: bool) -> list[dict[str, Any]]:
-    """What `recon claims --json` prints; published: with the runs kept in the book, and what was not attempted."""
+    """What `recon claims --json` prints;
+
+    Args:
+        published: with the runs kept in the book, and what was not attempted.
+    """
     found = []
     for row in rows(results, root, kept=published):
         made = row.result.made
-        run: dict[str, Any] = {"chapter": row.chapter, "experiment": made.experiment, "profile": made.profile}
-        run |= {"data": made.data.name, "device": made.device, "seed": made.seed, "seconds": made.seconds}
+        run: dict[str, Any] = {
+            "chapter": row.chapter,
+            "experiment": made.experiment,
+            "profile": made.profile,
+        }
+        run |= {
+            "data": made.data.name,
+            "device": made.device,
+            "seed": made.seed,
+            "seconds": made.seconds,
+        }
         run |= {
             "size": row.size,
             "at_paper_size": row.at_paper_size,
             "tested": row.tested,
             "image_sets": row.image_sets,
         }
-        run |= {"distance_to_threshold": row.distance, "replayed": row.replayed, "replays": row.replays}
-        others = {"other_seeds": [c.ours for c in row.seeds], "other_values": [c.value for c in row.seeds]}
-        found.append({**asdict(row.claim), "verdict": row.verdict, "at_this_size": row.claim.verdict, **run, **others})
+        run |= {
+            "distance_to_threshold": row.distance,
+            "replayed": row.replayed,
+            "replays": row.replays,
+        }
+        others = {
+            "other_seeds": [c.ours for c in row.seeds],
+            "other_values": [c.value for c in row.seeds],
+        }
+        found.append(
+            {
+                **asdict(row.claim),
+                "verdict": row.verdict,
+                "at_this_size": row.claim.verdict,
+                **run,
+                **others,
+            }
+        )
     if not found:
         raise ReconError(f"there are no results in {results}: run an experiment or the book first")
     for item in catalogue(root)["not_attempted"] if published else ():
@@ -204,7 +279,8 @@ def records(results: Path, root: Path, published: bool) -> list[dict[str, Any]]:
 
 
 def place(section: str) -> str:
-    """Where a claim stands: a section of the two papers with its sign, another paper as it is called.
+    """Where a claim stands: a section of the two papers with its sign, another paper as it is
+    called.
 
     >>> place("4.2"), place("Balle et al. 2022, abstract"), place("")
     ('§4.2', 'Balle et al. 2022, abstract', '')
@@ -219,5 +295,12 @@ def in_words(record: dict[str, Any]) -> str:
         return f"{record['verdict']:15} {where}: {record['sentence']} ({record['why']})"
     where = place(record["section"]) or "ours"
     more = "".join(f" | {name}: {record[name]}" for name in ("paper", "null") if record[name])
-    said = record["verdict"] if record["tested"] else f"{UNDECIDED}, {NOT_TESTED} ({record['at_this_size']})"
-    return f"{said:15} {record['id']} ({where}, {record['chapter']}, {record['size']}): {record['ours']}{more}"
+    said = (
+        record["verdict"]
+        if record["tested"]
+        else f"{UNDECIDED}, {NOT_TESTED} ({record['at_this_size']})"
+    )
+    return (
+        f"{said:15} {record['id']} ({where}, {record['chapter']}, {record['size']}):"
+        f" {record['ours']}{more}"
+    )

@@ -1,4 +1,6 @@
-"""What the chapters on weights share: centred images, the released network, the attack, the table of its matches."""
+"""What the chapters on weights share: centred images, the released network, the attack, the table
+of its matches.
+"""
 
 from torch import Tensor
 
@@ -13,7 +15,8 @@ from recon.scoring.nulls import HELD_OUT, null_candidates, null_table
 from recon.training import kkt
 
 LAYER_1 = (1.0, 0.0, 0.0)
-FALL = 0.01  # converged: the energy fell by less than this share of itself over the last tenth of the steps
+# converged: the energy fell by less than this share of itself over the last tenth of the steps
+FALL = 0.01
 
 
 def kept_arrays(images: Bundle) -> Tensors:
@@ -27,40 +30,70 @@ def kept_arrays(images: Bundle) -> Tensors:
     }
 
 
-def train_released(context: Context, images: Bundle, width: int, steps: int, offset: int = 0) -> Weights:
+def train_released(
+    context: Context, images: Bundle, width: int, steps: int, offset: int = 0
+) -> Weights:
     """Train Haim et al.'s three-layer net on `images.train` without weight decay.
 
-    offset: which of a chapter's networks this is; each has weights and a checkpoint of its own.
+    Args:
+        offset: which of a chapter's networks this is; each has weights and a checkpoint of its own.
     """
     network = three_layer(width, images.train.shape[1])
     weights = context.stream("kkt.weights", offset)
     theta_init = network.flatten(network.init(weights, "small")).to(images.train.device)
     checkpoint = context.checkpoints.at(f"training-{offset}")
-    trained = kkt.train_to_kkt(network, images.train, images.y, theta_init, kkt.KKTSettings(steps), checkpoint)
+    trained = kkt.train_to_kkt(
+        network, images.train, images.y, theta_init, kkt.KKTSettings(steps), checkpoint
+    )
     return Weights(network, trained.theta_star)
 
 
 def nulls_of(
-    context: Context, images: Bundle, network: MLP, theta: Tensor, m: int, basis: Tensor | None = None
+    context: Context,
+    images: Bundle,
+    network: MLP,
+    theta: Tensor,
+    m: int,
+    basis: Tensor | None = None,
 ) -> dict[str, Tensor]:
-    """`null_candidates` of a network's first layer: m images a set, in the span that was searched, if one was."""
+    """`null_candidates` of a network's first layer: m images a set, in the span that was searched,
+    if one was.
+    """
     return null_candidates(
-        network.unflatten(theta)["w1"], images.train, images.init, m, context.stream("kkt.nulls"), basis, images.init_y
+        network.unflatten(theta)["w1"],
+        images.train,
+        images.init,
+        m,
+        context.stream("kkt.nulls"),
+        basis,
+        images.init_y,
     )
 
 
-def nulls_without_weights(context: Context, images: Bundle, width: int, m: int) -> dict[str, Tensor]:
-    """Those of `nulls_of` that are made of images alone, drawn as beside the others of a first layer of this width."""
+def nulls_without_weights(
+    context: Context, images: Bundle, width: int, m: int
+) -> dict[str, Tensor]:
+    """Those of `nulls_of` that are made of images alone, drawn as beside the others of a first
+    layer of this width.
+    """
     nothing = images.train.new_zeros(width, images.dim)
-    drawn = null_candidates(nothing, images.train, images.init, m, context.stream("kkt.nulls"), None, images.init_y)
+    drawn = null_candidates(
+        nothing, images.train, images.init, m, context.stream("kkt.nulls"), None, images.init_y
+    )
     return {name: drawn[name] for name in ("mixtures", "means")}
 
 
 def match_table(x_hat: Tensor, images: Bundle, nulls: dict[str, Tensor]) -> MatchTable:
-    """Matches of x_hat (m, d), held-out images in their place, both in competition, the excess over the best null.
+    """Matches of x_hat (m, d), held-out images in their place, both in competition, the excess over
+    the best null.
 
-    nulls: candidates that cost nothing, see `recon.scoring.nulls.null_table`.
+    Args:
+        nulls: candidates that cost nothing, see `recon.scoring.nulls.null_table`.
     """
     table = null_table(nulls, images.train, images.held_out, images.mean, x_hat, images.shape)
-    preferred = {f"ncc_{t}": target_decoy(x_hat, images.train, images.held_out, t) for t in (0.5, 0.6, 0.7)}
-    return MatchTable(**flat(table), null=record(table.nulls[HELD_OUT]), competition=record(preferred))
+    preferred = {
+        f"ncc_{t}": target_decoy(x_hat, images.train, images.held_out, t) for t in (0.5, 0.6, 0.7)
+    }
+    return MatchTable(
+        **flat(table), null=record(table.nulls[HELD_OUT]), competition=record(preferred)
+    )

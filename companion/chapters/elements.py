@@ -1,7 +1,9 @@
-"""Parts of a page that react to the reader without a kernel: HTML, a style sheet and a script as one fragment.
+"""Parts of a page that react to the reader without a kernel: HTML, a style sheet and a script as
+one fragment.
 
-A fragment holds all it needs, so that it works in a notebook as well as in the book.  Its style sheet and its script
-are `NAME.css` and, where it moves, `NAME.js` in `book/_static`; the script is one function of the element and its data.
+A fragment holds all it needs, so that it works in a notebook as well as in the book. Its style
+sheet and its script are `NAME.css` and, where it moves, `NAME.js` in `book/_static`; the script is
+one function of the element and its data.
 """
 
 import base64
@@ -21,22 +23,40 @@ from companion.chapters.pictures import as_pixels
 STATIC = ROOT / "book" / "_static"
 
 
-def element(name: str, label: str, body: str, data: Any = None, style: str = "", ask: str = "", paper: str = "") -> str:
+def element(
+    name: str,
+    label: str,
+    body: str,
+    data: Any = None,
+    style: str = "",
+    ask: str = "",
+    paper: str = "",
+) -> str:
     """The fragment of the element `recon-NAME`.
 
-    label: what a screen reader calls it · body: its HTML, which says something without scripts too · data: what its
-    script is given, anything that JSON has · style: of the section itself · ask: what the reader is to do, and paper:
-    what stands in its place where nothing can be done, a sentence each.  Parts of the body have the class `ask` or
-    `paper` for the same.
+    Parts of the body have the class `ask` or `paper` for the same.
+
+    Args:
+        label: what a screen reader calls it.
+        body: its HTML, which says something without scripts too.
+        data: what its script is given, anything that JSON has.
+        style: of the section itself.
+        ask: what the reader is to do, and paper: what stands in its place where nothing can be
+            done, a sentence each.
     """
-    given = "" if data is None else ", " + json.dumps(data, separators=(",", ":")).replace("</", "<\\/")
+    given = (
+        "" if data is None else ", " + json.dumps(data, separators=(",", ":")).replace("</", "<\\/")
+    )
     style = f' style="{html.escape(style)}"' if style else ""
     script = STATIC / f"{name}.js"
-    said = "".join(f'<p class="{kind}">{text}</p>' for kind, text in (("ask", ask), ("paper", paper)) if text)
+    said = "".join(
+        f'<p class="{kind}">{text}</p>' for kind, text in (("ask", ask), ("paper", paper)) if text
+    )
     call = f"(document.getElementById('recon-{name}'){given})"
     run = f"<script>({static(script.name)}){call}</script>" if script.is_file() else ""
     return (
-        f'<section id="recon-{name}" class="recon-element recon-{name}"{style} aria-label="{html.escape(label)}">'
+        f'<section id="recon-{name}" class="recon-element recon-{name}"{style}'
+        f' aria-label="{html.escape(label)}">'
         f"<style>{static('elements.css')}{static(f'{name}.css')}</style>{said}{body}{run}</section>"
     )
 
@@ -57,7 +77,9 @@ def seen_uri(image: Tensor) -> str:
 
 
 def strip_uri(pictures: Tensor) -> str:
-    """Frames (f, k, d) in [0, 1] as one picture, k images high and f wide, as a data URI; to look at, not exact."""
+    """Frames (f, k, d) in [0, 1] as one picture, k images high and f wide, as a data URI; to look
+    at, not exact.
+    """
     columns = [np.concatenate([as_pixels(image) for image in frame], axis=0) for frame in pictures]
     return _webp(np.concatenate(columns, axis=1), quality=85)
 
@@ -70,5 +92,7 @@ def bytes_of(values: Tensor, low: float, high: float) -> str:
 
 def _webp(pixels: np.ndarray, **how: Any) -> str:
     buffer = io.BytesIO()
-    Image.fromarray((pixels * 255).round().astype(np.uint8).squeeze()).save(buffer, format="WEBP", method=6, **how)
+    Image.fromarray((pixels * 255).round().astype(np.uint8).squeeze()).save(
+        buffer, format="WEBP", method=6, **how
+    )
     return "data:image/webp;base64," + base64.b64encode(buffer.getvalue()).decode()

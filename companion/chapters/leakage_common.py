@@ -1,7 +1,8 @@
-"""What the leakage chapters share: the networks of Table 1, the victims' images, metrics with rows of networks.
+"""What the leakage chapters share: the networks of Table 1, the victims' images, metrics with rows
+of networks.
 
-Chen & Campbell attack two named images of CIFAR-10 with networks of one named seed.  To be compared with their
-numbers these stay what they are, whatever the run's seed: nothing here obeys it.
+Chen & Campbell attack two named images of CIFAR-10 with networks of one named seed. To be compared
+with their numbers these stay what they are, whatever the run's seed: nothing here obeys it.
 """
 
 import math
@@ -51,9 +52,12 @@ gradient_experiment = partial(Experiment.of, on_gpu=False, shape=TABLE_1["CNN2 V
 
 @dataclass(frozen=True)
 class Victims:
-    """Images minus 0.5 (B, 3, 32, 32), float64, labels (B,) in 0 … 9, indices; exact: the paper's images.
+    """Images minus 0.5 (B, 3, 32, 32), float64, labels (B,) in 0 … 9, indices;
 
     The same at every seed of a run: they are the paper's.
+
+    Attributes:
+        exact: the paper's images.
     """
 
     x: Tensor
@@ -70,7 +74,12 @@ class Victims:
         if exact:
             row_of = {int(i): row for row, i in enumerate(pool.index)}
             rows = np.array([row_of[i] for i in wanted])
-        return Victims(inputs(pool, rows), torch.from_numpy(pool.labels[rows]), pool.index[rows].tolist(), exact)
+        return Victims(
+            inputs(pool, rows),
+            torch.from_numpy(pool.labels[rows]),
+            pool.index[rows].tolist(),
+            exact,
+        )
 
     @staticmethod
     def of_all_classes(pool: ImagePool, count: int) -> "Victims":
@@ -78,13 +87,18 @@ class Victims:
         if count <= len(VICTIMS):
             return Victims.of(pool, VICTIMS[:count])
         named = set(VICTIMS) if pool.name == "cifar10" else set()
-        by_class = [[int(i) for i in pool.index[pool.labels == k] if int(i) not in named] for k in range(CLASSES)]
+        by_class = [
+            [int(i) for i in pool.index[pool.labels == k] if int(i) not in named]
+            for k in range(CLASSES)
+        ]
         in_turn = [each[k] for k in range(count) for each in by_class if k < len(each)]
         return Victims.of(pool, (*VICTIMS, *in_turn)[:count])
 
     @staticmethod
     def of_each_class(pool: ImagePool, count: int = CLASSES) -> "Victims":
-        """The first image of each of CIFAR-10's first `count` classes; on other data as many training images."""
+        """The first image of each of CIFAR-10's first `count` classes; on other data as many
+        training images.
+        """
         _, first = np.unique(pool.labels, return_index=True)
         return Victims.of(pool, tuple(pool.index[np.resize(first, CLASSES)].tolist())[:count])
 
@@ -95,7 +109,9 @@ class Networks(Record):
     @property
     def networks(self) -> dict[str, Record]:
         """Each by name."""
-        return {name: row for name, row in self.items() if name.removesuffix(PRE_TRAINED) in TABLE_1}
+        return {
+            name: row for name, row in self.items() if name.removesuffix(PRE_TRAINED) in TABLE_1
+        }
 
 
 def inputs(pool: ImagePool, rows: Sequence[int] | np.ndarray) -> Tensor:
@@ -105,7 +121,9 @@ def inputs(pool: ImagePool, rows: Sequence[int] | np.ndarray) -> Tensor:
 
 @dataclass(frozen=True)
 class Attacked:
-    """A network of Table 1, its parameters θ in float64, and how it came by them (pre-trained rows)."""
+    """A network of Table 1, its parameters θ in float64, and how it came by them (pre-trained
+    rows).
+    """
 
     network: ConvNet
     theta: Params
@@ -114,8 +132,10 @@ class Attacked:
 
     @staticmethod
     def of(name: str, pool: ImagePool, epochs: int = EPOCHS) -> "Attacked":
-        """PyTorch's default initialisation with seed 10; "… pre-trained" are then trained on all automobiles and birds
-        of the pool (10 000 in the paper), the victims not among them; on other data on its init images."""
+        """PyTorch's default initialisation with seed 10; "… pre-trained" are then trained on all
+        automobiles and birds of the pool (10 000 in the paper), the victims not among them; on
+        other data on its init images.
+        """
         network = TABLE_1[name.removesuffix(PRE_TRAINED)]
         theta = network.init(torch.Generator().manual_seed(SEED))
         accuracy, rows = math.nan, np.empty(0)
@@ -124,18 +144,31 @@ class Attacked:
             x, labels = inputs(pool, rows).float(), torch.from_numpy(pool.labels[rows])
             theta = pretrain(network, theta, x, labels, epochs, torch.Generator().manual_seed(SEED))
             accuracy = (network(theta, x).argmax(1) == labels).float().mean().item()
-        return Attacked(network, {key: tensor.double() for key, tensor in theta.items()}, accuracy, len(rows))
+        return Attacked(
+            network, {key: tensor.double() for key, tensor in theta.items()}, accuracy, len(rows)
+        )
 
 
 def rows_to_train_on(pool: ImagePool) -> np.ndarray:
     """Automobiles and birds; on other data the init images."""
-    return np.flatnonzero(np.isin(pool.labels, PRE_TRAINING_CLASSES) if pool.name == "cifar10" else pool.part == "init")
+    return np.flatnonzero(
+        np.isin(pool.labels, PRE_TRAINING_CLASSES)
+        if pool.name == "cifar10"
+        else pool.part == "init"
+    )
 
 
 def pretrain(
-    network: ConvNet, theta: Params, x: Tensor, labels: Tensor, epochs: int, generator: torch.Generator
+    network: ConvNet,
+    theta: Params,
+    x: Tensor,
+    labels: Tensor,
+    epochs: int,
+    generator: torch.Generator,
 ) -> Params:
-    """θ after `epochs` of Adam on the mean cross-entropy of images x (n, c, h, w), reshuffled every epoch."""
+    """θ after `epochs` of Adam on the mean cross-entropy of images x (n, c, h, w), reshuffled every
+    epoch.
+    """
     leaves = {name: tensor.clone().requires_grad_() for name, tensor in theta.items()}
     adam = torch.optim.Adam(leaves.values(), lr=STEP_SIZE)
     for _ in range(epochs):
@@ -168,7 +201,8 @@ def count_found(x_hat: Tensor, truth: Tensor) -> int:
 
 
 def spearman(x: np.ndarray, y: np.ndarray, axis: int = -1) -> np.ndarray:
-    """Spearman's ρ along an axis: the correlation of ranks, ties at their mean; 0 where one side does not vary.
+    """Spearman's ρ along an axis: the correlation of ranks, ties at their mean; 0 where one side
+    does not vary.
 
     scipy.stats.spearmanr has no axis for many pairs, and a bootstrap has a thousand.
     """
@@ -185,8 +219,9 @@ def by_coins(successes: int, trials: int) -> float:
 
 @dataclass(frozen=True)
 class Ratio:
-    """Geometric mean over images, and its central 95 % by Student's t over images, honest for few of them, where a
-    bootstrap is not; one image has no interval."""
+    """Geometric mean over images, and its central 95 % by Student's t over images, honest for few
+    of them, where a bootstrap is not; one image has no interval.
+    """
 
     mean: float
     low: float
@@ -198,7 +233,11 @@ class Ratio:
         if len(logs) < 2:
             return Ratio(float(10 ** logs.mean()), 0.0, math.inf)
         half = float(student.ppf(0.975, len(logs) - 1) * logs.std(ddof=1) / math.sqrt(len(logs)))
-        return Ratio(float(10 ** logs.mean()), float(10 ** (logs.mean() - half)), float(10 ** (logs.mean() + half)))
+        return Ratio(
+            float(10 ** logs.mean()),
+            float(10 ** (logs.mean() - half)),
+            float(10 ** (logs.mean() + half)),
+        )
 
     @property
     def lower(self) -> bool | None:

@@ -1,10 +1,12 @@
 """How every figure of the book is drawn: one style, one colour for each role, and grids of images.
 
-A function that draws has the decorator `chart`, `heatmap` for a map, or, where photographs are in it, `photographs`.
-All set the style, and write below a figure of a result which run that is; they differ in the ground, which tells the
-build what can be inverted for dark pages (see book/_ext/tidy_pages.py).
+A function that draws has the decorator `chart`, `heatmap` for a map, or, where photographs are in
+it, `photographs`. All set the style, and write below a figure of a result which run that is; they
+differ in the ground, which tells the build what can be inverted for dark pages (see
+book/_ext/tidy_pages.py).
 
-A figure shows arrays of a result whose names begin with "figure.", and no others: those are what `recon keep` keeps.
+A figure shows arrays of a result whose names begin with "figure.", and no others: those are what
+`recon keep` keeps.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,8 +31,9 @@ from recon.images.pool import shape_of
 
 P = ParamSpec("P")
 Colour = str | tuple[float, float, float]
-#: what a curve or a dot is of, in every chapter: training images that are found, held-out images, the best without an
-#: attack; colour-blind safe, and the orange a little darker than seaborn's, to stand out from white
+#: what a curve or a dot is of, in every chapter: training images that are found, held-out images,
+#: the best without an attack; colour-blind safe, and the orange a little darker than seaborn's, to
+#: stand out from white
 TRAIN, _, FREE = sns.color_palette("colorblind", 3)
 HELD_OUT = "#cf8104"
 #: starts and results that are noise; and lines of reference: chance, the paper's value, a bound
@@ -39,7 +42,8 @@ NOISE, REFERENCE = "#bb63ac", "#767676"
 STARTS = {"truth": TRAIN, "partition": HELD_OUT, "random": NOISE}
 #: what has no role: networks, methods, optimisers; our way first, where there is one
 SERIES = ["#333333", "#d55e00", "#3596d0", "#8f6bb3", "#a6761d", "#d96bab", "#1b9e77", "#979700"]
-PAGE = 7.0  # inches: as wide as a page's column, so that letters are shown as large as they are drawn
+# inches: as wide as a page's column, so that letters are shown as large as they are drawn
+PAGE = 7.0
 TITLE, SMALLEST, LABEL = 8.5, 7.2, 9.0  # points, in grids of images
 STYLE: dict[Any, Any] = {
     "font.size": 9,
@@ -67,12 +71,16 @@ FREE_NULLS = {
 
 
 def chart(plot: Callable[P, Figure]) -> Callable[P, Figure]:
-    """For a function that draws curves, dots or maps: the book's style, and a ground a hair off white."""
+    """For a function that draws curves, dots or maps: the book's style, and a ground a hair off
+    white.
+    """
     return _styled(plot, CHART_GROUND)
 
 
 def photographs(plot: Callable[P, Figure]) -> Callable[P, Figure]:
-    """For a function that shows images, which stay as they are on dark pages: the book's style, on white."""
+    """For a function that shows images, which stay as they are on dark pages: the book's style, on
+    white.
+    """
     return _styled(plot, PHOTOGRAPHS_GROUND)
 
 
@@ -103,8 +111,8 @@ def ink(colour: Colour) -> tuple[float, float, float]:
 
 
 def letters_on(ground: Any) -> str:
-    """Black or white, whichever stands out more from a ground, any colour of matplotlib: by the relative luminance of
-    WCAG 2.
+    """Black or white, whichever stands out more from a ground, any colour of matplotlib: by the
+    relative luminance of WCAG 2.
 
     >>> letters_on("#21918c"), letters_on("#3b528b")
     ('black', 'white')
@@ -124,20 +132,30 @@ def note(
     va: Literal["center", "bottom"] = "center",
     high: bool = False,
 ) -> None:
-    """Words in a colour, some points beside a place of the data, which lines do not strike through; high: its y is a
-    share of the axes' height."""
+    """Words in a colour, some points beside a place of the data, which lines do not strike through;
+
+    Args:
+        high: its y is a share of the axes' height.
+    """
     place = ("data", "axes fraction") if high else "data"
-    text = ax.annotate(words, at, by, xycoords=place, textcoords="offset points", color=ink(colour), ha=ha, va=va)
+    text = ax.annotate(
+        words, at, by, xycoords=place, textcoords="offset points", color=ink(colour), ha=ha, va=va
+    )
     text.set_path_effects([withStroke(linewidth=3, foreground=CHART_GROUND)])
 
 
 def end_labels(ax: Axes, curves: Sequence[tuple[float, str, Colour]]) -> None:
-    """Names of curves at the right of the axes, at the heights where the curves end; moved apart, with a thin line,
-    where ends meet, and kept beside the axes, where another panel's would meet them.  After the limits are set."""
+    """Names of curves at the right of the axes, at the heights where the curves end; moved apart,
+    with a thin line, where ends meet, and kept beside the axes, where another panel's would meet
+    them. After the limits are set.
+    """
     size = float(plt.rcParams["legend.fontsize"])
     figure = ax.figure.figure
     height = figure.get_figheight() * ax.get_position().height
-    at = [ax.transAxes.inverted().transform(ax.transData.transform((ax.get_xlim()[0], y)))[1] for y, _, _ in curves]
+    at = [
+        ax.transAxes.inverted().transform(ax.transData.transform((ax.get_xlim()[0], y)))[1]
+        for y, _, _ in curves
+    ]
     order = sorted(range(len(curves)), key=at.__getitem__)
     ends = [min(max(float(at[k]), 0.0), 1.0) for k in order]
     lines = [1 + curves[k][1].count("\n") for k in order]
@@ -153,8 +171,16 @@ def end_labels(ax: Axes, curves: Sequence[tuple[float, str, Colour]]) -> None:
         places[k] = max(places[k], places[k - 1] + gap if k else half * lines[0])
     for k, end, place in zip(order, ends, places, strict=True):
         _, words, colour = curves[k]
-        beside = (0, 0.5)  # the line ends at the left of its words: towards their middle it would cross others'
-        line = {"arrowstyle": "-", "color": colour, "lw": 0.7, "shrinkA": 1, "shrinkB": 0, "relpos": beside}
+        # the line ends at the left of its words: towards their middle it would cross others'
+        beside = (0, 0.5)
+        line = {
+            "arrowstyle": "-",
+            "color": colour,
+            "lw": 0.7,
+            "shrinkA": 1,
+            "shrinkB": 0,
+            "relpos": beside,
+        }
         ax.annotate(
             words,
             (1.0, end),
@@ -180,9 +206,11 @@ def count_label(label: str, found: MatchTable) -> str:
 
 
 def as_pixels(image: Tensor) -> np.ndarray:
-    """(H, W, C) in [0, 1], for matplotlib and Pillow, of one image, (C, H, W) or, if it is square, flat.
+    """(H, W, C) in [0, 1], for matplotlib and Pillow, of one image, (C, H, W) or, if it is square,
+    flat.
 
-    image: in [0, 1], or of 8 bits.
+    Args:
+        image: in [0, 1], or of 8 bits.
     """
     image = image.float() / LEVELS if image.dtype == torch.uint8 else image.detach().cpu().float()
     shape = image.shape if image.dim() == 3 else shape_of(image.numel())
@@ -195,17 +223,22 @@ def image_rows(
     titles: Sequence[Sequence[str]] | None = None,
     size: float = 0.95,
 ) -> Figure:
-    """A figure of labelled rows: (label, images (k, d), frame); titles[r][c] is printed above an image.  None is an
-    empty place.
+    """A figure of labelled rows: (label, images (k, d), frame); titles[r][c] is printed above an
+    image. None is an empty place.
 
-    size: the side of an image in inches, at most; it is less where the rows would be wider than a page.
+    Args:
+        size: the side of an image in inches, at most; it is less where the rows would be wider than
+            a page.
     """
     above = [_lines(titles[r] if titles and r < len(titles) else ()) for r in range(len(rows))]
     n_columns = max(len(images) for _, images, _ in rows)
     left = 0.1 + 0.07 * max(len(line) for label, _, _ in rows for line in label.split("\n"))
     gap = 0.06
     side = min(size, (PAGE - 0.15 - left) / n_columns - gap)
-    longest = max((len(line) for each in titles or () for title in each for line in title.split("\n")), default=1)
+    longest = max(
+        (len(line) for each in titles or () for title in each for line in title.split("\n")),
+        default=1,
+    )
     letters = min(TITLE, max(SMALLEST, 72 * (side + gap) / (0.6 * max(longest, 1))))
     heads = [0.05 + 1.2 * letters / 72 * lines if lines else 0.0 for lines in above]
     width, height = left + n_columns * (side + gap), sum(heads) + len(rows) * (side + gap) + gap
@@ -222,7 +255,15 @@ def image_rows(
                 x = left + c * (side + gap)
                 show_image(ax, image, (x, top), side, frame)
                 words = titles[r][c] if titles and r < len(titles) and c < len(titles[r]) else ""
-                ax.text(x + side / 2, top - 0.04, words, ha="center", va="bottom", fontsize=letters, linespacing=1.1)
+                ax.text(
+                    x + side / 2,
+                    top - 0.04,
+                    words,
+                    ha="center",
+                    va="bottom",
+                    fontsize=letters,
+                    linespacing=1.1,
+                )
         top += side + gap
     return figure
 
@@ -231,13 +272,25 @@ def _lines(titles: Sequence[str]) -> int:
     return max((1 + title.count("\n") for title in titles if title), default=0)
 
 
-def show_image(ax: Axes, image: Tensor, at: tuple[float, float], side: float, frame: str = "none") -> None:
-    """One image, flat or (C, H, W), clipped to [0, 1], in a frame, on axes whose y grows downwards: its upper left
-    corner and its side; a flat one is square."""
+def show_image(
+    ax: Axes, image: Tensor, at: tuple[float, float], side: float, frame: str = "none"
+) -> None:
+    """One image, flat or (C, H, W), clipped to [0, 1], in a frame, on axes whose y grows downwards:
+    its upper left corner and its side; a flat one is square.
+    """
     x, y = at
     extent = (x, x + side, y + side, y)
     ax.imshow(
-        as_pixels(image), interpolation="nearest", cmap="gray", vmin=0, vmax=1, extent=extent, aspect="auto", zorder=1
+        as_pixels(image),
+        interpolation="nearest",
+        cmap="gray",
+        vmin=0,
+        vmax=1,
+        extent=extent,
+        aspect="auto",
+        zorder=1,
     )
     if frame != "none":
-        ax.add_patch(Rectangle(at, side, side, fill=False, edgecolor=FRAMES[frame], linewidth=2, zorder=2))
+        ax.add_patch(
+            Rectangle(at, side, side, fill=False, edgecolor=FRAMES[frame], linewidth=2, zorder=2)
+        )

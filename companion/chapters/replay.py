@@ -1,8 +1,8 @@
-"""Does a kept number come from the code beside it?  What two minutes can tell, by doing it again.
+"""Does a kept number come from the code beside it? What two minutes can tell, by doing it again.
 
-A kept run is begun anew at its own size from its seed, and its trace (`recon.optim.trace`) must agree with the kept one
-but for rounding; where the whole run is that short, its claims too.  Where its reconstructions are kept, they are
-scored anew.
+A kept run is begun anew at its own size from its seed, and its trace (`recon.optim.trace`) must
+agree with the kept one but for rounding; where the whole run is that short, its claims too. Where
+its reconstructions are kept, they are scored anew.
 """
 
 from __future__ import annotations
@@ -34,17 +34,20 @@ from recon.store.files import atomic_path
 
 SECONDS = 120.0
 FILE = Path("book") / "replays.json"
-#: relative difference that is put down to rounding, up to a step of a descent; chosen, and not measured yet
+#: relative difference that is put down to rounding, up to a step of a descent; chosen, and not
+#: measured yet
 BANDS = {20: 1e-3, 200: 1e-2, 10_000_000: 0.2}
 RESULT_BAND = 0.2  # of what a finished part of a run gives
 PART = ": result"  # row of a trace: what one of several runs gave
-#: of a score of reconstructions that are kept in 8 bits: the share by which it may differ, and by how much at least:
-#: half a grey level in each of 3,072 numbers is a distance of 0.06, and one image may be at a threshold
+#: of a score of reconstructions that are kept in 8 bits: the share by which it may differ, and by
+#: how much at least: half a grey level in each of 3,072 numbers is a distance of 0.06, and one
+#: image may be at a threshold
 SCORE_BAND, ROUNDED_L2, AT_THRESHOLD = 0.02, 0.06, 1
 TINY = 1e-9  # below which a number is rounding
 
 
-#: what binds a number to today's code; "a part": one of several independent runs, from its start to its scores
+#: what binds a number to today's code; "a part": one of several independent runs, from its start to
+#: its scores
 ENOUGH = ("whole", "start and scores", "start and a part")
 NOTHING = "nothing"
 
@@ -53,9 +56,12 @@ NOTHING = "nothing"
 class Replay:
     """What was done again of a kept result.
 
-    kept_at: its commit · by: "whole", "start and scores", "start and a part", "start", "scores" or "nothing" ·
-    largest: difference of a row of the trace, as a share of the band that it may differ by · differences: what did not
-    agree, a sentence each · seconds: it took.
+    Attributes:
+        kept_at: its commit.
+        by: "whole", "start and scores", "start and a part", "start", "scores" or "nothing".
+        largest: difference of a row of the trace, as a share of the band that it may differ by.
+        differences: what did not agree, a sentence each.
+        seconds: it took.
     """
 
     name: str
@@ -68,13 +74,17 @@ class Replay:
     seconds: float
 
 
-def replay(name: str, seed: int = 0, seconds: float = SECONDS, data_root: str | Path | None = None) -> Replay:
+def replay(
+    name: str, seed: int = 0, seconds: float = SECONDS, data_root: str | Path | None = None
+) -> Replay:
     """Replay a kept result; ReconError where there is none, or not the images it was made with."""
     began = time.monotonic()
     stored, chosen = kept(name, seed), experiment(name)
     pool = load_pool(stored.made.data.name, data_root)
     if pool.sha256 != stored.made.data.sha256:
-        raise ReconError(f"the kept run of {name} was made with other images than those of {pool.name} here")
+        raise ReconError(
+            f"the kept run of {name} was made with other images than those of {pool.name} here"
+        )
     with TemporaryDirectory() as folder:
         several = partial(sweep, folder=Path(folder))
         context = Context(pool, torch.device("cpu"), seed, Checkpoints(Path(folder)), several)
@@ -82,7 +92,11 @@ def replay(name: str, seed: int = 0, seconds: float = SECONDS, data_root: str | 
         differences = list(_scores(chosen, stored, context, reconstructions))
         trace = Trace()
         computed = _outcome(chosen, stored, context, trace, seconds)
-    known = {key.removeprefix(TRACE): rows for key, rows in stored.arrays.items() if key.startswith(TRACE)}
+    known = {
+        key.removeprefix(TRACE): rows
+        for key, rows in stored.arrays.items()
+        if key.startswith(TRACE)
+    }
     differences += differing_traces(known, trace.rows)
     if computed is not None:
         differences += _differing_claims(chosen, stored, computed)
@@ -92,7 +106,11 @@ def replay(name: str, seed: int = 0, seconds: float = SECONDS, data_root: str | 
         "scores": reconstructions is not None,
         "a part": any(name.endswith(PART) for name in compared),
     }
-    by = "whole" if computed is not None else " and ".join([name for name, done in parts.items() if done][:2])
+    by = (
+        "whole"
+        if computed is not None
+        else " and ".join([name for name, done in parts.items() if done][:2])
+    )
     return Replay(
         name=name,
         seed=seed,
@@ -117,7 +135,9 @@ def write_replays(replays: Iterable[Replay], root: Path = ROOT) -> None:
 def read_replays(root: Path = ROOT) -> list[dict[str, Any]]:
     """The rows of book/replays.json; none without it."""
     path = root / FILE
-    rows: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
+    rows: list[dict[str, Any]] = (
+        json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
+    )
     return rows
 
 
@@ -144,7 +164,11 @@ def images_are_here(data_root: str | Path | None = None) -> bool:
 
 
 def _outcome(
-    chosen: Experiment[Any, Any], stored: Result[Any], context: Context, trace: Trace, seconds: float
+    chosen: Experiment[Any, Any],
+    stored: Result[Any],
+    context: Context,
+    trace: Trace,
+    seconds: float,
 ) -> Outcome[Any] | None:
     """The run, begun anew; None where the time was too short for all of it."""
     torch.set_flush_denormal(True)
@@ -156,8 +180,9 @@ def _outcome(
 
 
 def differing_traces(known: Mapping[str, Tensor], again: Mapping[str, Tensor]) -> Iterator[str]:
-    """A sentence for each row of two traces, name -> (k, 2) of step and number, that differs by more than rounding
-    explains at its first such step."""
+    """A sentence for each row of two traces, name -> (k, 2) of step and number, that differs by
+    more than rounding explains at its first such step.
+    """
     seen = set()
     for (name, step, before, now), share in shares(known, again):
         if share > 1 and name not in seen:
@@ -168,17 +193,26 @@ def differing_traces(known: Mapping[str, Tensor], again: Mapping[str, Tensor]) -
 def shares(
     known: Mapping[str, Tensor], again: Mapping[str, Tensor]
 ) -> Iterator[tuple[tuple[str, float, float, float], float]]:
-    """Of what both traces have: (name, step, number before and now), and by which share of its band they differ."""
+    """Of what both traces have: (name, step, number before and now), and by which share of its band
+    they differ.
+    """
     for name in sorted(known.keys() & again.keys()):
-        for (step, before), (_, now) in zip(known[name].tolist(), again[name].tolist(), strict=False):
-            band = RESULT_BAND if name.endswith(PART) else next(b for last, b in BANDS.items() if step <= last)
+        for (step, before), (_, now) in zip(
+            known[name].tolist(), again[name].tolist(), strict=False
+        ):
+            band = (
+                RESULT_BAND
+                if name.endswith(PART)
+                else next(b for last, b in BANDS.items() if step <= last)
+            )
             apart = abs(now - before)
             share = 0.0 if apart <= TINY else apart / (band * max(abs(before), abs(now)))
             yield (name, step, before, now), share
 
 
 def close(before: float, now: float, band: float) -> bool:
-    """Whether two numbers differ by no more than a share `band` of the larger, or both are rounding.
+    """Whether two numbers differ by no more than a share `band` of the larger, or both are
+    rounding.
 
     >>> close(1.0, 1.01, 0.02), close(1.0, 1.1, 0.02), close(1e-12, 0.0, 0.02)
     (True, False, True)
@@ -194,7 +228,9 @@ def _reconstructions(chosen: Experiment[Any, Any], seed: int) -> Tensor | None:
     return kept_reconstructions(folder)[0]
 
 
-def _scores(chosen: Experiment[Any, Any], stored: Result[Any], context: Context, x_hat: Tensor | None) -> Iterator[str]:
+def _scores(
+    chosen: Experiment[Any, Any], stored: Result[Any], context: Context, x_hat: Tensor | None
+) -> Iterator[str]:
     """A sentence for each score of the kept reconstructions that is not the kept one."""
     if chosen.rescored is not None and x_hat is not None:
         scores = record(chosen.rescored(sizes_at(stored, chosen), context, x_hat))
@@ -202,8 +238,9 @@ def _scores(chosen: Experiment[Any, Any], stored: Result[Any], context: Context,
 
 
 def _differing(before: Any, now: Any, place: str) -> Iterator[str]:
-    """Numbers of `now`, at the same places in `before`, which may have more, equal but for the rounding of what is
-    kept."""
+    """Numbers of `now`, at the same places in `before`, which may have more, equal but for the
+    rounding of what is kept.
+    """
     if isinstance(now, Mapping):
         for name, value in now.items():
             yield from _differing(before[name], value, f"{place}.{name}".lstrip("."))
@@ -216,13 +253,21 @@ def _differing(before: Any, now: Any, place: str) -> Iterator[str]:
             yield f"{place}: {now:.6g} instead of {before:.6g}"
 
 
-def _differing_claims(chosen: Experiment[Any, Any], stored: Result[Any], outcome: Outcome[Any]) -> Iterable[str]:
-    """Of a run that was done again from end to end: claims with another verdict, or another number."""
+def _differing_claims(
+    chosen: Experiment[Any, Any], stored: Result[Any], outcome: Outcome[Any]
+) -> Iterable[str]:
+    """Of a run that was done again from end to end: claims with another verdict, or another
+    number.
+    """
     metrics = chosen.metrics(record(outcome.metrics))
     again = {claim.id: claim for claim in chosen.claims(metrics, sizes_at(stored, chosen))}
     for claim in stored.claims:
         now = again[claim.id]
         if now.verdict != claim.verdict:
             yield f"{claim.id}: {now.verdict} instead of {claim.verdict}"
-        if claim.value is not None and now.value is not None and not close(claim.value, now.value, RESULT_BAND):
+        if (
+            claim.value is not None
+            and now.value is not None
+            and not close(claim.value, now.value, RESULT_BAND)
+        ):
             yield f"{claim.id}: {now.value:.6g} instead of {claim.value:.6g}"

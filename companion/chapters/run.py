@@ -52,51 +52,76 @@ def run(
 ) -> Result[Any]:
     """Run experiment `name`, or return its result from disk if one with the same key is there.
 
-    out: folder for `NAME/result.json`, default `$RECON_OUT`, else `build/results/<profile>-<data>` of the checkout ·
-    workers: of a sweep of independent runs, see `companion.store.sweep`; the result does not depend on them · sizes:
-    fields of the experiment's `Sizes` to replace, such as n_train=50; the result then lies in `NAME-KEY/`.
+    The key covers the experiment's version, sizes, seed, the kind of device that computes and the
+    images' checksum. An interrupted run goes on from its last checkpoint. Arrays come back on the
+    CPU, with the trace of the run (`recon.optim.trace`) and what its figures show among them.
+    Raises ReconError for an unknown name, profile, device or size, a bad seed, missing images, a
+    folder that cannot be written, or one in which another run is at work.
 
-    The key covers the experiment's version, sizes, seed, the kind of device that computes and the images' checksum.
-    An interrupted run goes on from its last checkpoint.  Arrays come back on the CPU, with the trace of the run
-    (`recon.optim.trace`) and what its figures show among them.  Raises ReconError for an unknown name, profile, device
-    or size, a bad seed, missing images, a folder that cannot be written, or one in which another run is at work.
+    Args:
+        out: folder for `NAME/result.json`, default `$RECON_OUT`, else
+            `build/results/<profile>-<data>` of the checkout.
+        workers: of a sweep of independent runs, see `companion.store.sweep`; the result does not
+            depend on them.
+        sizes: fields of the experiment's `Sizes` to replace, such as n_train=50; the result then
+            lies in `NAME-KEY/`.
     """
     chosen = experiment(name)
     config = sizes_of(chosen, profile, sizes)
     check_seed(seed)
-    if workers < 1:  # also where they are not used: what a sweep refuses, a stored result does not excuse
+    # also where they are not used: what a sweep refuses, a stored result does not excuse
+    if workers < 1:
         raise ReconError(f"the number of workers must be at least 1, not {workers}")
     computing = resolve_device(device if chosen.on_gpu else "cpu")
     pool = load_pool(data, data_root)
     if chosen.shape not in (None, pool.shape):
-        raise ReconError(f"{name} needs images of shape {chosen.shape}, and those of {pool.name} are {pool.shape}")
+        raise ReconError(
+            f"{name} needs images of shape {chosen.shape}, and those of {pool.name} are"
+            f" {pool.shape}"
+        )
     if not sizes and too_few(pool, config, seed):
         config = sizes_of(chosen, "smoke", {})
-        pool = replace(pool, notice=f"{pool.notice} They are too few for {name}, which has the sizes of profile smoke.")
+        pool = replace(
+            pool,
+            notice=(
+                f"{pool.notice} They are too few for {name}, which has the sizes of profile smoke."
+            ),
+        )
     key = result_key(name, chosen.version, config, seed, computing.type, pool.sha256)
     folder = output_folder(out, profile, pool.name) / _name(name, key, sizes)
     if (stored := find_result(folder, key, chosen.metrics)) is not None:
         return with_claims(stored, chosen)
     files = (*FILES, *(f"{stem}.png" for stem in chosen.figures))
     with only_one(folder, *(f".{name}.*" for name in files)):
-        if (stored := find_result(folder, key, chosen.metrics)) is not None:  # another run has just been faster
+        # another run has just been faster
+        if (stored := find_result(folder, key, chosen.metrics)) is not None:
             return with_claims(stored, chosen)
         check_writable(folder, files)
         checkpoints = folder / f"checkpoint-{key}"
-        made = partial(Provenance, name, profile, seed=seed, device=device_name(computing), key=key, overrides=sizes)
+        made = partial(
+            Provenance,
+            name,
+            profile,
+            seed=seed,
+            device=device_name(computing),
+            key=key,
+            overrides=sizes,
+        )
         swept = partial(sweep, folder=checkpoints, workers=workers)
         context = Context(pool, computing, seed, Checkpoints(checkpoints), swept)
         result = _computed(chosen, config, context, made, begin(checkpoints))
         save_result(result, folder)
-        for ended in folder.glob("checkpoint-*"):  # of other keys too, which could have gone on until now
+        # of other keys too, which could have gone on until now
+        for ended in folder.glob("checkpoint-*"):
             shutil.rmtree(ended, ignore_errors=True)
         # as a later call finds it: names in the order of the file, sizes as the file has them
         return find_result(folder, key, chosen.metrics) or result
 
 
 def too_few(pool: ImagePool, config: Any, seed: int) -> bool:
-    """Whether the bundled photographs, which stand in for CIFAR-10, have fewer training or held-out images than these
-    sizes ask for."""
+    """Whether the bundled photographs, which stand in for CIFAR-10, have fewer training or held-out
+    images than these sizes ask for.
+    """
     n = getattr(config, "n_train", 0)
     if pool.name != "photos" or not n:
         return False
@@ -105,9 +130,16 @@ def too_few(pool: ImagePool, config: Any, seed: int) -> bool:
 
 
 def _computed(
-    chosen: Experiment, config: Any, context: Context, made: Callable[..., Provenance], before: float
+    chosen: Experiment,
+    config: Any,
+    context: Context,
+    made: Callable[..., Provenance],
+    before: float,
 ) -> Result[Any]:
-    """before: seconds that interrupted parts of this run took."""
+    """
+    Args:
+        before: seconds that interrupted parts of this run took.
+    """
     torch.set_flush_denormal(True)
     start = time.perf_counter()
     with recorded(Trace()) as trace:
@@ -124,16 +156,18 @@ def _computed(
     )
     arrays = {name: tensor.cpu() for name, tensor in outcome.arrays.items()}
     figures = chosen.selected(metrics, arrays)
-    arrays |= {FIGURE + name: tensor.clone() for name, tensor in figures.items()}  # no file holds one tensor twice
+    # no file holds one tensor twice
+    arrays |= {FIGURE + name: tensor.clone() for name, tensor in figures.items()}
     arrays |= {TRACE + name: rows for name, rows in trace.rows.items()}
     return Result(metrics, arrays, provenance)
 
 
 def begin(checkpoints: Path) -> float:
-    """Seconds that the earlier parts of a run took, by the clock; notes in `checkpoints` that another begins now.
+    """Seconds that the earlier parts of a run took, by the clock; notes in `checkpoints` that
+    another begins now.
 
-    A part that was killed says nothing any more: it lasted until the last of its checkpoints, and what it did after
-    that is done again.  ReconError where the folder cannot be written.
+    A part that was killed says nothing any more: it lasted until the last of its checkpoints, and
+    what it did after that is done again. ReconError where the folder cannot be written.
     """
     path, now = checkpoints / "parts.json", time.time()
     saved = [file.lstat().st_mtime for file in checkpoints.rglob("*.safetensors")]
@@ -147,11 +181,16 @@ def begin(checkpoints: Path) -> float:
 
 
 def _parts(path: Path) -> list[list[float]]:
-    """[start, end] of every part; none where the file cannot be read, which costs a number and nothing else."""
+    """[start, end] of every part; none where the file cannot be read, which costs a number and
+    nothing else.
+    """
     if not path.is_file():  # a pipe would be waited for without end
         return []
     try:
-        return [[float(start), float(end)] for start, end in json.loads(path.read_text(encoding="utf-8"))]
+        return [
+            [float(start), float(end)]
+            for start, end in json.loads(path.read_text(encoding="utf-8"))
+        ]
     except (OSError, ValueError, TypeError, RecursionError, MemoryError):
         return []
 
@@ -159,7 +198,9 @@ def _parts(path: Path) -> list[list[float]]:
 def folder_of(result: Result[Any], out: str | Path | None = None) -> Path:
     """Where `run` with the same `out` has stored a result."""
     made = result.made
-    return output_folder(out, made.profile, made.data.name) / _name(made.experiment, made.key, made.overrides)
+    return output_folder(out, made.profile, made.data.name) / _name(
+        made.experiment, made.key, made.overrides
+    )
 
 
 def _name(name: str, key: str, overrides: Mapping[str, Any]) -> str:
@@ -177,7 +218,9 @@ def save_figures(result: Result[Any], folder: Path) -> None:
     for stem, plot in experiment(result.made.experiment).figures.items():
         figure = plot(result)
         with atomic_path(folder / f"{stem}.png") as temporary:
-            figure.savefig(temporary, format="png", dpi=200, bbox_inches="tight", pil_kwargs={"optimize": True})
+            figure.savefig(
+                temporary, format="png", dpi=200, bbox_inches="tight", pil_kwargs={"optimize": True}
+            )
         plt.close(figure)
 
 
@@ -193,5 +236,7 @@ def output_folder(out: str | Path | None, profile: str, data_name: str) -> Path:
         str(folder).encode()  # safetensors opens no file whose name is not UTF-8
         folder.mkdir(parents=True, exist_ok=True)
     except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: ~nobody
-        raise ReconError(f"results cannot be written to {folder}: {getattr(error, 'strerror', error)}") from error
+        raise ReconError(
+            f"results cannot be written to {folder}: {getattr(error, 'strerror', error)}"
+        ) from error
     return folder

@@ -1,4 +1,6 @@
-"""What the two chapters on separation share: who counts as recovered, and images that nobody trained on."""
+"""What the two chapters on separation share: who counts as recovered, and images that nobody
+trained on.
+"""
 
 import torch
 from torch import Tensor
@@ -15,13 +17,17 @@ THRESHOLDS = (0.6, 0.7, 0.8)
 
 
 def counts(x_hat: Tensor, images: Tensor) -> Record:
-    """One-to-one matches of images (n, d) with candidates (m, d) above each of `THRESHOLDS`: "ncc_0.6" and so on."""
+    """One-to-one matches of images (n, d) with candidates (m, d) above each of `THRESHOLDS`:
+    "ncc_0.6" and so on.
+    """
     score = one_to_one(images, padded(x_hat, len(images))).score
     return Record({f"ncc_{threshold}": int((score > threshold).sum()) for threshold in THRESHOLDS})
 
 
 def other_rows(context: Context, used: Tensor) -> Tensor:
-    """Rows in the pool of up to `OTHERS` images whose index is not among those `used` (n,), drawn by the seed."""
+    """Rows in the pool of up to `OTHERS` images whose index is not among those `used` (n,), drawn
+    by the seed.
+    """
     free = (~torch.isin(torch.from_numpy(context.pool.index), used)).nonzero()[:, 0]
     return free[torch.randperm(len(free), generator=context.stream("separation.others"))[:OTHERS]]
 
@@ -33,7 +39,8 @@ def others_of(context: Context, used: Tensor, mean: Tensor) -> Tensor:
 
 
 def is_true(sources: Tensor, train: Tensor, others: Tensor) -> Tensor:
-    """(r,) bool of (r, d): |NCC| above `TRUE_NCC` with a training image, and larger than with any of `others`.
+    """(r,) bool of (r, d): |NCC| above `TRUE_NCC` with a training image, and larger than with any
+    of `others`.
 
     The sign is left out: mixtures do not hold it, and a negative is recognised as one.
     """

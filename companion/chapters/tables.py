@@ -1,4 +1,6 @@
-"""Tables that chapters share, as records: their names are those of `result.json`; as tensors, for a sweep."""
+"""Tables that chapters share, as records: their names are those of `result.json`; as tensors, for a
+sweep.
+"""
 
 import json
 from typing import Any
@@ -10,11 +12,11 @@ from companion.store.record import Record, record
 
 
 class MatchTable(Record):
-    """All that is counted of an attack's candidates, training images beside held-out ones (null_…) in their place; with
-    the fields of `recon.scoring.nulls.NullTable`.
+    """All that is counted of an attack's candidates, training images beside held-out ones (null_…)
+    in their place; with the fields of `recon.scoring.nulls.NullTable`.
 
-    null: held-out images with a candidate of their own · competition: candidates offered to training and held-out
-    images at once, at three thresholds of NCC.
+    null: held-out images with a candidate of their own · competition: candidates offered to
+    training and held-out images at once, at three thresholds of NCC.
     """
 
 
@@ -46,7 +48,9 @@ def flat(table: Any) -> dict[str, Any]:
 
 def packed(table: Any) -> Tensors:
     """A table, or a list of them, as JSON, as a tensor of bytes, for `Context.sweep`."""
-    return {"json": torch.frombuffer(bytearray(json.dumps(record(table)).encode()), dtype=torch.uint8)}
+    return {
+        "json": torch.frombuffer(bytearray(json.dumps(record(table)).encode()), dtype=torch.uint8)
+    }
 
 
 def unpacked(tensors: Tensors) -> Any:

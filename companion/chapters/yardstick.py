@@ -1,16 +1,19 @@
-"""Were training images recovered?  The book's one rule, in three yardsticks that a blur does not pass.
+"""Were training images recovered? The book's one rule, in three yardsticks that a blur does not
+pass.
 
-A raw count condemns nobody and acquits nobody: above NCC 0.6, blends of photographs match a fifth of 500 training
-images, and as many held-out ones.  So a verdict asks:
+A raw count condemns nobody and acquits nobody: above NCC 0.6, blends of photographs match a fifth
+of 500 training images, and as many held-out ones. So a verdict asks:
 
-    preference   of the images that an attack matches above NCC 0.6, in one competition of training with held-out
-                 images, more were trained on than of those that the best blend matches (exact binomial test, p < 0.01);
+    preference   of the images that an attack matches above NCC 0.6, in one competition of training
+    with held-out
+                 images, more were trained on than of those that the best blend matches (exact
+                 binomial test, p < 0.01);
                  a share, so that blurred matches dilute it and cannot raise it
     SSIM > 0.4   the count of Haim et al. (2022) and Buzaglo et al. (2023), above its best null
     NCC > 0.8    above its best null
 
-Up to `FEW` images, where blends themselves show a preference, since each holds a large part of one image, the count
-above NCC 0.6, over its best null, stands in the place of the preference.
+Up to `FEW` images, where blends themselves show a preference, since each holds a large part of one
+image, the count above NCC 0.6, over its best null, stands in the place of the preference.
 """
 
 import json
@@ -31,9 +34,15 @@ BLENDS = Path(__file__).parents[2] / "benchmarks" / "blends.json"
 
 @dataclass(frozen=True)
 class Recovery:
-    """What each yardstick says of an attack: by_preference (up to `FEW` images by the count above 0.6), by_ssim, by_ncc
-    · p_value: of the preference · share: of the best blend's matches that were trained on · margin: orders of
-    magnitude by which p_value is below `LEVEL`; up to `FEW` images, those above NCC 0.6 beyond what it takes."""
+    """What each yardstick says of an attack:
+
+    Attributes:
+        by_preference (up to `FEW` images by the count above 0.6), by_ssim, by_ncc.
+        p_value: of the preference.
+        share: of the best blend's matches that were trained on.
+        margin: orders of magnitude by which p_value is below `LEVEL`; up to `FEW` images, those
+            above NCC 0.6 beyond what it takes.
+    """
 
     by_preference: bool
     by_ssim: bool
@@ -60,8 +69,9 @@ class Recovery:
 
 @cache
 def blend_share(n: int) -> float:
-    """Share of training images among those that the best blend matches above NCC 0.6, for n training images and as many
-    held-out ones; for a number between two that were measured that of the smaller, which is the larger share.
+    """Share of training images among those that the best blend matches above NCC 0.6, for n
+    training images and as many held-out ones; for a number between two that were measured that of
+    the smaller, which is the larger share.
 
     >>> 0.5 < blend_share(500) < blend_share(100) == blend_share(120) < 1
     True
@@ -73,17 +83,22 @@ def blend_share(n: int) -> float:
 
 
 def preference(found: Competition | Record, share: float) -> float:
-    """Probability that of as many matches as there are so many or more are training images, if each is one with
-    probability `share`.
+    """Probability that of as many matches as there are so many or more are training images, if each
+    is one with probability `share`.
 
     >>> round(preference(Competition(11, 1, 0.2, 0.0), 0.5), 4), preference(Competition(0, 0, 1.0, 1.0), 0.5)
     (0.0032, 1.0)
-    """
+    """  # noqa: E501
     return float(binom.sf(found.targets - 1, found.targets + found.decoys, share))
 
 
 def recovery(table: NullTable | Record, competition: Competition | Record, n: int) -> Recovery:
-    """The three yardsticks on an attack's matches.  competition: above NCC 0.6 · n: training images."""
+    """The three yardsticks on an attack's matches.
+
+    Args:
+        competition: above NCC 0.6.
+        n: training images.
+    """
     share, best = blend_share(n), table.best_null
     p_value = preference(competition, share)
     by_count = clears(table.matches.ncc_06, best.ncc_06)
@@ -93,17 +108,29 @@ def recovery(table: NullTable | Record, competition: Competition | Record, n: in
         by_ncc=clears(table.matches.ncc_08, best.ncc_08),
         p_value=p_value,
         share=share,
-        margin=margin(table.matches.ncc_06, best.ncc_06) if n <= FEW else orders_below(p_value, LEVEL),
+        margin=(
+            margin(table.matches.ncc_06, best.ncc_06) if n <= FEW else orders_below(p_value, LEVEL)
+        ),
     )
 
 
-def in_words(table: NullTable | Record, competition: Competition | Record, n: int) -> tuple[str, str]:
+def in_words(
+    table: NullTable | Record, competition: Competition | Record, n: int
+) -> tuple[str, str]:
     """What was found, and the null, as a card has them."""
     found, best, names = recovery(table, competition, n), table.best_null, table.best_null_name
-    ours = f"of {n} training images SSIM above 0.4: {table.matches.ssim_04}; NCC above 0.8: {table.matches.ncc_08}; "
-    null = f"best null: SSIM {best.ssim_04} ({names.ssim_04}), NCC 0.8 {best.ncc_08} ({names.ncc_08})"
+    ours = (
+        f"of {n} training images SSIM above 0.4: {table.matches.ssim_04}; NCC above 0.8:"
+        f" {table.matches.ncc_08}; "
+    )
+    null = (
+        f"best null: SSIM {best.ssim_04} ({names.ssim_04}), NCC 0.8 {best.ncc_08} ({names.ncc_08})"
+    )
     if n <= FEW:
-        return ours + f"NCC above 0.6: {table.matches.ncc_06}", f"{null}, NCC 0.6 {best.ncc_06} ({names.ncc_06})"
+        return (
+            ours + f"NCC above 0.6: {table.matches.ncc_06}",
+            f"{null}, NCC 0.6 {best.ncc_06} ({names.ncc_06})",
+        )
     pair = f"{competition.targets} : {competition.decoys}"
     return (
         ours + f"trained on against held out, in one competition: {pair} (p = {found.p_value:.1g})",

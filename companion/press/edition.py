@@ -4,7 +4,8 @@
                           /results/           what the experiments stored; reused by the next run
                           /html/              the book
 
-A new edition's pages replace the old ones only after every chapter has run, and its HTML only after a strict build.
+A new edition's pages replace the old ones only after every chapter has run, and its HTML only after
+a strict build.
 """
 
 import os
@@ -35,10 +36,14 @@ from recon.store.files import atomic_path, only_one
 
 
 def chapters_of(root: Path = ROOT, names: Iterable[str] | None = None) -> list[Path]:
-    """The source notebooks of these chapters, or of all, in reading order; ReconError where there is none so named."""
+    """The source notebooks of these chapters, or of all, in reading order; ReconError where there
+    is none so named.
+    """
     found = {source.stem: source for source in sorted((root / "notebooks").glob("*.ipynb"))}
     if not found:
-        raise ReconError("there are no notebooks in notebooks/: run this from a checkout of the repository")
+        raise ReconError(
+            "there are no notebooks in notebooks/: run this from a checkout of the repository"
+        )
     for name in names or ():
         if name not in found:
             raise ReconError(f"unknown chapter '{name}': choose from {', '.join(found)}")
@@ -51,18 +56,28 @@ def is_appendix(page: Path) -> bool:
 
 
 def build_edition(
-    settings: Edition, root: Path = ROOT, chapters: Sequence[str] | None = None, everything: bool = False
+    settings: Edition,
+    root: Path = ROOT,
+    chapters: Sequence[str] | None = None,
+    everything: bool = False,
 ) -> Path:
     """Execute the chapters and build their HTML; return the edition's folder.
 
-    Appendices stand in it as they are published, with their results; everything: they are executed too.  Results that
-    an earlier run has stored are not computed again.  chapters: names (`01-linear`) of a subset, which skips the HTML.
-    ReconError for bad input, before anything runs; ReconRunError (one line) for a failing chapter or book, with the
-    edition's old pages untouched.
+    Appendices stand in it as they are published, with their results; Results that an earlier run
+    has stored are not computed again. ReconError for bad input, before anything runs; ReconRunError
+    (one line) for a failing chapter or book, with the edition's old pages untouched.
+
+    Args:
+        everything: they are executed too.
+
+    Args:
+        chapters: names (`01-linear`) of a subset, which skips the HTML.
     """
     sources, published = chapters_of(root, chapters), []
     if not chapters and not everything:
-        published = [root / "book" / "executed" / source.name for source in filter(is_appendix, sources)]
+        published = [
+            root / "book" / "executed" / source.name for source in filter(is_appendix, sources)
+        ]
         sources = [source for source in sources if not is_appendix(source)]
     for source in sources:
         runner.check_parameters(source)
@@ -73,12 +88,19 @@ def build_edition(
     env = {"RECON_OUT": str(edition / "results")}
     if data_root := settings.data_root or os.environ.get("RECON_DATA"):
         env["RECON_DATA"] = str(Path(data_root).expanduser().resolve())  # kernels run in notebooks/
-    _log(f"edition {edition.name}: {len(sources)} chapters" + (f" — {pool.notice}" if pool.notice else ""))
+    _log(
+        f"edition {edition.name}: {len(sources)} chapters"
+        + (f" — {pool.notice}" if pool.notice else "")
+    )
     with only_one(edition, ".run-*", ".html-*", "executed/.*.ipynb.*"):
         (edition / "results").mkdir(exist_ok=True)
-        marks = {source: stamps.make_stamp(root, read_notebook(source), settings, pool) for source in sources}
+        marks = {
+            source: stamps.make_stamp(root, read_notebook(source), settings, pool)
+            for source in sources
+        }
         places = (edition / "results", root / "book" / "executed" / "results")
-        longest = sorted(sources, key=lambda source: -_seconds(source, places))  # first, so that none is waited for
+        # first, so that none is waited for
+        longest = sorted(sources, key=lambda source: -_seconds(source, places))
         pages: dict[str, NotebookNode] = {}
 
         def stamp(source: Path, seconds: float) -> dict:
@@ -98,7 +120,9 @@ def build_edition(
 
 
 def as_published(pages: Iterable[Path], results: Path) -> Iterator[tuple[str, NotebookNode]]:
-    """(file name, page) of the published edition; results of theirs that are not in `results` are copied there."""
+    """(file name, page) of the published edition; results of theirs that are not in `results` are
+    copied there.
+    """
     for page in pages:
         nb = read_notebook(page)
         for name in stamps.experiments_in(nb):
@@ -110,18 +134,27 @@ def as_published(pages: Iterable[Path], results: Path) -> Iterator[tuple[str, No
 
 
 def executed(
-    sources: Sequence[Path], work: Path, env: Mapping[str, str], settings: Edition, stamp: Callable[[Path, float], dict]
+    sources: Sequence[Path],
+    work: Path,
+    env: Mapping[str, str],
+    settings: Edition,
+    stamp: Callable[[Path, float], dict],
 ) -> Iterator[tuple[str, NotebookNode]]:
-    """(file name, executed and stamped notebook), as they are done; `settings.jobs` at a time, begun in this order.
+    """(file name, executed and stamped notebook), as they are done; `settings.jobs` at a time,
+    begun in this order.
 
-    work: a folder that this run holds; a chapter that fails is left in `work`/failed · env: of the kernels, whose
-    results go nowhere unless it says so · stamp: of a source that took so many seconds.  The first failure is raised
-    when those under way are done, and no other is begun.  Experiments that two chapters share are not run by both at
-    once: the store would refuse the second.
+    The first failure is raised when those under way are done, and no other is begun. Experiments
+    that two chapters share are not run by both at once: the store would refuse the second.
+
+    Args:
+        work: a folder that this run holds; a chapter that fails is left in `work`/failed.
+        env: of the kernels, whose results go nowhere unless it says so.
+        stamp: of a source that took so many seconds.
     """
     at_once = settings.jobs or cpu_count()
     jobs = max(1, min(at_once, len(sources)))
-    # by the number that was asked for: the threads decide how numbers round, and one chapter alone rounds as all do
+    # by the number that was asked for: the threads decide how numbers round, and one chapter alone
+    # rounds as all do
     threads = os.environ.get("OMP_NUM_THREADS") or str(max(1, cpu_count() // max(1, at_once)))
     parameters = {name: getattr(settings, name) for name in runner.PARAMETERS}
     books = {source: read_notebook(source) for source in sources}
@@ -136,7 +169,10 @@ def executed(
             try:
                 nb = runner.execute(source, target, parameters, settings.timeout)
             except ReconRunError:
-                _log(f"{source.stem} failed" + ("; what is under way is still done" if jobs > 1 else ""))
+                _log(
+                    f"{source.stem} failed"
+                    + ("; what is under way is still done" if jobs > 1 else "")
+                )
                 if target.exists():
                     (work / "failed").mkdir(exist_ok=True)
                     _log(f"what was reached is in {target.replace(work / 'failed' / target.name)}")
@@ -154,7 +190,9 @@ def executed(
                     fill_in(nb, Path(env["RECON_OUT"]))
                     runner.check_no_paths(nb, source.stem, source.parents[1])
                     if "MPLBACKEND" not in env:  # else figures come as something else
-                        runner.check_pictures(nb, source.parents[1] / "book" / "executed" / source.name)
+                        runner.check_pictures(
+                            nb, source.parents[1] / "book" / "executed" / source.name
+                        )
                     _log(f"[{number}/{len(sources)}] {source.stem} done in {seconds:.0f} s")
                     yield source.name, nb
             except BaseException as error:
@@ -165,7 +203,9 @@ def executed(
 
 
 def _seconds(source: Path, places: Iterable[Path]) -> float:
-    """What the experiments of a chapter took when they were last run, as far as one of these folders has them."""
+    """What the experiments of a chapter took when they were last run, as far as one of these
+    folders has them.
+    """
     found = 0.0
     for name in stamps.experiments_in(read_notebook(source)):
         for place in places:

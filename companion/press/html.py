@@ -1,4 +1,6 @@
-"""Executed notebooks and prose to HTML: a staged source tree, a strict Jupyter Book build, an atomic swap."""
+"""Executed notebooks and prose to HTML: a staged source tree, a strict Jupyter Book build, an
+atomic swap.
+"""
 
 import os
 import re
@@ -21,8 +23,14 @@ JUPYTER_BOOK = "from jupyter_book.cli.main import main; main()"  # the package h
 
 
 def check_toc(root: Path, executed: Path) -> list[Path]:
-    """The executed chapters that _toc.yml lists, each there, complete and free of errors; ReconError if not."""
-    listed = [name.removeprefix(EXECUTED) for name in toc_files(root / "_toc.yml") if name.startswith(EXECUTED)]
+    """The executed chapters that _toc.yml lists, each there, complete and free of errors;
+    ReconError if not.
+    """
+    listed = [
+        name.removeprefix(EXECUTED)
+        for name in toc_files(root / "_toc.yml")
+        if name.startswith(EXECUTED)
+    ]
     there = {page.stem for page in executed.glob("*.ipynb")}
     if odd := sorted(there ^ set(listed)):
         raise ReconError(f"chapter {odd[0]} is listed in _toc.yml or executed, but not both")
@@ -34,12 +42,22 @@ def check_toc(root: Path, executed: Path) -> list[Path]:
 
 
 def toc_files(toc: Path) -> list[str]:
-    """Every document that a Jupyter Book table of contents names, without suffix; ReconError if it cannot be read."""
+    """Every document that a Jupyter Book table of contents names, without suffix; ReconError if it
+    cannot be read.
+    """
     if not toc.is_file():
         raise ReconError(f"there is no table of contents {toc}")
     try:
         found = list(parse_toc_yaml(toc))
-    except (OSError, ValueError, TypeError, AttributeError, RecursionError, MalformedError, yaml.YAMLError) as error:
+    except (
+        OSError,
+        ValueError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+        MalformedError,
+        yaml.YAMLError,
+    ) as error:
         raise ReconError(f"{toc} cannot be read: {' '.join(str(error).split())}") from error
     return [name.removesuffix(".ipynb").removesuffix(".md") for name in found]
 
@@ -47,30 +65,50 @@ def toc_files(toc: Path) -> list[str]:
 def build_html(root: Path, executed: Path, html: Path, log: Path) -> Path:
     """Build the book around the pages in `executed` into the folder `html`; warnings are errors.
 
-    The old `html` stays until the new one is complete.  ReconError when a chapter is missing or in error,
-    ReconRunError with the first warning when Jupyter Book fails; its whole output is in `log`.
+    The old `html` stays until the new one is complete. ReconError when a chapter is missing or in
+    error, ReconRunError with the first warning when Jupyter Book fails; its whole output is in
+    `log`.
     """
     pages = check_toc(root, executed)
-    results = executed / "results" if (executed / "results").is_dir() else executed.parent / "results"
+    results = (
+        executed / "results" if (executed / "results").is_dir() else executed.parent / "results"
+    )
     html.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=html.parent, prefix=".html-") as folder:
         stage, out = Path(folder) / "source", Path(folder) / "out"
         _stage(root, pages, results, stage)
-        command = [sys.executable, "-c", JUPYTER_BOOK, "build", str(stage), *STRICT, "--path-output", str(out)]
+        command = [
+            sys.executable,
+            "-c",
+            JUPYTER_BOOK,
+            "build",
+            str(stage),
+            *STRICT,
+            "--path-output",
+            str(out),
+        ]
         env = {**os.environ, "LC_ALL": "C.UTF-8", "PYTHONWARNINGS": "ignore"}
-        done = subprocess.run(command, env=env, capture_output=True, encoding="utf-8", errors="replace", check=False)
+        done = subprocess.run(
+            command, env=env, capture_output=True, encoding="utf-8", errors="replace", check=False
+        )
         output = ANSI.sub("", done.stdout + done.stderr).replace(str(stage), ".")
         log.write_text(output, encoding="utf-8")
         built = out / "_build" / "html"
         if done.returncode or not (built / "index.html").exists():
-            raise ReconRunError(f"the HTML build failed: {_first_complaint(output)} (more in {log.name})")
+            raise ReconRunError(
+                f"the HTML build failed: {_first_complaint(output)} (more in {log.name})"
+            )
         swap(built, html)
     return html
 
 
 def _stage(root: Path, pages: list[Path], results: Path, stage: Path) -> None:
-    """The source tree of the book with `pages` as its executed chapters, what experiments found, what was timed."""
-    shutil.copytree(root / "book", stage / "book", ignore=shutil.ignore_patterns("executed", ".executed.*"))
+    """The source tree of the book with `pages` as its executed chapters, what experiments found,
+    what was timed.
+    """
+    shutil.copytree(
+        root / "book", stage / "book", ignore=shutil.ignore_patterns("executed", ".executed.*")
+    )
     for name in ("_config.yml", "_toc.yml"):
         shutil.copy(root / name, stage)
     (stage / "benchmarks").mkdir()
@@ -87,12 +125,16 @@ def _stage(root: Path, pages: list[Path], results: Path, stage: Path) -> None:
 
 def _first_complaint(output: str) -> str:
     lines = [line.strip() for line in output.splitlines()]
-    found = [line for line in lines if "WARNING:" in line or "ERROR:" in line] or [line for line in lines if line][-1:]
+    found = [line for line in lines if "WARNING:" in line or "ERROR:" in line] or [
+        line for line in lines if line
+    ][-1:]
     return found[0][:300] if found else "no output"
 
 
 def swap(new: Path, target: Path) -> None:
-    """Put the folder `new` in the place of `target`, which comes back if that fails; see `put_back`."""
+    """Put the folder `new` in the place of `target`, which comes back if that fails; see
+    `put_back`.
+    """
     old = put_back(target)
     shutil.rmtree(old, ignore_errors=True)
     if target.exists():
@@ -105,7 +147,9 @@ def swap(new: Path, target: Path) -> None:
 
 
 def put_back(target: Path) -> Path:
-    """Undo a `swap` that was killed or failed half-way, when `target` is aside; returns where that is."""
+    """Undo a `swap` that was killed or failed half-way, when `target` is aside; returns where that
+    is.
+    """
     old = target.with_name(f".{target.name}.old")
     if old.exists() and not target.exists():
         old.rename(target)

@@ -1,7 +1,9 @@
-"""README.md and the pages of the book that name numbers: none of them is typed, each is read from a result file.
+"""README.md and the pages of the book that name numbers: none of them is typed, each is read from a
+result file.
 
-Such a text is a Jinja template.  `run("separation").metrics.matches.ncc_07` is a number of the published edition,
-`kept(…)` of a run kept at the paper's size, `benchmark("leakage").rank_seconds` of benchmarks/leakage.json.
+Such a text is a Jinja template. `run("separation").metrics.matches.ncc_07` is a number of the
+published edition, `kept(…)` of a run kept at the paper's size, `benchmark("leakage").rank_seconds`
+of benchmarks/leakage.json.
 """
 
 import json
@@ -28,10 +30,13 @@ PAPERS_REPRODUCED = ("runkel2024", "chen2022")
 def rendered(text: str, root: Path = ROOT, results: Path | None = None) -> str:
     """The text with its expressions replaced; ReconError, one sentence, for what no result says.
 
-    results: where the edition's result files are, by default those of the published one.
+    Args:
+        results: where the edition's result files are, by default those of the published one.
     """
     results = results or root / "book" / "executed" / "results"
-    environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)  # noqa: S701  (Markdown)
+    environment = Environment(
+        undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False
+    )  # noqa: S701  (Markdown)
     environment.filters |= {"percent": "{:.0%}".format, "number": number}
     environment.filters |= {"fixed": fixed, "commas": "{:,}".format}
     environment.globals |= {
@@ -53,13 +58,17 @@ EXPRESSION = re.compile(r"\{\{ (.+?) \}\}")
 
 
 def fill_in(nb: NotebookNode, results: Path, root: Path = ROOT) -> None:
-    """The expressions in a chapter's sentences, in place, from these results of its edition and from kept runs.
+    """The expressions in a chapter's sentences, in place, from these results of its edition and
+    from kept runs.
 
-    Such as `{{ kept("linear").metrics.twins.agree }}`; ReconError, one sentence, for what no result says.
+    Such as `{{ kept("linear").metrics.twins.agree }}`; ReconError, one sentence, for what no result
+    says.
     """
     for cell in nb.cells:
         if cell.cell_type == "markdown":
-            cell.source = EXPRESSION.sub(lambda match: rendered(match[0], root, results), cell.source)
+            cell.source = EXPRESSION.sub(
+                lambda match: rendered(match[0], root, results), cell.source
+            )
 
 
 def write_readme(root: Path = ROOT) -> Path:
@@ -94,7 +103,9 @@ def _found(at_seed_0: Path, at_others: Path, name: str, seed: int = 0) -> Any:
     """What a result says: metrics, made, and its claims by id."""
     result = load(at_others / name / f"seed-{seed}" if seed else at_seed_0 / name, arrays=False)
     return SimpleNamespace(
-        metrics=result.metrics, made=result.made, claims={claim.id: claim for claim in result.claims}
+        metrics=result.metrics,
+        made=result.made,
+        claims={claim.id: claim for claim in result.claims},
     )
 
 
@@ -112,7 +123,9 @@ def kinds(root: Path, results: Path) -> list[str]:
 
 
 def counts(root: Path, results: Path, paper: str) -> list[int]:
-    """How many claims of a paper have each of `kinds`; what was run twice counts once, by the run that counts."""
+    """How many claims of a paper have each of `kinds`; what was run twice counts once, by the run
+    that counts.
+    """
     found = _counted(root, results, paper)
     return [found[kind] for kind in kinds(root, results)]
 

@@ -1,4 +1,6 @@
-"""The published edition in book/executed/: an edition is promoted to it on purpose, and rendered without executing."""
+"""The published edition in book/executed/: an edition is promoted to it on purpose, and rendered
+without executing.
+"""
 
 import os
 import shutil
@@ -21,23 +23,29 @@ PUBLISHABLE = ("laptop", "paper")
 
 
 def render(root: Path = ROOT) -> Path:
-    """HTML of the published edition into build/published/html, without executing; return that folder."""
+    """HTML of the published edition into build/published/html, without executing; return that
+    folder.
+    """
     out = root / "build" / "published"
     with only_one(out, ".html-*"):
         return build_html(root, root / "book" / "executed", out / "html", out / "html.log")
 
 
 def publish(edition: str | Path | None = None, root: Path = ROOT) -> Path:
-    """Promote an edition (a folder, a name under build/, or the newest on CIFAR-10) into book/executed/.
+    """Promote an edition (a folder, a name under build/, or the newest on CIFAR-10) into
+    book/executed/.
 
-    ReconError, one sentence, for an edition that is incomplete, in error, stale, not on CIFAR-10, at the smoke
-    profile, mixed, or made from uncommitted code, or holds a damaged result; book/executed/ is then untouched.
+    ReconError, one sentence, for an edition that is incomplete, in error, stale, not on CIFAR-10,
+    at the smoke profile, mixed, or made from uncommitted code, or holds a damaged result;
+    book/executed/ is then untouched.
     """
     target = root / "book" / "executed"
     new = target.with_name(".executed.new")
     folder = _find_edition(edition, root)
     if (folder / "executed").resolve() == target.resolve():
-        raise ReconError(f"{folder} is where the published edition lies: name the edition to publish")
+        raise ReconError(
+            f"{folder} is where the published edition lies: name the edition to publish"
+        )
     with only_one(folder), only_one(target.parent, new.name):
         put_back(target)
         pages = _publishable_pages(folder, root)
@@ -60,13 +68,15 @@ def _readme(root: Path) -> None:
 
 
 def keep(folder: str | Path, root: Path = ROOT) -> Path:
-    """Copy one result on CIFAR-10, and the arrays of its figures, to a place in the book that no edition overwrites.
+    """Copy one result on CIFAR-10, and the arrays of its figures, to a place in the book that no
+    edition overwrites.
 
-    At profile `paper`: book/paper-size/NAME, a run too long to be part of an edition, which a chapter shows beside the
-    reader's own, see `companion.chapters.kept`; with another seed than 0 book/paper-size/NAME/seed-S.  At profile
-    `laptop` with another seed than 0, without arrays: book/seeds/NAME/seed-S; the claims page gives both as a range.  A
-    run at profile `paper` that has `x_hat` keeps it, in 8 bits (`keep_reconstructions`), so that anybody can score it
-    anew.  ReconError for anything else, uncommitted code, or a folder without a result.
+    At profile `paper`: book/paper-size/NAME, a run too long to be part of an edition, which a
+    chapter shows beside the reader's own, see `companion.chapters.kept`; with another seed than 0
+    book/paper-size/NAME/seed-S. At profile `laptop` with another seed than 0, without arrays:
+    book/seeds/NAME/seed-S; the claims page gives both as a range. A run at profile `paper` that has
+    `x_hat` keeps it, in 8 bits (`keep_reconstructions`), so that anybody can score it anew.
+    ReconError for anything else, uncommitted code, or a folder without a result.
     """
     folder, result = Path(folder), load(Path(folder), arrays=False)
     made, own_sizes = result.made, _own_sizes(result)
@@ -77,8 +87,9 @@ def keep(folder: str | Path, root: Path = ROOT) -> Path:
         target = root / "book" / "seeds" / made.experiment / f"seed-{made.seed}"
     else:
         raise ReconError(
-            "only results on CIFAR-10 at profile paper, or at profile laptop with a seed other than 0, are kept, "
-            f"not {found[0]} on {found[1]} with seed {made.seed}" + (" and sizes of its own" if own_sizes else "")
+            "only results on CIFAR-10 at profile paper, or at profile laptop with a seed other"
+            f" than 0, are kept, not {found[0]} on {found[1]} with seed {made.seed}"
+            + (" and sizes of its own" if own_sizes else "")
         )
     _check_committed(folder)
     with only_one(root / "book"):
@@ -95,13 +106,19 @@ def _check_committed(folder: Path) -> None:
     """ReconError for a result that was made by code which no commit holds."""
     made = load(folder, arrays=False).made
     if made.commit == "unknown" or made.commit.endswith("-dirty"):
-        raise ReconError(f"{made.experiment} was run with uncommitted code ({made.commit}): commit, and run it again")
+        raise ReconError(
+            f"{made.experiment} was run with uncommitted code ({made.commit}): commit, and run it"
+            " again"
+        )
 
 
 def _own_sizes(result: Result[Any]) -> bool:
     """Whether fields were set by hand, to other values than the profile has."""
     chosen = registry()[result.made.experiment]
-    return bool(result.made.overrides) and sizes_at(result, chosen) != chosen.sizes[result.made.profile]
+    return (
+        bool(result.made.overrides)
+        and sizes_at(result, chosen) != chosen.sizes[result.made.profile]
+    )
 
 
 def _copy_result(folder: Path, target: Path) -> None:
@@ -120,10 +137,16 @@ def _find_edition(edition: str | Path | None, root: Path) -> Path:
         for folder in (Path(edition), root / "build" / edition):
             if (folder / "executed").is_dir():
                 return folder
-        raise ReconError(f"there is no edition '{edition}': give a folder under build/ that `recon book` made")
-    pages = [page for name in PUBLISHABLE for page in root.glob(f"build/{name}-cifar10/executed/*.ipynb")]
+        raise ReconError(
+            f"there is no edition '{edition}': give a folder under build/ that `recon book` made"
+        )
+    pages = [
+        page for name in PUBLISHABLE for page in root.glob(f"build/{name}-cifar10/executed/*.ipynb")
+    ]
     if not pages:
-        raise ReconError("there is no edition on CIFAR-10 to publish: run `recon book --data cifar10` first")
+        raise ReconError(
+            "there is no edition on CIFAR-10 to publish: run `recon book --data cifar10` first"
+        )
     return max(pages, key=lambda page: page.lstat().st_mtime).parents[1]
 
 
@@ -133,15 +156,21 @@ def _publishable_pages(folder: Path, root: Path) -> list[Path]:
     for source in chapters_of(root):
         page = folder / "executed" / source.name
         if not os.path.lexists(page):
-            raise ReconError(f"edition {folder.name} is not published: chapter {source.stem} is missing")
+            raise ReconError(
+                f"edition {folder.name} is not published: chapter {source.stem} is missing"
+            )
         nb = read_notebook(page)
         if reason := _refusal(nb, source):
-            raise ReconError(f"edition {folder.name} is not published: chapter {source.stem} {reason}")
+            raise ReconError(
+                f"edition {folder.name} is not published: chapter {source.stem} {reason}"
+            )
         stamp = nb.metadata.recon
         seen.add((stamp.profile, stamp.seed, stamp.data.sha256))
         pages.append(page)
     if len(seen) > 1:
-        raise ReconError(f"edition {folder.name} is not published: its chapters mix profiles, seeds or data")
+        raise ReconError(
+            f"edition {folder.name} is not published: its chapters mix profiles, seeds or data"
+        )
     check_toc(root, folder / "executed")
     return pages
 

@@ -1,4 +1,5 @@
-"""Run one notebook: parameters checked first, a fresh kernel of *this* interpreter, a clean page or one clear line.
+"""Run one notebook: parameters checked first, a fresh kernel of *this* interpreter, a clean page or
+one clear line.
 
 papermill does the executing; here is what it leaves to its caller: unknown parameters, habits of
 the reader that would change outputs, dead kernels, cells that took too long, and pages without
@@ -33,7 +34,15 @@ HABITS = ("PYTHONWARNINGS", "PYTHONSTARTUP", "PYTHONOPTIMIZE")
 #: mean squared error of 8-bit values, above which fewer colours would be seen: 40 dB
 SEEN = 255**2 / 10**4
 #: What nbformat and papermill raise for JSON that is not, or not quite, a notebook.
-MALFORMED = (ValueError, KeyError, TypeError, AttributeError, RecursionError, MemoryError, nbformat.ValidationError)
+MALFORMED = (
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    RecursionError,
+    MemoryError,
+    nbformat.ValidationError,
+)
 
 
 class ReconRunError(RuntimeError):
@@ -43,7 +52,9 @@ class ReconRunError(RuntimeError):
 def read_notebook(path: Path) -> NotebookNode:
     """A valid notebook; ReconError for anything else, a pipe or a folder of that name included."""
     if not path.is_file():
-        raise ReconError(f"notebook {path} is {'not a file' if os.path.lexists(path) else 'missing'}")
+        raise ReconError(
+            f"notebook {path} is {'not a file' if os.path.lexists(path) else 'missing'}"
+        )
     try:
         nb = nbformat.convert(nbformat.reader.reads(path.read_text(encoding="utf-8")), 4)
         if found := next(iter_validate(nb), None):  # nbformat.read only logs it
@@ -61,17 +72,27 @@ def check_parameters(notebook: Path) -> None:
     try:
         known = papermill.inspect_notebook(_literal(notebook))
     except MALFORMED as error:
-        raise ReconError(f"notebook {notebook.stem} cannot be read: {_one_line(str(error))}") from error
+        raise ReconError(
+            f"notebook {notebook.stem} cannot be read: {_one_line(str(error))}"
+        ) from error
     for name in PARAMETERS:
         if name not in known:
-            raise ReconError(f"notebook {notebook.stem} does not set '{name}' in its parameters cell")
+            raise ReconError(
+                f"notebook {notebook.stem} does not set '{name}' in its parameters cell"
+            )
 
 
-def execute(source: Path, target: Path, parameters: Mapping[str, object], timeout: float | None = None) -> NotebookNode:
-    """Execute `source` in its own folder, writing to `target` as it goes, and return the cleaned, checked notebook.
+def execute(
+    source: Path, target: Path, parameters: Mapping[str, object], timeout: float | None = None
+) -> NotebookNode:
+    """Execute `source` in its own folder, writing to `target` as it goes, and return the cleaned,
+    checked notebook.
 
-    timeout: seconds a cell may take.  Call it inside `kernels`.  Raises ReconRunError with one line; `target` then
-    holds what was reached, for debugging.
+    Call it inside `kernels`. Raises ReconRunError with one line; `target` then holds what was
+    reached, for debugging.
+
+    Args:
+        timeout: seconds a cell may take.
     """
     import papermill
 
@@ -88,7 +109,9 @@ def execute(source: Path, target: Path, parameters: Mapping[str, object], timeou
             execution_timeout=timeout,
         )
     except Exception as error:  # papermill, nbclient and jupyter_client share no base class
-        raise ReconRunError(f"chapter {source.stem} failed {_where_and_what(error, target)}") from error
+        raise ReconRunError(
+            f"chapter {source.stem} failed {_where_and_what(error, target)}"
+        ) from error
     clean(nb)
     lighten(nb)
     if found := fault(nb):
@@ -107,7 +130,8 @@ def kernels(folder: Path, env: Mapping[str, str]) -> Iterator[None]:
 
     options = [
         "--IPKernelApp.log_level=ERROR",  # a warning about the local transport is not the reader's
-        "--InlineBackend.figure_formats=retina",  # two dots a pixel; pages show them at half their size
+        # two dots a pixel; pages show them at half their size
+        "--InlineBackend.figure_formats=retina",
     ]
     write_kernel_spec(folder / "kernels" / KERNEL, extra_arguments=options)  # of sys.executable
     (folder / "matplotlibrc").touch()
@@ -129,7 +153,9 @@ def kernels(folder: Path, env: Mapping[str, str]) -> Iterator[None]:
 
 
 def end_kernels() -> None:
-    """End the kernels that this process has started: they are in groups of their own and hear no Ctrl-C."""
+    """End the kernels that this process has started: they are in groups of their own and hear no
+    Ctrl-C.
+    """
     import psutil
 
     for child in psutil.Process().children():
@@ -139,9 +165,13 @@ def end_kernels() -> None:
 
 
 def clean(nb: NotebookNode) -> None:
-    """Drop, in place, what changes with every run: papermill's and Jupyter's times and paths, stderr, random ids."""
+    """Drop, in place, what changes with every run: papermill's and Jupyter's times and paths,
+    stderr, random ids.
+    """
     kernelspec = {"display_name": "Python 3", "language": "python", "name": KERNEL}
-    nb.metadata = nbformat.from_dict({"kernelspec": kernelspec, "language_info": {"name": "python"}})
+    nb.metadata = nbformat.from_dict(
+        {"kernelspec": kernelspec, "language_info": {"name": "python"}}
+    )
     nb.nbformat, nb.nbformat_minor = 4, 5
     for number, cell in enumerate(nb.cells):
         for key in ("papermill", "execution"):
@@ -164,8 +194,9 @@ def lighten(nb: NotebookNode) -> None:
 
 
 def lighter(png: bytes) -> bytes:
-    """The same picture with a palette of 256 colours where nobody sees that, else packed better; its size and dots an
-    inch stay.  The bytes as they are where neither is shorter."""
+    """The same picture with a palette of 256 colours where nobody sees that, else packed better;
+    its size and dots an inch stay. The bytes as they are where neither is shorter.
+    """
     with Image.open(io.BytesIO(png)) as picture:
         options = {"dpi": picture.info["dpi"]} if "dpi" in picture.info else {}
         flat = Image.new("RGB", picture.size, "white")
@@ -179,7 +210,11 @@ def lighter(png: bytes) -> bytes:
 
 def fault(nb: NotebookNode) -> str | None:
     """The first reason why this is not a complete, error-free execution; None if it is one."""
-    code = [(i, cell) for i, cell in enumerate(nb.cells) if cell.cell_type == "code" and cell.source.strip()]
+    code = [
+        (i, cell)
+        for i, cell in enumerate(nb.cells)
+        if cell.cell_type == "code" and cell.source.strip()
+    ]
     if not code:
         return "it has no code cells"
     for i, cell in code:
@@ -205,14 +240,21 @@ def _has_pictures(nb: NotebookNode) -> bool:
 
 
 def check_no_paths(nb: NotebookNode, name: str, root: Path) -> None:
-    """ReconRunError naming the cell whose source or output holds a path of this machine (repository or home)."""
+    """ReconRunError naming the cell whose source or output holds a path of this machine (repository
+    or home).
+    """
     places = {str(root.resolve()), str(root), os.path.expanduser("~")} - {"", "/", "~", "."}
     longest_first = sorted(map(re.escape, places), key=len, reverse=True)
     pattern = re.compile(rf"(?<![\w+/])(?:{'|'.join(longest_first)})(?![\w+-])")
-    parts = [("the metadata", nb.metadata), *((f"cell {i}", cell) for i, cell in enumerate(nb.cells))]
+    parts = [
+        ("the metadata", nb.metadata),
+        *((f"cell {i}", cell) for i, cell in enumerate(nb.cells)),
+    ]
     for where, part in parts:
         if found := pattern.search(json.dumps(_without_images(part), ensure_ascii=False)):
-            raise ReconRunError(f"chapter {name} shows a path of this machine in {where}: {found.group()}")
+            raise ReconRunError(
+                f"chapter {name} shows a path of this machine in {where}: {found.group()}"
+            )
 
 
 def save(nb: NotebookNode, path: Path) -> None:

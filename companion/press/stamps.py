@@ -1,4 +1,6 @@
-"""How a page was made, in the notebook's metadata (`recon`), which book/_ext shows at the foot of the page."""
+"""How a page was made, in the notebook's metadata (`recon`), which book/_ext shows at the foot of
+the page.
+"""
 
 import hashlib
 import os
@@ -19,8 +21,13 @@ from recon.store.machine import check_seed, device_name, resolve_device, version
 
 @dataclass(frozen=True)
 class Edition:
-    """What an edition is made with: the chapters' parameters; data_root: as `recon.images.registry.load_pool` · jobs:
-    chapters at a time, None for as many as there are cores · timeout: seconds that a cell may take."""
+    """What an edition is made with: the chapters' parameters;
+
+    Attributes:
+        data_root: as `recon.images.registry.load_pool`.
+        jobs: chapters at a time, None for as many as there are cores.
+        timeout: seconds that a cell may take.
+    """
 
     profile: str = "laptop"
     data: str = "auto"
@@ -32,7 +39,9 @@ class Edition:
 
     def __post_init__(self) -> None:
         if self.profile not in PROFILES:
-            raise ReconError(f"unknown profile '{self.profile}': choose one of {', '.join(PROFILES)}")
+            raise ReconError(
+                f"unknown profile '{self.profile}': choose one of {', '.join(PROFILES)}"
+            )
         if self.jobs is not None and self.jobs < 1:
             raise ReconError(f"the number of jobs must be at least 1, not {self.jobs}")
         check_seed(self.seed)
@@ -49,7 +58,9 @@ def _code(nb: NotebookNode) -> str:
 
 
 def notebook_sha256(nb: NotebookNode) -> str:
-    """Over type and source of every cell of a *source* notebook: outputs and metadata do not make a page stale."""
+    """Over type and source of every cell of a *source* notebook: outputs and metadata do not make a
+    page stale.
+    """
     digest = hashlib.sha256()
     for cell in nb.cells:
         digest.update(f"{cell.cell_type}\0{cell.source}\0".encode())
@@ -62,7 +73,9 @@ def make_stamp(root: Path, source: NotebookNode, settings: Edition, pool: ImageP
         "commit": commit(root),
         "profile": settings.profile,
         "data": {"name": pool.name, "sha256": pool.sha256},
-        "notice": pool.notice.replace(str(root.resolve()), ".").replace(os.path.expanduser("~"), "~"),
+        "notice": pool.notice.replace(str(root.resolve()), ".").replace(
+            os.path.expanduser("~"), "~"
+        ),
         "seed": settings.seed,
         "device": device_name(resolve_device(settings.device)),
         "versions": versions(),
@@ -73,7 +86,9 @@ def make_stamp(root: Path, source: NotebookNode, settings: Edition, pool: ImageP
 
 
 def stamp_of(nb: NotebookNode) -> NotebookNode | None:
-    """The stamp of an executed notebook, if it has one and it is complete as far as publishing looks at it."""
+    """The stamp of an executed notebook, if it has one and it is complete as far as publishing
+    looks at it.
+    """
     stamp = nb.metadata.get("recon")
     if not isinstance(stamp, dict) or not isinstance(stamp.get("data"), dict):
         return None
@@ -84,7 +99,9 @@ def stamp_of(nb: NotebookNode) -> NotebookNode | None:
 
 
 def put_stamp(nb: NotebookNode, stamp: dict) -> None:
-    """Stamp an executed notebook in place: its metadata, and the notice (if any) under its title."""
+    """Stamp an executed notebook in place: its metadata, and the notice (if any) under its
+    title.
+    """
     nb.metadata["recon"] = nbformat.from_dict(stamp)
     if stamp.get("notice"):
         warning = f"```{{warning}}\n{stamp['notice']}\n```"

@@ -11,9 +11,10 @@ R = TypeVar("R", bound="Record")
 
 
 class Record(dict[str, Any]):
-    """A table of metrics.  `metrics.matches.ncc_07` is `metrics["matches"]["ncc_0.7"]`: an attribute is a name in lower
-    case, without its dots, with "_" for what no name can have.  What every dict has, such as `values`, is the dict's:
-    take such a name in brackets.  AttributeError lists the names that there are.
+    """A table of metrics. `metrics.matches.ncc_07` is `metrics["matches"]["ncc_0.7"]`: an attribute
+    is a name in lower case, without its dots, with "_" for what no name can have. What every dict
+    has, such as `values`, is the dict's: take such a name in brackets. AttributeError lists the
+    names that there are.
 
     >>> Record({"ncc_0.7": 3}).ncc_07
     3
@@ -37,7 +38,8 @@ class Record(dict[str, Any]):
 
 
 def record(value: Any) -> Any:
-    """A value as `result.json` gives it back: tables become records, sequences lists, names of tables texts.
+    """A value as `result.json` gives it back: tables become records, sequences lists, names of
+    tables texts.
 
     >>> record({"rows": ({"n": 1},)}).rows[0].n
     1

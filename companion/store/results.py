@@ -29,11 +29,12 @@ from recon.store.tensors import check_is_file, load_tensors, save_tensors, write
 
 FILES = ("result.json", "arrays.safetensors")
 RECONSTRUCTIONS, LEVELS = "x_hat.safetensors", 255
-#: arrays that a kept run holds: what its figures show (images as 8 bits), and how its descents began
+#: arrays that a kept run holds: what its figures show (images as 8 bits), and how its descents
+#: began
 FIGURE, TRACE = "figure.", "trace."
 KEPT, TO_KEEP = "kept.safetensors", (FIGURE, TRACE)
-#: in the order of a reader's interest; "mixed" is said of a claim whose image sets differ, "check" of an identity: see
-#: `companion.chapters.catalogue`
+#: in the order of a reader's interest; "mixed" is said of a claim whose image sets differ, "check"
+#: of an identity: see `companion.chapters.catalogue`
 VERDICTS = (
     "reproduced",
     "partly",
@@ -53,10 +54,16 @@ M = TypeVar("M", bound=Record)
 class Claim:
     """One sentence of a paper (or a finding of ours), with what we measured.
 
-    id: short name · section: where in the paper, "" for our own findings · sentence: the claim · paper, ours, null:
-    values as text (empty where there is none) · verdict: one of `VERDICTS` · value, null_value: the number that the
-    verdict's rule looks at, and the same number of the null; None where there is no single one · margin: how far that
-    number is from where the verdict turns, positive on the side of "reproduced"; None where no single number decides.
+    Attributes:
+        id: short name.
+        section: where in the paper, "" for our own findings.
+        sentence: the claim.
+        paper, ours, null: values as text (empty where there is none).
+        verdict: one of `VERDICTS`.
+        value, null_value: the number that the verdict's rule looks at, and the same number of the
+            null; None where there is no single one.
+        margin: how far that number is from where the verdict turns, positive on the side of
+            "reproduced"; None where no single number decides.
     """
 
     id: str
@@ -90,15 +97,18 @@ def orders_below(value: float, limit: float) -> float:
 
 
 def by_another_attack(claim: Claim) -> Claim:
-    """A paper's sentence held against an attack that is not the paper's: if it fails there, that attack contradicts it,
-    and the paper's own still may reproduce."""
+    """A paper's sentence held against an attack that is not the paper's: if it fails there, that
+    attack contradicts it, and the paper's own still may reproduce.
+    """
     failed = claim.verdict == "not reproduced"
     return replace(claim, verdict="contradicted by another attack") if failed else claim
 
 
 @dataclass(frozen=True)
 class Data:
-    """Images of a result: name and checksum of their pool, n trained on, a sentence where they stand in for others."""
+    """Images of a result: name and checksum of their pool, n trained on, a sentence where they
+    stand in for others.
+    """
 
     name: str
     sha256: str
@@ -110,8 +120,12 @@ class Data:
 class Provenance:
     """How a result came about.
 
-    device: in words · seconds: wall time, of all parts of an interrupted run · key: see `result_key` · config: the
-    sizes it was run at · overrides: those of them that were set by hand.
+    Attributes:
+        device: in words.
+        seconds: wall time, of all parts of an interrupted run.
+        key: see `result_key`.
+        config: the sizes it was run at.
+        overrides: those of them that were set by hand.
     """
 
     experiment: str
@@ -130,9 +144,11 @@ class Provenance:
 
 @dataclass(frozen=True)
 class Result(Generic[M]):
-    """What an experiment gives: its metrics (a record of its own type), arrays by name, and where from.
+    """What an experiment gives: its metrics (a record of its own type), arrays by name, and where
+    from.
 
-    kept: whether the book keeps it, with the arrays of its figures alone.
+    Attributes:
+        kept: whether the book keeps it, with the arrays of its figures alone.
     """
 
     metrics: M
@@ -142,12 +158,18 @@ class Result(Generic[M]):
 
     @property
     def label(self) -> str:
-        """What a figure says of the run it shows: which, on what, and of a kept one by which commit."""
+        """What a figure says of the run it shows: which, on what, and of a kept one by which
+        commit.
+        """
         made = self.made
-        pool = {"cifar10": "CIFAR-10", "photos": "bundled photographs"}.get(made.data.name, made.data.name)
+        pool = {"cifar10": "CIFAR-10", "photos": "bundled photographs"}.get(
+            made.data.name, made.data.name
+        )
         counts = sorted(image_counts(made.config) or {made.data.n})
         n = f"n = {counts[0]}" if len(counts) == 1 else f"n = {counts[0]} to {counts[-1]}"
-        run = ", ".join([f"profile {made.profile}", pool, *([n] if counts[-1] else []), f"seed {made.seed}"])
+        run = ", ".join(
+            [f"profile {made.profile}", pool, *([n] if counts[-1] else []), f"seed {made.seed}"]
+        )
         return f"kept run: {run}, commit {made.commit}" if self.kept else f"this run: {run}"
 
     @property
@@ -158,11 +180,16 @@ class Result(Generic[M]):
     def array(self, name: str) -> Tensor:
         """One array by name; KeyError lists what there is."""
         if name not in self.arrays:
-            raise KeyError(f"{self.made.experiment} has no array '{name}', only {', '.join(sorted(self.arrays))}")
+            raise KeyError(
+                f"{self.made.experiment} has no array '{name}', only"
+                f" {', '.join(sorted(self.arrays))}"
+            )
         return self.arrays[name]
 
     def figure(self, name: str) -> Tensor:
-        """An array that a figure shows, which a kept result has too; see `companion.chapters.base.Experiment`."""
+        """An array that a figure shows, which a kept result has too; see
+        `companion.chapters.base.Experiment`.
+        """
         return self.array(FIGURE + name)
 
 
@@ -171,19 +198,26 @@ def image_counts(config: Any) -> set[int]:
 
     >>> sorted(image_counts({"n_train": 5, "cells": [{"n": 6}, {"n": 9}], "more_n": 7, "ns": [20, 30]}))
     [5, 6, 7, 9, 20, 30]
-    """
+    """  # noqa: E501
     if isinstance(config, list | tuple):
         return set().union(*map(image_counts, config))
     if not isinstance(config, dict):
         return set()
-    counts = {config[name] for name in ("n_train", "more_n", "n") if isinstance(config.get(name), int)}
+    counts = {
+        config[name] for name in ("n_train", "more_n", "n") if isinstance(config.get(name), int)
+    }
     return counts.union(config.get("ns", ()), *map(image_counts, config.values()))
 
 
 def save_result(result: Result[Any], folder: Path) -> Path:
-    """Write both files, then put arrays in place, then `result.json` with their checksum: a full disk costs no older
-    result, a kill leaves none that is mixed.  ReconError where it cannot be written."""
-    with atomic_path(folder / "result.json") as text, atomic_path(folder / "arrays.safetensors") as arrays:
+    """Write both files, then put arrays in place, then `result.json` with their checksum: a full
+    disk costs no older result, a kill leaves none that is mixed. ReconError where it cannot be
+    written.
+    """
+    with (
+        atomic_path(folder / "result.json") as text,
+        atomic_path(folder / "arrays.safetensors") as arrays,
+    ):
         write_tensors(result.arrays, arrays)
         text.write_text(as_json(result, _sha256(arrays)), encoding="utf-8")
     return folder
@@ -225,7 +259,9 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def load_result(folder: Path, metrics: type[M], arrays: bool = True) -> Result[M]:
-    """Read a result with metrics of this type; ReconError where it is missing or damaged, or says something else."""
+    """Read a result with metrics of this type; ReconError where it is missing or damaged, or says
+    something else.
+    """
     path = folder / "result.json"
     meta = read_json(path)
     expected = meta.pop("arrays_sha256", None)
@@ -236,20 +272,28 @@ def load_result(folder: Path, metrics: type[M], arrays: bool = True) -> Result[M
         made = adapter(Provenance).validate_json(json.dumps(meta), strict=True)
     except ValidationError as error:
         first = error.errors()[0]
-        raise ReconError(f"{path} is damaged: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+        raise ReconError(
+            f"{path} is damaged: {'.'.join(map(str, first['loc']))}: {first['msg']}"
+        ) from error
     result = Result(found, {}, made)
     if not arrays:
         return result
     tensors = load_tensors(folder / "arrays.safetensors")
     if expected is not None and _sha256(folder / "arrays.safetensors") != expected:
-        raise ReconError(f"{folder / 'arrays.safetensors'} is damaged or belongs to another run than result.json")
+        raise ReconError(
+            f"{folder / 'arrays.safetensors'} is damaged or belongs to another run than result.json"
+        )
     return replace(result, arrays=tensors)
 
 
-def result_key(experiment: str, version: int, sizes: Any, seed: int, device: str, data_sha256: str) -> str:
+def result_key(
+    experiment: str, version: int, sizes: Any, seed: int, device: str, data_sha256: str
+) -> str:
     """Hash of all that a result depends on, 16 digits.
 
-    version: of the experiment, see `companion.chapters.base.Experiment` · device: the kind that computes.
+    Args:
+        version: of the experiment, see `companion.chapters.base.Experiment`.
+        device: the kind that computes.
     """
     parts = [experiment, version, asdict(sizes), seed, device.split(":")[0], data_sha256]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
@@ -262,7 +306,9 @@ def adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 def find_result(folder: Path, key: str, metrics: type[M]) -> Result[M] | None:
-    """The result in `folder` if it is readable and has this key, else None: it will be computed again."""
+    """The result in `folder` if it is readable and has this key, else None: it will be computed
+    again.
+    """
     with suppress(ReconError):
         if (result := load_result(folder, metrics)).made.key == key:
             return result
@@ -270,7 +316,9 @@ def find_result(folder: Path, key: str, metrics: type[M]) -> Result[M] | None:
 
 
 def keep_arrays(arrays: Mapping[str, Tensor], folder: Path) -> None:
-    """Write the arrays whose names begin with one of `TO_KEEP` to `folder`: images as 8 bits, all else as it is."""
+    """Write the arrays whose names begin with one of `TO_KEEP` to `folder`: images as 8 bits, all
+    else as it is.
+    """
     chosen = {name: array for name, array in arrays.items() if name.startswith(TO_KEEP)}
     if chosen:
         save_tensors(chosen, folder / KEPT)
@@ -282,11 +330,12 @@ def kept_arrays(folder: Path) -> dict[str, Tensor]:
 
 
 def keep_reconstructions(arrays: Mapping[str, Tensor], folder: Path) -> Path | None:
-    """Write x_hat (…, d) of a result, and which images it is of, to `folder`; None where there is no x_hat.
+    """Write x_hat (…, d) of a result, and which images it is of, to `folder`; None where there is
+    no x_hat.
 
-    In 8 bits a pixel, between its least and greatest value: NCC and SSIM of stretched images, by which it is scored,
-    see the rounding alone, at most half of 1/255 of a reconstruction's range in every pixel.  Square images in colour
-    are packed without further loss, as one picture.
+    In 8 bits a pixel, between its least and greatest value: NCC and SSIM of stretched images, by
+    which it is scored, see the rounding alone, at most half of 1/255 of a reconstruction's range in
+    every pixel. Square images in colour are packed without further loss, as one picture.
     """
     if "x_hat" not in arrays:
         return None
@@ -296,13 +345,19 @@ def keep_reconstructions(arrays: Mapping[str, Tensor], folder: Path) -> Path | N
     # rows of the data set that say what it was attacked for
     index = {name: arrays[name] for name in ("train_index", "heldout_index") if name in arrays}
     side = math.isqrt(x.shape[-1] // 3)
-    what = {"levels": levels} if 3 * side**2 != x.shape[-1] else {"webp": _packed(levels.reshape(-1, 3, side, side))}
+    what = (
+        {"levels": levels}
+        if 3 * side**2 != x.shape[-1]
+        else {"webp": _packed(levels.reshape(-1, 3, side, side))}
+    )
     save_tensors({**what, "low": low, "high": high, **index}, folder / RECONSTRUCTIONS)
     return folder / RECONSTRUCTIONS
 
 
 def _packed(levels: Tensor) -> Tensor:
-    """The bytes of one WebP picture, lossless, of all images (k, 3, s, s) uint8, in as many rows as columns."""
+    """The bytes of one WebP picture, lossless, of all images (k, 3, s, s) uint8, in as many rows as
+    columns.
+    """
     across, packed = math.ceil(len(levels) ** 0.5), BytesIO()
     full = torch.cat([levels, levels.new_zeros(across**2 - len(levels), *levels.shape[1:])])
     sheet = full.unflatten(0, (across, across)).permute(0, 3, 1, 4, 2).flatten(2, 3).flatten(0, 1)
@@ -319,7 +374,9 @@ def _unpacked(packed: Tensor, k: int) -> Tensor:
 
 
 def kept_reconstructions(folder: Path) -> tuple[Tensor, dict[str, Tensor]]:
-    """x_hat (…, d) that is kept in `folder`, and the rows of its images; ReconError where it is missing or damaged."""
+    """x_hat (…, d) that is kept in `folder`, and the rows of its images; ReconError where it is
+    missing or damaged.
+    """
     found = load_tensors(folder / RECONSTRUCTIONS)
     try:
         low, high = found.pop("low"), found.pop("high")
@@ -332,17 +389,24 @@ def kept_reconstructions(folder: Path) -> tuple[Tensor, dict[str, Tensor]]:
 
 
 def commit(root: Path) -> str:
-    """Short hash of HEAD, "-dirty" with uncommitted changes in recon/, companion/ or notebooks/; "unknown" without a
-    commit."""
+    """Short hash of HEAD, "-dirty" with uncommitted changes in recon/, companion/ or notebooks/;
+    "unknown" without a commit.
+    """
     head = _git(root, "rev-parse", "--short", "HEAD")
     if not head:
         return "unknown"
-    return head + ("-dirty" if _git(root, "status", "--porcelain", "--", "recon", "companion", "notebooks") else "")
+    return head + (
+        "-dirty"
+        if _git(root, "status", "--porcelain", "--", "recon", "companion", "notebooks")
+        else ""
+    )
 
 
 def _git(root: Path, *arguments: str) -> str:
     try:
-        done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, timeout=30, check=False)
+        done = subprocess.run(
+            ["git", *arguments], cwd=root, capture_output=True, text=True, timeout=30, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout.strip() if done.returncode == 0 else ""

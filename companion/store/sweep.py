@@ -1,6 +1,7 @@
 """Many independent runs, through joblib: in this process or on its cores; the results are the same.
 
-Every finished run is stored at once, so that a killed worker, or a killed sweep, loses what was under way and no more.
+Every finished run is stored at once, so that a killed worker, or a killed sweep, loses what was
+under way and no more.
 """
 
 from collections.abc import Callable
@@ -28,21 +29,31 @@ def sweep(
     folder: Path,
     workers: int = 1,
 ) -> dict[str, Tensors]:
-    """What `unit` makes of every name, for independent runs, read from `folder`/`label`/NAME.safetensors where that is
-    there.
+    """What `unit` makes of every name, for independent runs, read from
+    `folder`/`label`/NAME.safetensors where that is there.
 
-    unit: picklable, a function of the name alone · workers: processes; 1 is this one.  Each run computes on one thread,
-    wherever it is, which makes the results independent of `workers`.  Raises ReconError for fewer than one worker, or
-    workers that die again and again.
+    Each run computes on one thread, wherever it is, which makes the results independent of
+    `workers`. Raises ReconError for fewer than one worker, or workers that die again and again.
+
+    Args:
+        unit: picklable, a function of the name alone.
+        workers: processes; 1 is this one.
     """
     if workers < 1:
         raise ReconError(f"the number of workers must be at least 1, not {workers}")
     folder = folder / label
-    found = {name: stored for name in names if (stored := find_tensors(folder / f"{name}.safetensors")) is not None}
+    found = {
+        name: stored
+        for name in names
+        if (stored := find_tensors(folder / f"{name}.safetensors")) is not None
+    }
     trace = current() or Trace()
     shown = {"desc": label, "leave": False, "disable": None}  # None: on terminals only
     backend = "loky" if workers > 1 else "sequential"
-    with parallel_config(backend=backend), tqdm(total=len(names), initial=len(found), **shown) as bar:
+    with (
+        parallel_config(backend=backend),
+        tqdm(total=len(names), initial=len(found), **shown) as bar,
+    ):
         for _ in range(ATTEMPTS):
             todo = [name for name in names if name not in found]
             if not todo:
@@ -61,7 +72,8 @@ def sweep(
                 continue
     if len(found) < len(names):
         raise ReconError(
-            f"workers died {ATTEMPTS} times; {len(found)} of {len(names)} runs are stored: try fewer workers"
+            f"workers died {ATTEMPTS} times; {len(found)} of {len(names)} runs are stored: try"
+            " fewer workers"
         )
     _hand_over(found, trace)
     return {name: _without_trace(found[name]) for name in names}
@@ -70,7 +82,11 @@ def sweep(
 def _hand_over(results: dict[str, Tensors], trace: Trace) -> None:
     """What the runs noted, to the trace of the whole."""
     for name, tensors in sorted(results.items()):
-        rows = {key.removeprefix(TRACE): value for key, value in tensors.items() if key.startswith(TRACE)}
+        rows = {
+            key.removeprefix(TRACE): value
+            for key, value in tensors.items()
+            if key.startswith(TRACE)
+        }
         trace.rows |= {f"{name}: {key}": value for key, value in rows.items()}
 
 

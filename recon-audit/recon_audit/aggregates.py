@@ -1,8 +1,9 @@
 """A report without images and names: what may be shown to those who may not see the training set.
 
-An image is named by a salted hash of its name, HMAC-SHA-256 cut to 16 digits.  Names are easily guessed, so the salt
-is as secret as they are: whoever has it finds the image again, and nobody else.  Rows are names, too, and go; so do
-words that come from files: classes, names of files, notes of the reading.
+An image is named by a salted hash of its name, HMAC-SHA-256 cut to 16 digits. Names are easily
+guessed, so the salt is as secret as they are: whoever has it finds the image again, and nobody
+else. Rows are names, too, and go; so do words that come from files: classes, names of files, notes
+of the reading.
 """
 
 from __future__ import annotations
@@ -26,17 +27,23 @@ def hashed(name: str, salt: str) -> str:
     >>> hashed("ward/0001.png", "0123456789abcdef")
     'e68b5330764bb3e6'
     """
-    return hmac.new(salt.encode(), name.encode("utf-8", "surrogateescape"), "sha256").hexdigest()[:DIGITS]
+    return hmac.new(salt.encode(), name.encode("utf-8", "surrogateescape"), "sha256").hexdigest()[
+        :DIGITS
+    ]
 
 
 def salt_in(path: Path) -> str:
-    """The salt that a file holds; a new one is written where there is none, for its owner alone.  ReconError for a file
-    that holds too little to be a salt."""
+    """The salt that a file holds; a new one is written where there is none, for its owner alone.
+    ReconError for a file that holds too little to be a salt.
+    """
     if path.exists():
         with one_reason(f"the salt cannot be read from {path}"):
             return checked(path.read_text(encoding="utf-8").strip())
     salt = secrets.token_hex(16)
-    with one_reason(f"the salt cannot be written to {path}"), open(path, "x", opener=_for_its_owner) as file:
+    with (
+        one_reason(f"the salt cannot be written to {path}"),
+        open(path, "x", opener=_for_its_owner) as file,
+    ):
         file.write(f"{salt}\n")
     return salt
 
@@ -48,12 +55,16 @@ def _for_its_owner(path: str, flags: int) -> int:
 def checked(salt: str) -> str:
     """ReconError for a salt that could be guessed."""
     if len(salt) < SHORTEST:
-        raise ReconError(f"a salt needs {SHORTEST} characters or more: with fewer, salts could be tried")
+        raise ReconError(
+            f"a salt needs {SHORTEST} characters or more: with fewer, salts could be tried"
+        )
     return salt
 
 
 def aggregates(report: dict[str, Any], salt: str) -> dict[str, Any]:
-    """What report.json may say; what is made of it anew (`lines`, `tried`, `summary`) is left for the caller."""
+    """What report.json may say; what is made of it anew (`lines`, `tried`, `summary`) is left for
+    the caller.
+    """
     found = copy.deepcopy(report)
     for each in found["leaked"]:
         each |= {"image": hashed(each["image"], salt), "index": None}
@@ -62,8 +73,12 @@ def aggregates(report: dict[str, Any], salt: str) -> dict[str, Any]:
             each["image"] = hashed(each["image"], salt)
     found["weights"]["file"] = "weights"
     notes = len(found["images"]["notes"])
-    found["images"]["notes"] = [f"{notes} notes on how files were read are left out here"] if notes else []
+    found["images"]["notes"] = (
+        [f"{notes} notes on how files were read are left out here"] if notes else []
+    )
     if found["membership"] is not None:
         origin = found["membership"]["labels"]
-        found["membership"]["labels"] = "labels of a file" if origin.startswith("labels of ") else origin.split(",")[0]
+        found["membership"]["labels"] = (
+            "labels of a file" if origin.startswith("labels of ") else origin.split(",")[0]
+        )
     return found

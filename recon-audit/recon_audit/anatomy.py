@@ -1,7 +1,8 @@
 """What a network's layers are given, and hence which attacks they allow.
 
-The module is run on random inputs of the images' shape with a hook at every layer.  What a layer is given, and not what
-it is called, decides: rows of weights are mixtures of images only where the layer is given whole images.
+The module is run on random inputs of the images' shape with a hook at every layer. What a layer is
+given, and not what it is called, decides: rows of weights are mixtures of images only where the
+layer is given whole images.
 """
 
 from __future__ import annotations
@@ -24,10 +25,15 @@ CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 class Anatomy:
     """What attacks may use.
 
-    outputs K · flat: whether the module takes (n, d) and not (n, C, H, W) · scale: "logits" or "probabilities" · first:
-    name of the dense layer that is given the whole flattened image · first_why_not: where there is none · mlp, theta:
-    the one-logit network of dense layers and ReLU that is the same function, or minus its second output plus its first
-    with the sign that makes class 1 positive · mlp_why_not: where there is none.
+    Attributes:
+        outputs K.
+        flat: whether the module takes (n, d) and not (n, C, H, W).
+        scale: "logits" or "probabilities".
+        first: name of the dense layer that is given the whole flattened image.
+        first_why_not: where there is none.
+        mlp, theta: the one-logit network of dense layers and ReLU that is the same function, or
+            minus its second output plus its first with the sign that makes class 1 positive.
+        mlp_why_not: where there is none.
     """
 
     outputs: int
@@ -45,8 +51,9 @@ class Anatomy:
 
 
 def anatomy(module: nn.Module, shape: tuple[int, ...]) -> Anatomy:
-    """Of a module in evaluation mode for images of `shape` (C, H, W); seen on random inputs, never on images.
-    ReconError where it takes no such images, or where its answers are not (n, K)."""
+    """Of a module in evaluation mode for images of `shape` (C, H, W); seen on random inputs, never
+    on images. ReconError where it takes no such images, or where its answers are not (n, K).
+    """
     x = torch.rand(8, *shape, generator=torch.Generator().manual_seed(0)) - 0.5
     flat, answers, calls = watched(module, x)
     answers = answers.float().reshape(len(x), -1)
@@ -55,14 +62,25 @@ def anatomy(module: nn.Module, shape: tuple[int, ...]) -> Anatomy:
     first = next((c for c in calls if isinstance(c.module, nn.Linear) and _same(c.given, x)), None)
     first_name, first_why_not = (first.name, None) if first else (None, _no_first(working))
     try:
-        return Anatomy(answers.shape[1], flat, scale, first_name, first_why_not, *_as_mlp(working, answers, x, scale))
+        return Anatomy(
+            answers.shape[1],
+            flat,
+            scale,
+            first_name,
+            first_why_not,
+            *_as_mlp(working, answers, x, scale),
+        )
     except ReconError as error:
-        return Anatomy(answers.shape[1], flat, scale, first_name, first_why_not, None, None, str(error))
+        return Anatomy(
+            answers.shape[1], flat, scale, first_name, first_why_not, None, None, str(error)
+        )
 
 
 def _scale(module: nn.Module, x: Tensor, answers: Tensor, calls: list[Call]) -> str:
-    """ "probabilities" where answers stay within [0, 1] however large the inputs are; else "logits".  ReconError for
-    several probabilities that do not add up to 1: those are classes of which an image may have many."""
+    """ "probabilities" where answers stay within [0, 1] however large the inputs are; else
+    "logits". ReconError for several probabilities that do not add up to 1: those are classes of
+    which an image may have many.
+    """
     with torch.no_grad():
         larger = [answers_of(module, x * factor).float().reshape(len(x), -1) for factor in LARGE]
     every = torch.cat([answers, *larger])
@@ -70,7 +88,9 @@ def _scale(module: nn.Module, x: Tensor, answers: Tensor, calls: list[Call]) -> 
         return "logits"
     if answers.shape[1] == 1:
         leaves = [call.module for call in calls if not list(call.module.children())]
-        varies = (every.max() > every.min()).item() or (leaves and isinstance(leaves[-1], nn.Sigmoid))
+        varies = (every.max() > every.min()).item() or (
+            leaves and isinstance(leaves[-1], nn.Sigmoid)
+        )
         return "probabilities" if varies else "logits"
     sums = every.sum(1)
     if torch.allclose(sums, torch.ones_like(sums), atol=1e-4):
@@ -82,20 +102,28 @@ def _scale(module: nn.Module, x: Tensor, answers: Tensor, calls: list[Call]) -> 
 
 
 def logits_of(module: nn.Module, seen: Anatomy, x: Tensor, batch: int = 256) -> Tensor:
-    """Logits (n, K) in float64 of inputs x (n, C, H, W), on the CPU; of probabilities their logarithm, or logit."""
+    """Logits (n, K) in float64 of inputs x (n, C, H, W), on the CPU; of probabilities their
+    logarithm, or logit.
+    """
     device = next(module.parameters()).device
     with torch.no_grad():
-        parts = [answers_of(module, seen.as_taken(p).to(device)).cpu().double() for p in x.split(batch)]
+        parts = [
+            answers_of(module, seen.as_taken(p).to(device)).cpu().double() for p in x.split(batch)
+        ]
     found = torch.cat(parts).reshape(len(x), seen.outputs)
     if not torch.isfinite(found).all():
-        raise ReconError("answers to the images are not finite numbers: the network, recipe or transform is off")
+        raise ReconError(
+            "answers to the images are not finite numbers: the network, recipe or transform is off"
+        )
     if seen.scale == "logits":
         return found
     return torch.logit(found, eps=1e-12) if seen.outputs == 1 else found.clamp_min(1e-12).log()
 
 
 def _same(given: Tensor, x: Tensor) -> bool:
-    return given.flatten(1).shape == x.flatten(1).shape and torch.equal(given.flatten(1), x.flatten(1))
+    return given.flatten(1).shape == x.flatten(1).shape and torch.equal(
+        given.flatten(1), x.flatten(1)
+    )
 
 
 def _no_first(working: list[Call]) -> str:
@@ -105,20 +133,38 @@ def _no_first(working: list[Call]) -> str:
     if isinstance(first.module, CONVOLUTIONS):
         return "The first layer is a convolution: its weights are no mixtures of whole images."
     if isinstance(first.module, nn.Linear):
-        return "The first dense layer is not given the image itself: its weights are mixtures of something else."
-    return f"The first layer is a {type(first.module).__name__}: its weights are no mixtures of whole images."
+        return (
+            "The first dense layer is not given the image itself: its weights are mixtures of"
+            " something else."
+        )
+    return (
+        f"The first layer is a {type(first.module).__name__}: its weights are no mixtures of whole"
+        " images."
+    )
 
 
-def _as_mlp(working: list[Call], answers: Tensor, x: Tensor, scale: str) -> tuple[MLP, Tensor, None]:
-    """(network, θ, None) of dense layers with batch norm folded into them, ReLU between them, as one logit; checked on
-    x.  ReconError that says why there is none."""
-    if other := next((c for c in working if not isinstance(c.module, (nn.Linear, nn.BatchNorm1d))), None):
-        raise ReconError(f"It has a {type(other.module).__name__}, and DecoReco inverts dense layers with ReLU only.")
+def _as_mlp(
+    working: list[Call], answers: Tensor, x: Tensor, scale: str
+) -> tuple[MLP, Tensor, None]:
+    """(network, θ, None) of dense layers with batch norm folded into them, ReLU between them, as
+    one logit; checked on x. ReconError that says why there is none.
+    """
+    if other := next(
+        (c for c in working if not isinstance(c.module, (nn.Linear, nn.BatchNorm1d))), None
+    ):
+        raise ReconError(
+            f"It has a {type(other.module).__name__}, and DecoReco inverts dense layers with ReLU"
+            " only."
+        )
     if answers.shape[1] > 2:
-        raise ReconError(f"It has {answers.shape[1]} outputs, and DecoReco inverts the condition for one or two.")
+        raise ReconError(
+            f"It has {answers.shape[1]} outputs, and DecoReco inverts the condition for one or two."
+        )
     layers = _folded(working)
     if len(layers) < 2:
-        raise ReconError("It has no hidden layer, and DecoReco inverts what hidden layers remember.")
+        raise ReconError(
+            "It has no hidden layer, and DecoReco inverts what hidden layers remember."
+        )
     target = answers
     if scale == "probabilities":
         target = torch.logit(answers) if answers.shape[1] == 1 else answers.log()
@@ -127,20 +173,31 @@ def _as_mlp(working: list[Call], answers: Tensor, x: Tensor, scale: str) -> tupl
         layers[-1] = (w[1:] - w[:1], None if b is None else b[1:] - b[:1])
         target = target[:, 1:] - target[:, :1]
     try:
-        network = MLP((layers[0][0].shape[1], *(len(w) for w, _ in layers)), tuple(b is not None for _, b in layers))
-        named = {f"{name}{k}": t for k, pair in enumerate(layers, 1) for name, t in zip("wb", pair, strict=True)}
+        network = MLP(
+            (layers[0][0].shape[1], *(len(w) for w, _ in layers)),
+            tuple(b is not None for _, b in layers),
+        )
+        named = {
+            f"{name}{k}": t
+            for k, pair in enumerate(layers, 1)
+            for name, t in zip("wb", pair, strict=True)
+        }
         theta = network.flatten({name: t for name, t in named.items() if t is not None})
         same = network(network.unflatten(theta), x.flatten(1))
     except (RuntimeError, ReconError):
         same = target[:, 0] + torch.inf
     size = target.abs().max().clamp_min(1e-12)
     if not (same - target[:, 0]).abs().max() <= 1e-3 * size:
-        raise ReconError("Its answers are not those of its dense layers with ReLU, which DecoReco inverts.")
+        raise ReconError(
+            "Its answers are not those of its dense layers with ReLU, which DecoReco inverts."
+        )
     return network, theta, None
 
 
 def _folded(working: list[Call]) -> list[tuple[Tensor, Tensor | None]]:
-    """(weight, bias) of every dense layer, with the batch norm in it that is given what the layer answers."""
+    """(weight, bias) of every dense layer, with the batch norm in it that is given what the layer
+    answers.
+    """
     layers: list[tuple[Tensor, Tensor | None]] = []
     last: Call | None = None
     for call in working:
@@ -150,10 +207,15 @@ def _folded(working: list[Call]) -> list[tuple[Tensor, Tensor | None]]:
         else:
             assert isinstance(norm, nn.BatchNorm1d)
             if last is None or not torch.equal(last.answered, call.given):
-                raise ReconError("It has batch norm that does not follow a dense layer, into which it could be folded.")
+                raise ReconError(
+                    "It has batch norm that does not follow a dense layer, into which it could be"
+                    " folded."
+                )
             if norm.running_mean is None or norm.running_var is None:
                 raise ReconError("It has batch norm without running means, which couples images.")
-            s = (norm.running_var + norm.eps).rsqrt() * (1 if norm.weight is None else norm.weight.detach())
+            s = (norm.running_var + norm.eps).rsqrt() * (
+                1 if norm.weight is None else norm.weight.detach()
+            )
             t = (0 if norm.bias is None else norm.bias.detach()) - norm.running_mean * s
             w, b = layers[-1]
             layers[-1] = (s[:, None] * w, t + (0 if b is None else s * b))

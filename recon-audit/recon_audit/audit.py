@@ -1,9 +1,11 @@
-"""How much of its training set does *your* network give away?  Attack its weights, then compare with your images.
+"""How much of its training set does *your* network give away? Attack its weights, then compare with
+your images.
 
-Three attacks on images (`recon_audit.attacks`) are given the weights, the shape and the number of the images, never
-an image.  Only when they are done do images enter (`recon_audit.scoring`): those the network was trained on, as many
-that it never saw, and mixtures of the former, which nobody recovered.  Membership inference
-(`recon_audit.membership`) needs images from the start.  Both are tried on networks of which we know the truth, too.
+Three attacks on images (`recon_audit.attacks`) are given the weights, the shape and the number of
+the images, never an image. Only when they are done do images enter (`recon_audit.scoring`): those
+the network was trained on, as many that it never saw, and mixtures of the former, which nobody
+recovered. Membership inference (`recon_audit.membership`) needs images from the start. Both are
+tried on networks of which we know the truth, too.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ from recon_audit.verdict import INFERRED, LEAKS, decide, lines, power_words, tri
 ATTACKS = (*RECONSTRUCTIONS, "membership")
 SHADOWS = {"smoke": 4, "laptop": 8, "paper": 32}
 CANARIES = {"smoke": 1, "laptop": 2, "paper": 4}
-NEAR = 0.5  # share of what can be explained of layer 1: training images that reach it are "near stationarity"
+# share of what can be explained of layer 1: training images that reach it are "near stationarity"
+NEAR = 0.5
 FOLDER = "audit-attack"  # in the output folder, whose own files (another program's?) are left alone
 
 
@@ -63,21 +66,30 @@ def audit(
 ) -> Report:
     """Attack `model`, compare with the images, and say whether it leaks.
 
-    model: any `nn.Module` that classifies images, or a file of weights (safetensors, .pt, .onnx) · train: the images it
-    was trained on, held_out: images from the same source that it never saw; tensors, arrays, data sets, folders, .npz,
-    see `recon_audit.inputs.load_images` · labels: a pair of sequences, a CSV file, or those of the images ·
-    theta_init: the network before training, where an adversary may know it · start: of a fine-tune, where training
-    began (see `public_start`), by default public weights on this machine that share a matrix with the network ·
-    backbone: a frozen module that gives a vector, where `model` is a head on it · transform: what training did to
-    pixels, see `transform_of`; None or "auto" to infer it, see `recon_audit.fit` · attacks: of ATTACKS · out: where
-    the report goes, None for nowhere · arch: of a file, see `subject_of` · recipe: how it was trained, None to infer
-    that · shadows, canaries: how many networks are trained to compare with, and how many of them are attacked, by
-    default as the profile says; 0 canaries leave the power unmeasured · aggregates_only: no image, no name of one and
-    no recovered picture in the report or in `out`, and salted hashes for names; salt: theirs, by default a random one
-    that `Report.salt` holds.
+    Everything is checked before the attack starts; older reports in `out` go first. ReconError for
+    a network, images or settings that do not fit, and for a folder where another audit is at work.
 
-    Everything is checked before the attack starts; older reports in `out` go first.  ReconError for a network, images
-    or settings that do not fit, and for a folder where another audit is at work.
+    Args:
+        model: any `nn.Module` that classifies images, or a file of weights (safetensors, .pt,
+            .onnx).
+        train: the images it was trained on, held_out: images from the same source that it never
+            saw; tensors, arrays, data sets, folders, .npz, see `recon_audit.inputs.load_images`.
+        labels: a pair of sequences, a CSV file, or those of the images.
+        theta_init: the network before training, where an adversary may know it.
+        start: of a fine-tune, where training began (see `public_start`), by default public weights
+            on this machine that share a matrix with the network.
+        backbone: a frozen module that gives a vector, where `model` is a head on it.
+        transform: what training did to pixels, see `transform_of`; None or "auto" to infer it, see
+            `recon_audit.fit`.
+        attacks: of ATTACKS.
+        out: where the report goes, None for nowhere.
+        arch: of a file, see `subject_of`.
+        recipe: how it was trained, None to infer that.
+        shadows, canaries: how many networks are trained to compare with, and how many of them are
+            attacked, by default as the profile says; 0 canaries leave the power unmeasured.
+        aggregates_only: no image, no name of one and no recovered picture in the report or in
+            `out`, and salted hashes for names; salt: theirs, by default a random one that
+            `Report.salt` holds.
     """
     check_seed(seed)
     if profile not in SHADOWS:
@@ -87,11 +99,19 @@ def audit(
     attacks = attacks.split(",") if isinstance(attacks, str) else attacks
     unknown = [name for name in attacks if name not in ATTACKS]
     if unknown or not attacks:
-        raise ReconError(f"unknown attack '{''.join(unknown[:1])}': choose from {', '.join(ATTACKS)}")
+        raise ReconError(
+            f"unknown attack '{''.join(unknown[:1])}': choose from {', '.join(ATTACKS)}"
+        )
     chosen = tuple(name for name in ATTACKS if name in attacks)
-    counts = (SHADOWS[profile] if shadows is None else shadows, CANARIES[profile] if canaries is None else canaries)
+    counts = (
+        SHADOWS[profile] if shadows is None else shadows,
+        CANARIES[profile] if canaries is None else canaries,
+    )
     if min(counts) < 0 or ("membership" in chosen and counts[0] < 2):
-        raise ReconError("the numbers of shadows and canaries must not be negative, and membership needs two shadows")
+        raise ReconError(
+            "the numbers of shadows and canaries must not be negative, and membership needs two"
+            " shadows"
+        )
     settings = Settings(chosen, seed, profile, resolve_device(device), *counts, recipe)
     torch.set_flush_denormal(True)
     folder = None if out is None else Path(out)
@@ -101,17 +121,29 @@ def audit(
             for name in (*FILES, PDF):  # a failed audit must not leave the answer of another
                 (folder / name).unlink(missing_ok=True)
             if aggregates_only and (folder / FOLDER).exists():
-                raise ReconError(f"{folder / FOLDER} holds what an earlier audit recovered: remove it first")
-        case = prepared(model, train, held_out, labels, theta_init, transform, arch, start, backbone)
-        report = audited(case, settings, folder, (salt or token_hex(16)) if aggregates_only else None)
+                raise ReconError(
+                    f"{folder / FOLDER} holds what an earlier audit recovered: remove it first"
+                )
+        case = prepared(
+            model, train, held_out, labels, theta_init, transform, arch, start, backbone
+        )
+        report = audited(
+            case, settings, folder, (salt or token_hex(16)) if aggregates_only else None
+        )
         if folder:
             report.save(folder)
     return report
 
 
-def audited(case: Case, settings: Settings, folder: Path | None = None, salt: str | None = None) -> Report:
-    """Of what was prepared; folder: for what attacks recover · salt: of a report of aggregates only, which keeps
-    nothing of that, None for a whole one."""
+def audited(
+    case: Case, settings: Settings, folder: Path | None = None, salt: str | None = None
+) -> Report:
+    """Of what was prepared;
+
+    Args:
+        folder: for what attacks recover.
+        salt: of a report of aggregates only, which keeps nothing of that, None for a whole one.
+    """
     began = time.perf_counter()
     train, held_out = case.pictures or (case.train, case.held_out)
     alike = compared(train.scaled, held_out.scaled, settings.seed)
@@ -120,8 +152,8 @@ def audited(case: Case, settings: Settings, folder: Path | None = None, salt: st
         row, of, ncc = alike.copies[0]
         first = f"the first: {case.held_out.names[row]} of {case.train.names[of]}, NCC {ncc:.3f}"
         notes.append(
-            f"compared with {len(alike.kept)} of {len(case.held_out)} held-out images, because {len(alike.copies)} are "
-            f"near-copies of training images ({first})"
+            f"compared with {len(alike.kept)} of {len(case.held_out)} held-out images, because"
+            f" {len(alike.copies)} are near-copies of training images ({first})"
         )
     why_not = alike.why_not
     if why_not is None and len(alike.kept) < MIN_IMAGES:
@@ -133,7 +165,10 @@ def audited(case: Case, settings: Settings, folder: Path | None = None, salt: st
         n = compare.n
         if compare.asked:
             if n < min(len(case.train), len(alike.kept)):
-                notes.append(f"what came back is compared with {n} of the images of each kind, drawn at random")
+                notes.append(
+                    f"what came back is compared with {n} of the images of each kind, drawn at"
+                    " random"
+                )
             report |= compare.images()
             pairs = compare.pairs
             if folder is not None and salt is None:
@@ -142,8 +177,13 @@ def audited(case: Case, settings: Settings, folder: Path | None = None, salt: st
             report |= compare.shadowed()
         leaked = compare.leaked(report["result"])
     misfit = None if case.fit is None else case.fit.why_not
-    # without a table of membership, where the sets cannot be compared, an empty one stands for the question
-    members = {} if report["membership"] is None and "membership" in settings.attacks else report["membership"]
+    # without a table of membership, where the sets cannot be compared, an empty one stands for the
+    # question
+    members = (
+        {}
+        if report["membership"] is None and "membership" in settings.attacks
+        else report["membership"]
+    )
     verdict = decide(report["result"], n, report["power"], members, why_not, misfit)
     report |= {"verdict": verdict.images, "membership_verdict": verdict.membership}
     told = {True: verdict.membership == INFERRED, False: verdict.images == LEAKS}
@@ -153,20 +193,37 @@ def audited(case: Case, settings: Settings, folder: Path | None = None, salt: st
     report["images"]["scored"] = n
     if salt is not None:
         report, pairs = aggregates(report, salt), []
-    report |= {"lines": lines(report, verdict), "tried": tried(report), "power_words": power_words(report)}
+    report |= {
+        "lines": lines(report, verdict),
+        "tried": tried(report),
+        "power_words": power_words(report),
+    }
     report["summary"] = " ".join(report["lines"])
     report["seconds"] = round(time.perf_counter() - began, 2)
-    shown = page(report, pairs, "" if report["first_layer"] is None else regime(report["first_layer"]))
+    shown = page(
+        report, pairs, "" if report["first_layer"] is None else regime(report["first_layer"])
+    )
     leaked = [Leaked(**each) for each in report["leaked"]]
     return Report(verdict.images, verdict.membership, report["lines"], leaked, report, shown, salt)
 
 
-def _about_inputs(case: Case, alike: Exchangeability, notes: list[str], settings: Settings) -> dict[str, Any]:
+def _about_inputs(
+    case: Case, alike: Exchangeability, notes: list[str], settings: Settings
+) -> dict[str, Any]:
     """The report before anything is attacked."""
     subject, fit = case.subject, case.fit
     counts = {"train": len(case.train), "held_out": len(case.held_out)}
     words = ("verdict", "membership_verdict", "lines", "tried", "power_words", "summary")
-    found = ("settings", "multiplier_scale", "first_layer", "recipe", "result", "power", "membership", "matches")
+    found = (
+        "settings",
+        "multiplier_scale",
+        "first_layer",
+        "recipe",
+        "result",
+        "power",
+        "membership",
+        "matches",
+    )
     return {
         "schema": SCHEMA,
         **dict.fromkeys(words),
@@ -176,7 +233,11 @@ def _about_inputs(case: Case, alike: Exchangeability, notes: list[str], settings
         "tensors": subject.tensors,
         "images": {**counts, "mean": case.transform.words, "notes": notes},
         "fit": None if fit is None else asdict(fit) | {"why_not": fit.why_not},
-        "exchangeability": {"near_copies": len(alike.copies), "p_value": alike.p, "why_not": alike.why_not},
+        "exchangeability": {
+            "near_copies": len(alike.copies),
+            "p_value": alike.p,
+            "why_not": alike.why_not,
+        },
         "attacks_asked": list(settings.attacks),
         "seed": settings.seed,
         "profile": settings.profile,
@@ -190,18 +251,24 @@ def regime(explained: dict[str, Any]) -> str:
     """Whether the network is where DecoReco works, in words; shares as in `first_layer`."""
     true, ceiling = explained["by_training"], explained["searched"]
     if true is None or ceiling is None:
-        return "Whether the network is where DecoReco works was not measured: too many images, or no active unit."
+        return (
+            "Whether the network is where DecoReco works was not measured: too many images, or no"
+            " active unit."
+        )
     hidden = (
-        f"Only {ceiling:.0%} of the first layer stands out from its random start, and the attacks looked there alone. "
+        f"Only {ceiling:.0%} of the first layer stands out from its random start, and the attacks"
+        " looked there alone. "
     )
     start = hidden if ceiling < NEAR else ""
     if true >= NEAR * ceiling:
         return (
-            f"{start}The training images account for most of what can be explained: this is close to the stationarity "
-            "condition that DecoReco inverts."
-        ) + (" What lies under the random start, they cannot see." if start else "")
+            f"{start}The training images account for most of what can be explained: this is close"
+            " to the stationarity condition that DecoReco inverts."
+            + (" What lies under the random start, they cannot see." if start else "")
+        )
     return (
-        f"{start}The training images themselves account for less than half of what can be explained: the network is "
-        "far from the stationarity condition that DecoReco inverts (short training, weight decay, another mean or "
-        "scale of the inputs). Its silence here says little; separation does not need that condition."
+        f"{start}The training images themselves account for less than half of what can be"
+        " explained: the network is far from the stationarity condition that DecoReco inverts"
+        " (short training, weight decay, another mean or scale of the inputs). Its silence here"
+        " says little; separation does not need that condition."
     )

@@ -1,4 +1,6 @@
-"""The command `recon audit`.  Where it was asked to fail, its exit codes are 3 for a leak, 4 where it cannot tell."""
+"""The command `recon audit`. Where it was asked to fail, its exit codes are 3 for a leak, 4 where
+it cannot tell.
+"""
 
 from __future__ import annotations
 
@@ -16,32 +18,110 @@ def add_commands(command: Callable[..., Any], **shared: argparse.ArgumentParser)
     """Add it; see `recon.cli`."""
     about = "how much of its training set does your own network give away?"
     option = command("audit", _audit, about, shared["budget"], resumes=False)
-    option("--weights", type=a_path, required=True, metavar="FILE", help=".safetensors, .pt, .pth or .onnx")
-    option("--arch", type=a_text, default="auto", metavar="auto|WIDTHS|NAME", help="3072-1000-1000-1, resnet18, …")
-    option("--data", type=a_path, required=True, metavar="DIR", help="training images; or train/, held_out/; or .npz")
-    option("--held-out", type=a_path, metavar="DIR", help="images that the network never saw, if not in --data")
-    option("--labels", type=a_text, metavar="FILE|predicted", help="CSV of name,label (default: subfolders, if any)")
-    option("--start", type=a_path, metavar="FILE", help="the weights before training, if an adversary may have them")
+    option(
+        "--weights",
+        type=a_path,
+        required=True,
+        metavar="FILE",
+        help=".safetensors, .pt, .pth or .onnx",
+    )
+    option(
+        "--arch",
+        type=a_text,
+        default="auto",
+        metavar="auto|WIDTHS|NAME",
+        help="3072-1000-1000-1, resnet18, …",
+    )
+    option(
+        "--data",
+        type=a_path,
+        required=True,
+        metavar="DIR",
+        help="training images; or train/, held_out/; or .npz",
+    )
+    option(
+        "--held-out",
+        type=a_path,
+        metavar="DIR",
+        help="images that the network never saw, if not in --data",
+    )
+    option(
+        "--labels",
+        type=a_text,
+        metavar="FILE|predicted",
+        help="CSV of name,label (default: subfolders, if any)",
+    )
+    option(
+        "--start",
+        type=a_path,
+        metavar="FILE",
+        help="the weights before training, if an adversary may have them",
+    )
     began = "where its training began: resnet18, a checkpoint"
     option("--fine-tuned-from", type=a_text, metavar="FILE|NAME", help=began)
     option("--out", type=a_path, default="recon-audit", metavar="DIR", help="where the report goes")
-    mean = "what training subtracted, divided by (default: inferred by the accuracy on training images)"
+    mean = (
+        "what training subtracted, divided by (default: inferred by the accuracy on training"
+        " images)"
+    )
     option("--mean", default="auto", metavar="auto|image|channel|none|M,M,M/S,S,S", help=mean)
-    option("--attacks", type=a_text, metavar="A,B", help="such as separation,membership (default: all)")
+    option(
+        "--attacks", type=a_text, metavar="A,B", help="such as separation,membership (default: all)"
+    )
     fatal = ("leaks", "cannot-tell", "membership")
     option("--fail-on", action="append", default=[], choices=fatal, help="exit code 3, 4, 3")
-    option("--shadows", type=int, metavar="N", help="networks trained to compare with (default: by profile 4, 8, 32)")
-    option("--canaries", type=int, metavar="N", help="of them attacked, to know what would be found (1, 2, 4)")
-    option("--json", type=a_text, metavar="FILE|-", help="the report as JSON to this file as well, - for stdout alone")
-    option("--pdf", type=a_path, metavar="FILE", help="the report as PDF, printed by a Chromium on the PATH")
+    option(
+        "--shadows",
+        type=int,
+        metavar="N",
+        help="networks trained to compare with (default: by profile 4, 8, 32)",
+    )
+    option(
+        "--canaries",
+        type=int,
+        metavar="N",
+        help="of them attacked, to know what would be found (1, 2, 4)",
+    )
+    option(
+        "--json",
+        type=a_text,
+        metavar="FILE|-",
+        help="the report as JSON to this file as well, - for stdout alone",
+    )
+    option(
+        "--pdf",
+        type=a_path,
+        metavar="FILE",
+        help="the report as PDF, printed by a Chromium on the PATH",
+    )
     option("--junit", type=a_path, metavar="FILE", help="the verdict as JUnit's XML")
-    option("--model-card", type=a_path, metavar="FILE", help="a section for a model card: numbers, no names")
-    option("--aggregates-only", action="store_true", help="no image and no name in any report: salted hashes instead")
-    option("--salt", type=a_path, metavar="FILE", help="the hashes' salt, made if it is not there; keep it secret")
+    option(
+        "--model-card",
+        type=a_path,
+        metavar="FILE",
+        help="a section for a model card: numbers, no names",
+    )
+    option(
+        "--aggregates-only",
+        action="store_true",
+        help="no image and no name in any report: salted hashes instead",
+    )
+    option(
+        "--salt",
+        type=a_path,
+        metavar="FILE",
+        help="the hashes' salt, made if it is not there; keep it secret",
+    )
 
 
 def _audit(
-    weights: str, data: str, held_out: str | None, start: str | None, mean: str, attacks: str | None, **settings: Any
+    weights: str,
+    data: str,
+    held_out: str | None,
+    start: str | None,
+    mean: str,
+    attacks: str | None,
+    **settings: Any,
 ) -> int:
     from recon_audit.aggregates import salt_in
     from recon_audit.audit import ATTACKS, audit
@@ -75,9 +155,13 @@ def _audit(
     else:
         say(report)
         say(Path(settings["out"]) / "report.html")
-    if fail_on and (report.verdict == "leaks" or ("membership" in fail_on and report.membership == "inferred")):
+    if fail_on and (
+        report.verdict == "leaks" or ("membership" in fail_on and report.membership == "inferred")
+    ):
         return 3
-    untold = report.verdict == "cannot tell" or ("membership" in fail_on and report.membership == "cannot tell")
+    untold = report.verdict == "cannot tell" or (
+        "membership" in fail_on and report.membership == "cannot tell"
+    )
     return 4 if "cannot-tell" in fail_on and untold else 0
 
 
@@ -89,4 +173,6 @@ def _pixels(text: str) -> Any:
     try:
         return [float(part) for part in mean.split(",")], [float(part) for part in std.split(",")]
     except ValueError as error:
-        raise ReconError(f"--mean must be a word or MEAN/STD, numbers joined by commas, not '{text}'") from error
+        raise ReconError(
+            f"--mean must be a word or MEAN/STD, numbers joined by commas, not '{text}'"
+        ) from error

@@ -1,4 +1,6 @@
-"""The attacks on one network and on its canaries, and what they are compared with: all that an audit computes."""
+"""The attacks on one network and on its canaries, and what they are compared with: all that an
+audit computes.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,13 @@ MOST_COMPARED = 1000  # images of each set that candidates are assigned to: the 
 
 @dataclass(frozen=True)
 class Settings:
-    """attacks: of ATTACKS · seed, profile, device · shadows, canaries: numbers of networks · recipe: None to infer."""
+    """
+    Attributes:
+        attacks: of ATTACKS.
+        seed, profile, device.
+        shadows, canaries: numbers of networks.
+        recipe: None to infer.
+    """
 
     attacks: tuple[str, ...]
     seed: int
@@ -48,9 +56,10 @@ class Settings:
 class Comparison:
     """The attacks on one network, and what they are compared with.
 
-    n: images of each kind that candidates are assigned to · asked: attacks on images; applicable: of them those that
-    this architecture allows · needs_shadows: for membership, or to measure what the attacks on images would have found
-    · looks: tests of this audit, over which the error is held.
+    n: images of each kind that candidates are assigned to · asked: attacks on images; applicable:
+    of them those that this architecture allows · needs_shadows: for membership, or to measure what
+    the attacks on images would have found · looks: tests of this audit, over which the error is
+    held.
     """
 
     def __init__(self, case: Case, settings: Settings) -> None:
@@ -59,7 +68,9 @@ class Comparison:
         self.shape = case.train.shape
         self.n = min(len(case.train), len(case.held_out), MOST_COMPARED)
         self.asked = [name for name in RECONSTRUCTIONS if name in settings.attacks]
-        self.applicable = [name for name in self.asked if getattr(self.released, KINDS[name].needs) is not None]
+        self.applicable = [
+            name for name in self.asked if getattr(self.released, KINDS[name].needs) is not None
+        ]
         members = "membership" in settings.attacks
         self.needs_shadows = members or bool(settings.canaries and self.applicable)
         count = len(case.x) + len(case.x_held_out)
@@ -70,7 +81,7 @@ class Comparison:
         self.tried: list[Attempt] = []
         self.inferred: membership_attack.Inferred | None = None
 
-    # -------------------------------------------------------------------------------------------------- on images
+    # ------------------------------------------------------------------------------------ on images
 
     def images(self) -> dict[str, Any]:
         """Attack, then compare: `result`, `first_layer`, `matches` and what belongs to them."""
@@ -78,21 +89,35 @@ class Comparison:
         released = self.released.to(device)
         self.tried = attempts(self._task(released, len(case.train)), self.asked)
         kinds = {"train": (case.train, case.x), "held_out": (case.held_out, case.x_held_out)}
-        self.rows = {name: sorted(drawn(len(x), self.n, settings.seed)) for name, (_, x) in kinds.items()}
+        self.rows = {
+            name: sorted(drawn(len(x), self.n, settings.seed)) for name, (_, x) in kinds.items()
+        }
         parts = {name: images.take(self.rows[name]) for name, (images, _) in kinds.items()}
         inputs = {name: x[self.rows[name]] for name, (_, x) in kinds.items()}
         self.centred = {name: self._compared(x) for name, x in inputs.items()}
         result = self._scored(self.tried, self.centred["train"], self.centred["held_out"], released)
         for attempt in self.tried:
-            about = {"how": attempt.how, "why_not": attempt.why_not, "seconds": round(attempt.seconds, 2)}
+            about = {
+                "how": attempt.how,
+                "why_not": attempt.why_not,
+                "seconds": round(attempt.seconds, 2),
+            }
             result["attacks"][attempt.name] |= about | {"candidates": len(attempt.x_hat)}
-        self.x_hat = next(each.x_hat for each in self.tried if each.name == result["attack"]).to(device)
+        self.x_hat = next(each.x_hat for each in self.tried if each.name == result["attack"]).to(
+            device
+        )
         pairs = {name: matches(self.x_hat, x, SHOWN) for name, x in self.centred.items()}
         if case.public is None:
-            shown = [rows_of(self.x_hat, case.transform, inputs[name], parts[name], pairs[name]) for name in pairs]
+            shown = [
+                rows_of(self.x_hat, case.transform, inputs[name], parts[name], pairs[name])
+                for name in pairs
+            ]
             self.pairs = list(zip(*shown, strict=True))
         named = {
-            kind: [{"candidate": c, "image": parts[kind].names[row], "ncc": value} for c, row, value in found]
+            kind: [
+                {"candidate": c, "image": parts[kind].names[row], "ncc": value}
+                for c, row, value in found
+            ]
             for kind, found in pairs.items()
         }
         return {"result": result, "matches": named, **self._decoreco(released)}
@@ -103,26 +128,44 @@ class Comparison:
             (folder / f"{name}.safetensors").unlink(missing_ok=True)
         for each in self.tried:
             if len(each.x_hat):
-                save_tensors({"x_hat": each.x_hat, **each.tensors}, folder / f"{each.name}.safetensors")
+                save_tensors(
+                    {"x_hat": each.x_hat, **each.tensors}, folder / f"{each.name}.safetensors"
+                )
 
     def _task(self, released: Released, n: int) -> Task:
         return Task(released, self.shape, n, self.settings.profile, self.settings.seed)
 
     def _compared(self, x: Tensor) -> Tensor:
-        """Inputs (n, d) as candidates are compared with them: features standardised by the public ones."""
+        """Inputs (n, d) as candidates are compared with them: features standardised by the public
+        ones.
+        """
         x = x.flatten(1)
         x = x if self.case.public is None else Public(self.case.public).standardised(x)
         return x.to(self.settings.device)
 
-    def _scored(self, tried: list[Attempt], train: Tensor, held_out: Tensor, released: Released) -> dict[str, Any]:
+    def _scored(
+        self, tried: list[Attempt], train: Tensor, held_out: Tensor, released: Released
+    ) -> dict[str, Any]:
         device, transform = self.settings.device, self.case.transform
-        update = train.new_zeros(1, train.shape[1]) if released.update is None else released.update.to(device)
+        update = (
+            train.new_zeros(1, train.shape[1])
+            if released.update is None
+            else released.update.to(device)
+        )
         if self.case.public is not None:
             update = update / Public(self.case.public).scale.to(device)
         shape = self.shape if transform.function is None else ()
         nulls = Nulls.of(update, train, held_out, self.settings.seed, shape)
-        mean, std = (each.expand(self.shape).flatten().to(device) for each in (transform.mean, transform.std))
-        return score({attempt.name: attempt.x_hat.to(device) for attempt in tried}, nulls, self.looks, mean, std)
+        mean, std = (
+            each.expand(self.shape).flatten().to(device) for each in (transform.mean, transform.std)
+        )
+        return score(
+            {attempt.name: attempt.x_hat.to(device) for attempt in tried},
+            nulls,
+            self.looks,
+            mean,
+            std,
+        )
 
     def _decoreco(self, released: Released) -> dict[str, Any]:
         """What the report says of DecoReco's own condition; nothing where it does not apply."""
@@ -134,10 +177,12 @@ class Comparison:
         return {
             "settings": asdict(attempt.settings) if attempt.settings else None,
             "multiplier_scale": None if scale is None else scale.item(),
-            "first_layer": first_layer(released.network, released.theta, attempt.tensors, attempt.settings, *images),
+            "first_layer": first_layer(
+                released.network, released.theta, attempt.tensors, attempt.settings, *images
+            ),
         }
 
-    # ------------------------------------------------------------------------------------------------ with shadows
+    # --------------------------------------------------------------------------------- with shadows
 
     def shadowed(self) -> dict[str, Any]:
         """Shadow networks, membership and power: `recipe`, `membership`, `power`."""
@@ -152,13 +197,17 @@ class Comparison:
                 y, origin = 1 - y, f"{origin}, the other way round, as the network has them"
         else:
             named = case.train.labels is not None and case.held_out.labels is not None
-            reason = "the images' labels do not fit its outputs" if named else "no labels were given"
+            reason = (
+                "the images' labels do not fit its outputs" if named else "no labels were given"
+            )
             y, origin = said, f"the network's own predictions, since {reason}"
         members = "membership" in settings.attacks
         recipe = settings.recipe or inferred(module, case.seen, x, y, n, settings.seed, case.start)
         count = max(settings.shadows if members else 0, settings.canaries)
         keep = max(1, settings.canaries)
-        found = train_shadows(module, case.seen, x, y, recipe, count, settings.seed, case.start, keep)
+        found = train_shadows(
+            module, case.seen, x, y, recipe, count, settings.seed, case.start, keep
+        )
         report: dict[str, Any] = {
             "recipe": {
                 **asdict(recipe),
@@ -179,15 +228,30 @@ class Comparison:
         return report
 
     def _membership(
-        self, module: nn.Module, logits: Tensor, x: Tensor, y: Tensor, found: Shadows, recipe: Recipe
+        self,
+        module: nn.Module,
+        logits: Tensor,
+        x: Tensor,
+        y: Tensor,
+        found: Shadows,
+        recipe: Recipe,
     ) -> dict[str, Any]:
-        """The table of membership by all scores; p is that of the best, times the number of looks."""
-        seen, start, why_not, weights, reach = self.case.seen, self.case.start, self.no_multipliers, None, math.nan
+        """The table of membership by all scores; p is that of the best, times the number of
+        looks.
+        """
+        seen, start, why_not, weights, reach = (
+            self.case.seen,
+            self.case.start,
+            self.no_multipliers,
+            None,
+            math.nan,
+        )
         if why_not is None:
             try:
                 whole = None if start is None or not start.whole else start.module
                 weights = membership_attack.explained(module, seen, x, y, whole)
-                with suppress(ReconError):  # the same of the first shadow, whose start is known then, too
+                # the same of the first shadow, whose start is known then, too
+                with suppress(ReconError):
                     began = whole and shadow_start(module, recipe, 0, self.settings.seed, start)
                     shadow = membership_attack.explained(found.modules[0], seen, x, y, began)
                     reach = auc(shadow.score.cpu().numpy(), found.inside[0].numpy())
@@ -199,9 +263,15 @@ class Comparison:
             bias = getattr(module.get_submodule(first), "bias", None)
             layer = FirstLayer(self.released.w1, self.released.w1_init)
             more |= spans(
-                layer, None if bias is None else bias.detach().cpu(), x.flatten(1), Public(public), len(self.case.x)
+                layer,
+                None if bias is None else bias.detach().cpu(),
+                x.flatten(1),
+                Public(public),
+                len(self.case.x),
             )
-        self.inferred = membership_attack.infer(logits, y, len(self.case.x), found, self.settings.seed, more)
+        self.inferred = membership_attack.infer(
+            logits, y, len(self.case.x), found, self.settings.seed, more
+        )
         table, power = self.inferred.table, self.inferred.power | {"multipliers_auc": reach}
         if weights is not None:
             table["multipliers"]["residual"] = weights.residual
@@ -216,8 +286,10 @@ class Comparison:
         }
 
     def _canaries(self, shadows: Shadows, x: Tensor, recipe: Recipe) -> dict[str, Any]:
-        """Some of the shadows attacked as the network itself was, and scored by the same rule: how many, how many of
-        them were found to leak, training images found, 0 for one that is not found to leak, and training images."""
+        """Some of the shadows attacked as the network itself was, and scored by the same rule: how
+        many, how many of them were found to leak, training images found, 0 for one that is not
+        found to leak, and training images.
+        """
         leaking, counts, size = 0, [], 0
         canaries = min(self.settings.canaries, len(shadows.modules))
         for k in range(canaries):
@@ -233,31 +305,45 @@ class Comparison:
             result = self._scored(tried, train, held_out, released)
             leaking += result["leak"]
             counts.append(result["targets"] if result["leak"] else 0)
-        return {"canaries": canaries, "leaking": leaking, "found": float(np.mean(counts)), "n": size}
+        return {
+            "canaries": canaries,
+            "leaking": leaking,
+            "found": float(np.mean(counts)),
+            "n": size,
+        }
 
-    # ------------------------------------------------------------------------------------------------------ leaked
+    # --------------------------------------------------------------------------------------- leaked
 
     def leaked(self, result: dict[str, Any] | None) -> list[Leaked]:
-        """Training images given away, by reconstruction and by membership, were the verdict that they are."""
+        """Training images given away, by reconstruction and by membership, were the verdict that
+        they are.
+        """
         found, names = [], self.case.train.names
         if result is not None and result["leak"]:
             images = torch.cat([self.centred["train"], self.centred["held_out"]])
-            inner, outer = one_to_one(images, padded(self.x_hat, len(images))).score.cpu().split(self.n)
+            inner, outer = (
+                one_to_one(images, padded(self.x_hat, len(images))).score.cpu().split(self.n)
+            )
 
             def chance(least: float, strict: bool = False) -> float:
                 """The estimated share of chance among the images that score as high, or higher."""
-                above = [int(((part > least) if strict else (part >= least)).sum()) for part in (inner, outer)]
+                above = [
+                    int(((part > least) if strict else (part >= least)).sum())
+                    for part in (inner, outer)
+                ]
                 return min(1.0, (above[1] + 1) / above[0])
 
             for row in torch.nonzero(inner > result["threshold"])[:, 0].tolist():
                 value, index = inner[row].item(), self.rows["train"][row]
-                # the best images alone are few, and the share of chance among few is never small: all above the
-                # threshold are at least as sure as those
+                # the best images alone are few, and the share of chance among few is never small:
+                # all above the threshold are at least as sure as those
                 sure = 1 - min(chance(value), chance(result["threshold"], strict=True))
                 found.append(Leaked(names[index], index, result["attack"], value, sure))
         if self.inferred is not None:
             score = self.inferred.score
             likely = probability(score, np.arange(len(score)) < len(self.case.x))
             for row in np.flatnonzero(likely > 0.5).tolist():
-                found.append(Leaked(names[row], row, "membership", float(score[row]), float(likely[row])))
+                found.append(
+                    Leaked(names[row], row, "membership", float(score[row]), float(likely[row]))
+                )
         return found

@@ -1,4 +1,6 @@
-"""Files of weights: safetensors and PyTorch's own as named tensors, ONNX as a module.  Nothing in them is executed."""
+"""Files of weights: safetensors and PyTorch's own as named tensors, ONNX as a module. Nothing in
+them is executed.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,17 @@ from recon.errors import ReconError, one_reason
 
 TORCH = {".pt", ".pth", ".ckpt", ".bin"}
 HOLDERS = ("state_dict", "model_state_dict", "model_state", "model", "net", "weights", "module")
-#: what training scripts keep beside the weights: numbers of NumPy and the namespace of their arguments, plain data
+#: what training scripts keep beside the weights: numbers of NumPy and the namespace of their
+#: arguments, plain data
 _SCALAR = np.float64(0).__reduce__()[0]  # NumPy's own reader of a pickled number
 SCALARS: list[Any] = [
     np.dtype,
     (_SCALAR, "numpy.core.multiarray.scalar"),
     (_SCALAR, "numpy._core.multiarray.scalar"),
-    *(type(np.dtype(kind)) for kind in ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "b1")),
+    *(
+        type(np.dtype(kind))
+        for kind in ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "b1")
+    ),
     argparse.Namespace,
 ]
 SAVE = "save the state_dict() of the model instead"
@@ -33,17 +39,23 @@ PASS = "pass the module itself to recon.audit in Python"
 def load_state(path: Path) -> dict[str, Tensor]:
     """Name -> tensor of a file, on the CPU.
 
-    `.pt`, `.pth`, `.ckpt`, `.bin`: a state dict, or a checkpoint that holds one under a name of `HOLDERS`, read with
-    `weights_only=True` · everything else: safetensors with any metadata.  ReconError for a missing or damaged file, for
-    TorchScript, and for a whole pickled module.
+    `.pt`, `.pth`, `.ckpt`, `.bin`: a state dict, or a checkpoint that holds one under a name of
+    `HOLDERS`, read with `weights_only=True` · everything else: safetensors with any metadata.
+    ReconError for a missing or damaged file, for TorchScript, and for a whole pickled module.
     """
     if not path.is_file():
         raise ReconError(f"there is no weights file {path}")
     if path.suffix.lower() in TORCH or zipfile.is_zipfile(path):
         return _from_torch(path)
-    with one_reason(f"{path} is damaged or is not a safetensors file (PyTorch's own must be called .pt or .pth)"):
-        # read here: its own reader takes no name that is not UTF-8; cloned: the file's memory is unaligned
-        return {name: tensor.clone() for name, tensor in safetensors.torch.load(path.read_bytes()).items()}
+    with one_reason(
+        f"{path} is damaged or is not a safetensors file (PyTorch's own must be called .pt or .pth)"
+    ):
+        # read here: its own reader takes no name that is not UTF-8; cloned: the file's memory is
+        # unaligned
+        return {
+            name: tensor.clone()
+            for name, tensor in safetensors.torch.load(path.read_bytes()).items()
+        }
 
 
 def _from_torch(path: Path) -> dict[str, Tensor]:
@@ -56,7 +68,10 @@ def _from_torch(path: Path) -> dict[str, Tensor]:
         if "TorchScript" in reason:
             said = f"is a TorchScript archive, which is a program and not only weights: {SAVE}"
         elif "Weights only load failed" in reason or "Unsupported" in reason:
-            said = f"holds more than tensors, and unpickling a stranger's file could run any program: {SAVE}"
+            said = (
+                "holds more than tensors, and unpickling a stranger's file could run any program:"
+                f" {SAVE}"
+            )
         raise ReconError(f"{path} {said}") from error
     found = _state_in(held)
     if not found:
@@ -73,7 +88,7 @@ def _state_in(held: Any) -> dict[str, Tensor]:
     return inner or {str(name): value for name, value in held.items() if isinstance(value, Tensor)}
 
 
-# ---------------------------------------------------------------------------------------------------------- ONNX
+# --------------------------------------------------------------------------------------------- ONNX
 
 PLAIN: dict[str, Callable[[dict[str, Any]], nn.Module]] = {
     "Relu": lambda _: nn.ReLU(),
@@ -97,8 +112,10 @@ PLAIN: dict[str, Callable[[dict[str, Any]], nn.Module]] = {
 
 
 def from_graph(path: Path) -> tuple[nn.Module, str, list[str]]:
-    """(module, its layers in words, which tensor is which) of an ONNX file whose layers form one chain; ReconError for
-    others, for operations that are not known here, and where the package onnx is not installed."""
+    """(module, its layers in words, which tensor is which) of an ONNX file whose layers form one
+    chain; ReconError for others, for operations that are not known here, and where the package onnx
+    is not installed.
+    """
     graph, held = _graph_of(path)
     named = dict(held)
     current = next((each.name for each in graph.input if each.name not in held), "")
@@ -117,7 +134,11 @@ def from_graph(path: Path) -> tuple[nn.Module, str, list[str]]:
             what = f"{node.op_type} is given {', '.join(given) or 'no image'}"
             raise ReconError(f"the layers of {path} are no chain ({what}): {PASS}")
         own = [named[name] for name in node.input if name in named]
-        mapping += [f"{len(layers)} = {name}" for name in node.input if name in held and held[name].dim() > 1]
+        mapping += [
+            f"{len(layers)} = {name}"
+            for name in node.input
+            if name in held and held[name].dim() > 1
+        ]
         if node.op_type == "Add" and layers and _takes_bias(layers[-1], own):
             layers[-1].bias = nn.Parameter(own[0].float().flatten())
         else:
@@ -127,11 +148,17 @@ def from_graph(path: Path) -> tuple[nn.Module, str, list[str]]:
         raise ReconError(f"{path} has no weights of layers in it")
     if isinstance(layers[0], nn.Linear):
         layers.insert(0, nn.Flatten())
-    return nn.Sequential(*layers).eval(), ", ".join(type(layer).__name__ for layer in layers), mapping
+    return (
+        nn.Sequential(*layers).eval(),
+        ", ".join(type(layer).__name__ for layer in layers),
+        mapping,
+    )
 
 
 def _graph_of(path: Path) -> tuple[Any, dict[str, Tensor]]:
-    """(graph of an ONNX file, its initialisers by name, also those that lie in a second file beside it)."""
+    """(graph of an ONNX file, its initialisers by name, also those that lie in a second file beside
+    it).
+    """
     try:
         import onnx
         from onnx import numpy_helper
@@ -143,22 +170,39 @@ def _graph_of(path: Path) -> tuple[Any, dict[str, Tensor]]:
         graph = onnx.load(str(path), load_external_data=False).graph
         for each in graph.initializer:
             if each.data_location == onnx.TensorProto.EXTERNAL:  # as today's exporter writes it
-                where = next((entry.value for entry in each.external_data if entry.key == "location"), "")
+                where = next(
+                    (entry.value for entry in each.external_data if entry.key == "location"), ""
+                )
                 if not where or Path(where).name != where or not (path.parent / where).is_file():
-                    raise ReconError(f"{path} keeps {each.name} in another file, {where!r}, which is not beside it")
+                    raise ReconError(
+                        f"{path} keeps {each.name} in another file, {where!r}, which is not"
+                        " beside it"
+                    )
                 load_external_data_for_tensor(each, str(path.parent))
-        return graph, {each.name: torch.from_numpy(numpy_helper.to_array(each).copy()) for each in graph.initializer}
+        return graph, {
+            each.name: torch.from_numpy(numpy_helper.to_array(each).copy())
+            for each in graph.initializer
+        }
 
 
 def _value(attribute: Any) -> Any:
     from onnx import helper, numpy_helper
 
     value = helper.get_attribute_value(attribute)
-    return torch.from_numpy(numpy_helper.to_array(value).copy()) if attribute.name == "value" else value
+    return (
+        torch.from_numpy(numpy_helper.to_array(value).copy())
+        if attribute.name == "value"
+        else value
+    )
 
 
 def _takes_bias(layer: nn.Module, own: list[Tensor]) -> bool:
-    return isinstance(layer, nn.Linear) and layer.bias is None and len(own) == 1 and own[0].numel() == len(layer.weight)
+    return (
+        isinstance(layer, nn.Linear)
+        and layer.bias is None
+        and len(own) == 1
+        and own[0].numel() == len(layer.weight)
+    )
 
 
 def _layer(kind: str, a: dict[str, Any], own: list[Tensor], path: Path) -> nn.Module:
@@ -168,7 +212,11 @@ def _layer(kind: str, a: dict[str, Any], own: list[Tensor], path: Path) -> nn.Mo
         return _linear(own[0] if a.get("transB") else own[0].mT, own[1:])
     if kind == "MatMul" and len(own) == 1 and own[0].dim() == 2:
         return _linear(own[0].mT, [])
-    pooling = kind in ("MaxPool", "AveragePool") and len(a["kernel_shape"]) == 2 and not a.get("ceil_mode")
+    pooling = (
+        kind in ("MaxPool", "AveragePool")
+        and len(a["kernel_shape"]) == 2
+        and not a.get("ceil_mode")
+    )
     if pooling or (kind == "Conv" and own[0].dim() == 4):
         pads = list(a.get("pads", (0, 0, 0, 0)))
         if a.get("auto_pad", b"NOTSET") != b"NOTSET" or pads[:2] != pads[2:]:
@@ -181,7 +229,9 @@ def _layer(kind: str, a: dict[str, Any], own: list[Tensor], path: Path) -> nn.Mo
             return nn.AvgPool2d(tuple(a["kernel_shape"]), stride, padding, count_include_pad=whole)
         (rows, columns, *size), groups = own[0].shape, a.get("group", 1)
         how = (tuple(size), stride, padding, tuple(a.get("dilations", (1, 1))), groups)
-        return _filled(nn.utils.skip_init(nn.Conv2d, columns * groups, rows, *how, bias=len(own) > 1), own)
+        return _filled(
+            nn.utils.skip_init(nn.Conv2d, columns * groups, rows, *how, bias=len(own) > 1), own
+        )
     if kind == "BatchNormalization" and len(own) == 4:
         norm = _AnyNorm(len(own[0]), eps=a.get("epsilon", 1e-5))
         names = ("weight", "bias", "running_mean", "running_var")

@@ -1,12 +1,14 @@
-"""Where training began, and what it changed: the start of a network, and a head on a frozen backbone.
+"""Where training began, and what it changed: the start of a network, and a head on a frozen
+backbone.
 
-A start is a checkpoint, public weights, or a draw whose spread alone is known.  What training left as it was, it froze.
-Shadow networks begin where training began and train what was trained.
+A start is a checkpoint, public weights, or a draw whose spread alone is known. What training left
+as it was, it froze. Shadow networks begin where training began and train what was trained.
 
-Where all that training changed is one part of the network, which is given a vector for each image and answers for the
-network, that part is audited on those vectors.  Then separation looks for features (`recon.attacks.heads`), and
-whether a feature lies in the span of the head's first layer is a score of membership.  Half of the held-out images are
-the public sample that such attacks are given; they are compared with nothing.
+Where all that training changed is one part of the network, which is given a vector for each image
+and answers for the network, that part is audited on those vectors. Then separation looks for
+features (`recon.attacks.heads`), and whether a feature lies in the span of the head's first layer
+is a score of membership. Half of the held-out images are the public sample that such attacks are
+given; they are compared with nothing.
 """
 
 from __future__ import annotations
@@ -35,9 +37,13 @@ LEAST = 0.5  # share of the network's numbers that its start must have
 
 @dataclass(frozen=True)
 class Start:
-    """module: of the audited network's architecture, as training began, in what is known · public: names of the
-    tensors with which every training begins; of others a shadow draws its own, as spread out · whole: whether all
-    parameters are known."""
+    """
+    Attributes:
+        module: of the audited network's architecture, as training began, in what is known.
+        public: names of the tensors with which every training begins; of others a shadow draws its
+            own, as spread out.
+        whole: whether all parameters are known.
+    """
 
     module: nn.Module
     public: frozenset[str] = frozenset()
@@ -45,27 +51,35 @@ class Start:
 
 
 def start_of(subject: Subject, given: Any, arch: str | None) -> Start:
-    """The network before training: a module, a state dict, or a file like that of the trained one."""
+    """The network before training: a module, a state dict, or a file like that of the trained
+    one.
+    """
     if isinstance(given, Mapping):
         module = copy.deepcopy(subject.module)
         with one_reason("theta_init does not fit the network"):
             module.load_state_dict(dict(given))
         return Start(module)
     start = subject_of(given, arch).module
-    own, other = ({n: tuple(p.shape) for n, p in m.named_parameters()} for m in (subject.module, start))
+    own, other = (
+        {n: tuple(p.shape) for n, p in m.named_parameters()} for m in (subject.module, start)
+    )
     if own != other:
-        raise ReconError("theta_init does not fit the network: its parameters have other names or shapes")
+        raise ReconError(
+            "theta_init does not fit the network: its parameters have other names or shapes"
+        )
     return Start(start)
 
 
 def public_start(subject: Subject, given: Any) -> Start:
-    """Of a fine-tune: tensors of `given` that the network has, too, by name and shape; the others, of a new head, are
-    drawn.  What equals its start was frozen, and is frozen in `subject.module`, but for a network that would have
-    nothing left to train.
+    """Of a fine-tune: tensors of `given` that the network has, too, by name and shape; the others,
+    of a new head, are drawn. What equals its start was frozen, and is frozen in `subject.module`,
+    but for a network that would have nothing left to train.
 
-    given: a module, a state dict, a file of weights, or a name of torchvision's weights such as
-    ResNet18_Weights.IMAGENET1K_V1, which are downloaded where they are not on this machine.  ReconError where less than
-    half of the network's numbers are there.
+    ReconError where less than half of the network's numbers are there.
+
+    Args:
+        given: a module, a state dict, a file of weights, or a name of torchvision's weights such as
+            ResNet18_Weights.IMAGENET1K_V1, which are downloaded where they are not on this machine.
     """
     own = subject.module.state_dict()
     found = _aligned(own, _state_of(given))
@@ -84,9 +98,10 @@ def public_start(subject: Subject, given: Any) -> Start:
 
 
 def found_start(subject: Subject) -> Any:
-    """Public weights on this machine with which training began, as `public_start` takes them, None where there are
-    none: torchvision's in its cache, of an architecture whose tensors the network has; at least one of its matrices
-    must be equal."""
+    """Public weights on this machine with which training began, as `public_start` takes them, None
+    where there are none: torchvision's in its cache, of an architecture whose tensors the network
+    has; at least one of its matrices must be equal.
+    """
     from torchvision import models
 
     own = subject.module.state_dict()
@@ -99,7 +114,10 @@ def found_start(subject: Subject) -> Any:
             continue
         state = load_state(file)
         found = _aligned(own, state)
-        if any(value.dim() > 1 and torch.equal(value.to(own[key]), own[key]) for key, value in found.items()):
+        if any(
+            value.dim() > 1 and torch.equal(value.to(own[key]), own[key])
+            for key, value in found.items()
+        ):
             return state
     return None
 
@@ -109,7 +127,11 @@ def _state_of(given: Any) -> dict[str, Tensor]:
         return subject_of(given).module.state_dict()
     if isinstance(given, Mapping):
         return {str(name): value for name, value in given.items() if isinstance(value, Tensor)}
-    if isinstance(given, str) and not Path(given).exists() and (weights := _weights_of(given)) is not None:
+    if (
+        isinstance(given, str)
+        and not Path(given).exists()
+        and (weights := _weights_of(given)) is not None
+    ):
         with one_reason(f"the weights {given} cannot be had"):
             return dict(weights.get_state_dict(progress=False, check_hash=True))
     if isinstance(given, str | Path):
@@ -119,7 +141,9 @@ def _state_of(given: Any) -> dict[str, Tensor]:
 
 
 def _weights_of(name: str) -> Any:
-    """torchvision's weights of a name such as ResNet18_Weights.DEFAULT or resnet18; None where it knows none."""
+    """torchvision's weights of a name such as ResNet18_Weights.DEFAULT or resnet18; None where it
+    knows none.
+    """
     from torchvision import models
 
     for find in (models.get_weight, lambda name: models.get_model_weights(name).DEFAULT):
@@ -129,28 +153,38 @@ def _weights_of(name: str) -> Any:
 
 
 def _aligned(own: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Tensors of `other` by the names that the network has for them: the same, or after the one prefix by which most
-    of them fit."""
+    """Tensors of `other` by the names that the network has for them: the same, or after the one
+    prefix by which most of them fit.
+    """
     best: dict[str, Tensor] = {}
     for wrapper in ("", "module.", "model.", "_orig_mod.", "backbone.", "encoder."):
         state = {name.removeprefix(wrapper): value for name, value in other.items()}
         first = next(iter(state), "")
-        for prefix in sorted({name.removesuffix(first) for name in own if name.endswith(first)} | {""}):
+        for prefix in sorted(
+            {name.removesuffix(first) for name in own if name.endswith(first)} | {""}
+        ):
             named = {prefix + name: value for name, value in state.items()}
-            fits = {name: value for name, value in named.items() if name in own and own[name].shape == value.shape}
+            fits = {
+                name: value
+                for name, value in named.items()
+                if name in own and own[name].shape == value.shape
+            }
             best = max(best, fits, key=len)
     return best
 
 
-# ---------------------------------------------------------------------------------------------------------------- heads
+# -------------------------------------------------------------------------------------------- heads
 
 MOST_PUBLIC = 1000
-LEAST_FEATURES = 64  # shorter rows are columns of a table: nothing is sparse in them, and they span everything
+# shorter rows are columns of a table: nothing is sparse in them, and they span everything
+LEAST_FEATURES = 64
 SPANS = ("span", "bent", "filter")  # scores of membership
 
 
 class OnBackbone(nn.Module):
-    """A head on a frozen backbone, as one network.  backbone: any module, or a `recon.images.features.Backbone`."""
+    """A head on a frozen backbone, as one network. backbone: any module, or a
+    `recon.images.features.Backbone`.
+    """
 
     def __init__(self, backbone: Any, head: nn.Module) -> None:
         super().__init__()
@@ -175,8 +209,12 @@ class OnBackbone(nn.Module):
 
 @dataclass(frozen=True)
 class Head:
-    """module: what was trained · first: the part of the network that is given the features · name: of the parameters
-    of `module` those in the network."""
+    """
+    Attributes:
+        module: what was trained.
+        first: the part of the network that is given the features.
+        name: of the parameters of `module` those in the network.
+    """
 
     module: nn.Module
     first: nn.Module
@@ -184,8 +222,9 @@ class Head:
 
 
 def head_of(module: nn.Module, seen: Anatomy, shape: tuple[int, ...]) -> Head | None:
-    """The part that was trained, where it is given vectors that frozen parts make of images and answers for the whole;
-    None for other networks."""
+    """The part that was trained, where it is given vectors that frozen parts make of images and
+    answers for the whole; None for other networks.
+    """
     learned = [name for name, p in module.named_parameters() if p.requires_grad]
     if len(learned) == len(list(module.parameters())):
         return None
@@ -195,14 +234,20 @@ def head_of(module: nn.Module, seen: Anatomy, shape: tuple[int, ...]) -> Head | 
     first, prefix, offset = part, f"{within}." if within else "", 0
     if isinstance(part, nn.Sequential):
         children = list(part.children())
-        offset = next(k for k, child in enumerate(children) if any(p.requires_grad for p in child.parameters()))
+        offset = next(
+            k
+            for k, child in enumerate(children)
+            if any(p.requires_grad for p in child.parameters())
+        )
         part, first = nn.Sequential(*children[offset:]), children[offset]
     elif not within:
         return None
     names = {}
     for name, _ in part.named_parameters():
         child, _, rest = name.partition(".")
-        names[name] = f"{prefix}{int(child) + offset}.{rest}" if offset or child.isdigit() else prefix + name
+        names[name] = (
+            f"{prefix}{int(child) + offset}.{rest}" if offset or child.isdigit() else prefix + name
+        )
     found = Head(part.eval(), first, names)
     x = torch.rand(4, *shape, generator=torch.Generator().manual_seed(1))
     given = _given(module, found, seen, x)
@@ -210,7 +255,11 @@ def head_of(module: nn.Module, seen: Anatomy, shape: tuple[int, ...]) -> Head | 
         return None
     with torch.no_grad():
         whole, own = answers_of(module, seen.as_taken(x)), answers_of(part, given)
-    same = isinstance(own, Tensor) and own.shape == whole.shape and torch.allclose(own, whole, rtol=1e-3, atol=1e-5)
+    same = (
+        isinstance(own, Tensor)
+        and own.shape == whole.shape
+        and torch.allclose(own, whole, rtol=1e-3, atol=1e-5)
+    )
     return found if same else None
 
 
@@ -236,9 +285,13 @@ def features_of(module: nn.Module, head: Head, seen: Anatomy, x: Tensor, batch: 
     return torch.cat([each for each in found if each is not None]).float()[:, None, None]
 
 
-def spans(layer: FirstLayer, bias: Tensor | None, features: Tensor, public: Public, n: int) -> dict[str, Tensor]:
-    """Scores of membership (N,) of features (N, d): how near they are to the span of the first layer, as plain descent
-    and as Adam would bend it, and the response of the layer's rows to what a feature has of its own."""
+def spans(
+    layer: FirstLayer, bias: Tensor | None, features: Tensor, public: Public, n: int
+) -> dict[str, Tensor]:
+    """Scores of membership (N,) of features (N, d): how near they are to the span of the first
+    layer, as plain descent and as Adam would bend it, and the response of the layer's rows to what
+    a feature has of its own.
+    """
     found = {}
     for name, bent in (("span", False), ("bent", True)):
         rank = min(len(span_of(layer, public, None, bent)), n)

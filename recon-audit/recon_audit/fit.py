@@ -1,9 +1,9 @@
 """Does the network fit these images and labels, as the audit reads them?
 
-A network that was trained on them answers most of them as their labels say.  Where it does not, labels, scale or mean
-are read otherwise than in training, and whatever an audit says about such images is about something else.  So other
-readings are tried: pixels times 255 or over it, means and deviations that are in use, labels shifted by one, and each
-label as another output.
+A network that was trained on them answers most of them as their labels say. Where it does not,
+labels, scale or mean are read otherwise than in training, and whatever an audit says about such
+images is about something else. So other readings are tried: pixels times 255 or over it, means and
+deviations that are in use, labels shifted by one, and each label as another output.
 """
 
 from __future__ import annotations
@@ -27,10 +27,15 @@ from recon_audit.images import Images
 CHANCE = 0.01  # a share of right answers with a larger p is one that chance explains
 MOST_READ = 2000  # of a large set: a share of right answers is known well enough from so many
 ERRORS = 3  # standard errors by which another reading must fit better
-RELABELLED, GAIN = 0.5, 0.3  # what another order of the labels must reach, and gain: many orders are tried
-MUCH, LITTLE = 0.25, 0.01  # a share of a loss, and a loss below which it says nothing of the activations
-GAP = 0.1  # of the smallest margin over the mean one: what training saw had the largest on 39 of 40 networks tried
-BRIGHT = 16  # floats beyond it are hardly normalised: they may have to be divided, and the report says so
+# what another order of the labels must reach, and gain: many orders are tried
+RELABELLED, GAIN = 0.5, 0.3
+# a share of a loss, and a loss below which it says nothing of the activations
+MUCH, LITTLE = 0.25, 0.01
+# of the smallest margin over the mean one: what training saw had the largest on 39 of 40 networks
+# tried
+GAP = 0.1
+# floats beyond it are hardly normalised: they may have to be divided, and the report says so
+BRIGHT = 16
 #: colours -> mean and deviation in use
 KNOWN: dict[int, dict[str, tuple[tuple[float, ...], ...]]] = {
     1: {"MNIST": ((0.1307,), (0.3081,))},
@@ -48,8 +53,12 @@ MEANS = {
 
 @dataclass(frozen=True)
 class Transform:
-    """What training did to pixels: (x − mean) / std, or `function`.  mean, std: (C, H, W) or what broadcasts to it ·
-    words: for the report."""
+    """What training did to pixels: (x − mean) / std, or `function`.
+
+    Attributes:
+        mean, std: (C, H, W) or what broadcasts to it.
+        words: for the report.
+    """
 
     words: str
     mean: Tensor
@@ -62,8 +71,14 @@ class Transform:
             return (x - self.mean) / self.std
         with one_reason(f"the transform fails on images of shape {tuple(x.shape)}"):
             found = self.function(x.clone())
-        if not isinstance(found, Tensor) or found.shape != x.shape or not torch.isfinite(found).all():
-            raise ReconError("the transform must return finite images of the shape that it is given")
+        if (
+            not isinstance(found, Tensor)
+            or found.shape != x.shape
+            or not torch.isfinite(found).all()
+        ):
+            raise ReconError(
+                "the transform must return finite images of the shape that it is given"
+            )
         return found.float()
 
     def back(self, x: Tensor) -> Tensor:
@@ -72,8 +87,12 @@ class Transform:
 
 
 def transform_of(given: Any, train: Images) -> Transform:
-    """given: None for inputs as they are (bytes over 255) · "image", "channel", "none": training subtracted its mean
-    image, its mean colour, or nothing · a pair (mean, std) · a function of (n, C, H, W)."""
+    """
+    Args:
+        given: None for inputs as they are (bytes over 255) · "image", "channel", "none": training
+            subtracted its mean image, its mean colour, or nothing · a pair (mean, std) · a function
+            of (n, C, H, W).
+    """
     zero, one = torch.zeros(train.shape), torch.ones(1)
     if given is None:
         return Transform("nothing", zero, one)
@@ -91,7 +110,10 @@ def transform_of(given: Any, train: Images) -> Transform:
         return Transform("mean and standard deviation as given", mean, std)
     if callable(given):
         return Transform("a function as given", zero, one, given)
-    raise ReconError(f"transform must be one of {', '.join(MEANS)}, a pair (mean, std) or a function, not {given!r}")
+    raise ReconError(
+        f"transform must be one of {', '.join(MEANS)}, a pair (mean, std) or a function, not"
+        f" {given!r}"
+    )
 
 
 def mean_image(train: Images, kind: str) -> Tensor:
@@ -102,15 +124,20 @@ def mean_image(train: Images, kind: str) -> Tensor:
     return mean if kind == "image" else mean.flatten(1).mean(1)[:, None, None].expand_as(mean)
 
 
-# ----------------------------------------------------------------------------------------------------------- fit
+# ---------------------------------------------------------------------------------------------- fit
 
 
 @dataclass(frozen=True)
 class Reading:
-    """One way to read images and labels.  words: for the report · right: images answered as their labels say ·
-    sharpness: by which ways with equally many are told apart, the smaller the better: where all are right minus the
-    smallest margin over the mean one, which training makes large; else the mean cross-entropy of logits brought to one
-    scale."""
+    """One way to read images and labels.
+
+    Attributes:
+        words: for the report.
+        right: images answered as their labels say.
+        sharpness: by which ways with equally many are told apart, the smaller the better: where all
+            are right minus the smallest margin over the mean one, which training makes large; else
+            the mean cross-entropy of logits brought to one scale.
+    """
 
     words: str
     right: int
@@ -119,9 +146,14 @@ class Reading:
 
 @dataclass(frozen=True)
 class Fit:
-    """right of n training images (`MOST_READ` at most), loss: as read · chance: share of the most frequent label ·
-    better: readings that fit better, the best first · sharper: one by which all are right, too, with margins that are
-    more alike (`GAP`), in a sentence: "" where there is none."""
+    """
+    Attributes:
+        right of n training images (`MOST_READ` at most), loss: as read.
+        chance: share of the most frequent label.
+        better: readings that fit better, the best first.
+        sharper: one by which all are right, too, with margins that are more alike (`GAP`), in a
+            sentence: "" where there is none.
+    """
 
     n: int
     right: int
@@ -139,19 +171,30 @@ class Fit:
         right = f"{self.right} of {self.n} training images"
         said = f"the network answers {right} as their labels say (loss {self.loss:.2g})"
         if by_chance:
-            said += f", no more than chance explains ({self.chance:.0%} have the most frequent label)"
+            said += (
+                f", no more than chance explains ({self.chance:.0%} have the most frequent label)"
+            )
         if self.better:
             return said + "".join(f", and {each.right} {each.words}" for each in self.better[:2])
         return (
-            f"{said}: the labels are numbered otherwise than the outputs, the pixels have another scale, or training "
-            "subtracted or divided by something else"
+            f"{said}: the labels are numbered otherwise than the outputs, the pixels have another"
+            " scale, or training subtracted or divided by something else"
         )
 
 
 def fit_of(
-    module: nn.Module, seen: Anatomy, train: Images, transform: Transform, y: Tensor, assumed: bool = False
+    module: nn.Module,
+    seen: Anatomy,
+    train: Images,
+    transform: Transform,
+    y: Tensor,
+    assumed: bool = False,
 ) -> Fit:
-    """y: classes (n,) of the training images, in 0 … K − 1 · assumed: whether the activations are, see `Subject`."""
+    """
+    Args:
+        y: classes (n,) of the training images, in 0 … K − 1.
+        assumed: whether the activations are, see `Subject`.
+    """
     part, y = _some(train, y)
     n = len(y)
     logits = logits_of(module, seen, transform(part))
@@ -163,25 +206,31 @@ def fit_of(
     for kind in (nn.Tanh, nn.Sigmoid, nn.GELU, nn.SiLU, nn.LeakyReLU) if assumed else ():
         at = logits_of(_with(kind, module), seen, transform(part))
         read = _read(f"with {kind.__name__} in the place of ReLU", at, y)
-        # as many with a fraction of the loss: training ends where its own activation makes the loss small
+        # as many with a fraction of the loss: training ends where its own activation makes the loss
+        # small
         smaller = loss > LITTLE and loss_of(at, y).item() < MUCH * loss and read.right >= own.right
         better += [read] if smaller or read.right > enough else []
     better += _relabelled(logits, y, own.right)
     better.sort(key=lambda each: -each.right)
-    best = min((each for each in found if each.right == n), key=lambda each: each.sharpness, default=own)
+    best = min(
+        (each for each in found if each.right == n), key=lambda each: each.sharpness, default=own
+    )
     sharper = (
-        f"all {n} training images are answered as their labels say, but their margins are more alike {best.words} "
-        f"(the smallest over the mean: {-best.sharpness:.2f}, and {-own.sharpness:.2f} as read): training may have "
-        "done that to them"
+        f"all {n} training images are answered as their labels say, but their margins are more"
+        f" alike {best.words} (the smallest over the mean: {-best.sharpness:.2f}, and"
+        f" {-own.sharpness:.2f} as read): training may have done that to them"
     )
     as_sharp = own.right < n or best.sharpness > own.sharpness - GAP
     share = torch.bincount(y).max().item() / n
     return Fit(n, own.right, loss, share, tuple(better), "" if as_sharp else sharper)
 
 
-def inferred_transform(module: nn.Module, seen: Anatomy, train: Images, y: Tensor | None) -> Transform:
-    """What training did to pixels, of the ways in use: that by which most training images are answered as their labels
-    say, and of those that answer as many, within the error, the one whose answers are sharpest.
+def inferred_transform(
+    module: nn.Module, seen: Anatomy, train: Images, y: Tensor | None
+) -> Transform:
+    """What training did to pixels, of the ways in use: that by which most training images are
+    answered as their labels say, and of those that answer as many, within the error, the one whose
+    answers are sharpest.
 
     Without labels nothing is subtracted, and `words` says that this was assumed.
     """
@@ -227,17 +276,27 @@ def _ways(train: Images) -> list[Transform]:
     ways.append((f"{MEANS['channel']}, over its deviation", colour, spread))
     if shape[:2] == (1, 1):  # rows of numbers, each in a unit of its own
         own = x.std(0)
-        ways.append(("the mean of each number, over its deviation", mean, torch.where(own > 1e-6, own, 1.0)))
+        ways.append(
+            ("the mean of each number, over its deviation", mean, torch.where(own > 1e-6, own, 1.0))
+        )
     low, high = x.min().item(), x.max().item()
     if low < 0 or high > BRIGHT:
-        ways.append(("their smallest number, over their range", torch.full(shape, low), torch.tensor([high - low])))
+        ways.append(
+            (
+                "their smallest number, over their range",
+                torch.full(shape, low),
+                torch.tensor([high - low]),
+            )
+        )
     return [Transform(*way) for way in ways]
 
 
 def _otherwise(
     module: nn.Module, seen: Anatomy, x: Tensor, ways: list[Transform], logits: Tensor
 ) -> Iterator[tuple[str, Tensor]]:
-    """Other readings of the pixels x (n, C, H, W), and labels shifted by one, in words, with the logits."""
+    """Other readings of the pixels x (n, C, H, W), and labels shifted by one, in words, with the
+    logits.
+    """
     tried = [(f"with the pixels minus {way.words}", way(x)) for way in ways]
     tried += [("with the pixels times 255", x * 255), ("with the pixels over 255", x / 255)]
     tried += [("with red and blue exchanged", x.flip(1))] if x.shape[1] == 3 else []
@@ -266,13 +325,19 @@ def _relabelled(logits: Tensor, y: Tensor, right: int) -> list[Reading]:
     outputs = logits.shape[1]
     if outputs < 3:
         return []
-    counts = torch.zeros(outputs, outputs).index_put_((y, logits.argmax(1)), torch.ones(len(y)), accumulate=True)
+    counts = torch.zeros(outputs, outputs).index_put_(
+        (y, logits.argmax(1)), torch.ones(len(y)), accumulate=True
+    )
     rows, columns = linear_sum_assignment(-counts.numpy())
     found = int(counts[rows, columns].sum())
     if found < RELABELLED * len(y) or found < right + GAIN * len(y):
         return []
-    moved = [(int(r), int(c)) for r, c in zip(rows, columns, strict=True) if r != c and counts[r, c]]
-    said = ", ".join(f"label {r} is output {c}" for r, c in moved[:4]) + (", …" if len(moved) > 4 else "")
+    moved = [
+        (int(r), int(c)) for r, c in zip(rows, columns, strict=True) if r != c and counts[r, c]
+    ]
+    said = ", ".join(f"label {r} is output {c}" for r, c in moved[:4]) + (
+        ", …" if len(moved) > 4 else ""
+    )
     return [Reading(f"with the labels in another order ({said})", found, 0.0)]
 
 

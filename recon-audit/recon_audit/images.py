@@ -1,4 +1,6 @@
-"""A set of images and their labels as an audit holds them, and how arrays of any layout become one."""
+"""A set of images and their labels as an audit holds them, and how arrays of any layout become
+one.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +20,21 @@ from recon.errors import ReconError, one_reason
 from recon.images.pool import shape_of
 
 SIDE = 8  # of the smallest image that is given as a row
-ALIKE = 0.15  # correlation of neighbours: that much above all pairs': digits .3, photographs .5, columns of a table 0
+# correlation of neighbours: that much above all pairs': digits .3, photographs .5, columns of a
+# table 0
+ALIKE = 0.15
 MOST_ROWS = 500
 
 
 @dataclass(frozen=True)
 class Images:
-    """pixels: (n, C, H, W), uint8 or float32 · names: what the owner calls them, (n,) · labels: (n,) classes as their
-    owner names them, None where unknown · note: "used N of M files, because …", "" where all were used."""
+    """
+    Attributes:
+        pixels: (n, C, H, W), uint8 or float32.
+        names: what the owner calls them, (n,).
+        labels: (n,) classes as their owner names them, None where unknown.
+        note: "used N of M files, because …", "" where all were used.
+    """
 
     pixels: np.ndarray
     names: list[str]
@@ -52,7 +61,9 @@ class Images:
         return Images(self.pixels[rows], [self.names[row] for row in rows], labels, self.note)
 
     def picture(self, row: int) -> np.ndarray:
-        """(H, W, C) uint8, to look at; floats outside [0, 1] are stretched to the range of all images."""
+        """(H, W, C) uint8, to look at; floats outside [0, 1] are stretched to the range of all
+        images.
+        """
         pixels = self.pixels[row]
         if pixels.dtype != np.uint8:
             low, high = min(0.0, float(self.pixels.min())), max(1.0, float(self.pixels.max()))
@@ -86,15 +97,18 @@ def as_array(given: Any) -> np.ndarray:
 
 
 def from_array(array: Any, part: str, expected: Expected, name: str | None = None) -> Images:
-    """Of an array or tensor; channels last are put first.  Floats stay as they are, also where they are normalised.
+    """Of an array or tensor; channels last are put first. Floats stay as they are, also where they
+    are normalised.
 
-    Rows of numbers are images where pixels that would be neighbours are alike (`_shape_of_rows`); else they stay rows,
-    (n, 1, 1, d), in their own units.
+    Rows of numbers are images where pixels that would be neighbours are alike (`_shape_of_rows`);
+    else they stay rows, (n, 1, 1, d), in their own units.
     """
     array = as_array(array)
     said = f"{name}: {part}" if name else f"the {part} images"
     if array.dtype.kind not in "biuf" or array.ndim not in (2, 3, 4) or 0 in array.shape:
-        raise ReconError(f"{said} must be uint8 or float of shape (N, H, W, C), not {array.dtype} {array.shape}")
+        raise ReconError(
+            f"{said} must be uint8 or float of shape (N, H, W, C), not {array.dtype} {array.shape}"
+        )
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise ReconError(f"{said} hold numbers that are not finite")
     shape = _shape_of_rows(array, expected) if array.ndim == 2 else ()
@@ -107,17 +121,23 @@ def from_array(array: Any, part: str, expected: Expected, name: str | None = Non
         array = array.transpose(0, 3, 1, 2)
     if expected.dim not in (None, array[0].size) or expected.channels not in (None, array.shape[1]):
         wanted = f"{expected.dim} inputs" if expected.dim else f"{expected.channels} colours"
-        raise ReconError(f"{said} of shape {array.shape[1:]} do not make {wanted}, grey or in colour")
+        raise ReconError(
+            f"{said} of shape {array.shape[1:]} do not make {wanted}, grey or in colour"
+        )
     return Images(np.ascontiguousarray(array), [f"{part}[{row}]" for row in range(len(array))])
 
 
 def _pixels(array: np.ndarray) -> np.ndarray:
-    """uint8 or float32: whole numbers from 0 to 255 are bytes, also where they are kept as something else; 16 bits go
-    from 0 to 1; other whole numbers, of scanners, stay in units of their own."""
+    """uint8 or float32: whole numbers from 0 to 255 are bytes, also where they are kept as
+    something else; 16 bits go from 0 to 1; other whole numbers, of scanners, stay in units of their
+    own.
+    """
     low, high = array.min(), array.max()
     if array.dtype.kind == "u" and array.dtype.itemsize == 2 and high > 255:
         return array.astype(np.float32) / 65535
-    whole = array.dtype.kind in "iu" or (array.dtype.kind == "f" and high > 1 and not (array % 1).any())
+    whole = array.dtype.kind in "iu" or (
+        array.dtype.kind == "f" and high > 1 and not (array % 1).any()
+    )
     return array.astype(np.uint8 if whole and low >= 0 and high <= 255 else np.float32)
 
 
@@ -132,17 +152,20 @@ def _channels_last(shape: tuple[int, ...], channels: int | None) -> bool:
 
 
 def _shape_of_rows(array: np.ndarray, expected: Expected) -> tuple[int, ...]:
-    """(C, H, W) of rows (n, d), (1, 1, d) where they are no images: 100 features are no 10 × 10 pixels.
+    """(C, H, W) of rows (n, d), (1, 1, d) where they are no images: 100 features are no 10 × 10
+    pixels.
 
-    Square images of `SIDE` pixels or more, in which numbers that would be neighbours go together from row to row: in
-    both directions their mean correlation is `ALIKE` above that of all pairs.  A network that takes C colours takes
-    images.
+    Square images of `SIDE` pixels or more, in which numbers that would be neighbours go together
+    from row to row: in both directions their mean correlation is `ALIKE` above that of all pairs. A
+    network that takes C colours takes images.
     """
     rows, dim = array.shape
     nothing = (1, 1, dim)
     if expected.channels is not None:
         side = math.isqrt(dim // expected.channels)
-        return (expected.channels, side, side) if expected.channels * side * side == dim else nothing
+        return (
+            (expected.channels, side, side) if expected.channels * side * side == dim else nothing
+        )
     try:
         shape = shape_of(dim)
     except ReconError:
@@ -167,13 +190,13 @@ def printable(path: Path | str) -> str:
 
     >>> printable("a\u202egnp.exe")
     'a\\\\u202egnp.exe'
-    """
+    """  # noqa: E501
     text = str(path.name if isinstance(path, Path) else path)
     text = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-# --------------------------------------------------------------------------------------------------------------- labels
+# ------------------------------------------------------------------------------------------- labels
 
 
 def labels_in(given: Any) -> list[str]:
@@ -181,10 +204,14 @@ def labels_in(given: Any) -> list[str]:
 
     >>> labels_in([[0, 1], [1, 0]]), labels_in([[3], [4]]), labels_in(["cat", "dog"]), labels_in([1.0, 2.0])
     (['1', '0'], ['3', '4'], ['cat', 'dog'], ['1', '2'])
-    """
+    """  # noqa: E501
     with one_reason("labels must be a class for each image"):
         array = as_array(given)
-    if array.dtype == object and array.ndim == 1 and all(isinstance(each, str | int) for each in array):
+    if (
+        array.dtype == object
+        and array.ndim == 1
+        and all(isinstance(each, str | int) for each in array)
+    ):
         array = array.astype(str)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
@@ -195,7 +222,10 @@ def labels_in(given: Any) -> list[str]:
         wanted = "a class for each image, as numbers, names or one-hot rows"
         raise ReconError(f"labels must be {wanted}, not {array.dtype} {array.shape}")
     if array.dtype.kind == "f" and not (array == np.round(array)).all():
-        raise ReconError(f"labels like {array[array != np.round(array)][0]:.4g} are no classes: an audit needs classes")
+        raise ReconError(
+            f"labels like {array[array != np.round(array)][0]:.4g} are no classes: an audit needs"
+            " classes"
+        )
     return [_text(label) for label in array.tolist()]
 
 
@@ -205,12 +235,19 @@ def _text(label: Any) -> str:
     return re.sub(r"(?<=[0-9])\.0+$", "", text.strip())
 
 
-def classes_of(train: Images, held_out: Images, given: Any, outputs: int) -> tuple[Tensor, Tensor, str] | None:
-    """Classes (n,) in 0 … K − 1 of both sets and where they are from, in words; None where nobody knows them.
+def classes_of(
+    train: Images, held_out: Images, given: Any, outputs: int
+) -> tuple[Tensor, Tensor, str] | None:
+    """Classes (n,) in 0 … K − 1 of both sets and where they are from, in words; None where nobody
+    knows them.
 
-    given: a pair of label sequences, the path of a CSV file with lines `name,label`, "predicted" (None is returned), or
-    None for those that came with the images, as far as they fit.  Labels that are numbers below K count as they are;
-    others are numbered in their order, of numbers or of text.  ReconError for labels that do not fit.
+    Labels that are numbers below K count as they are; others are numbered in their order, of
+    numbers or of text. ReconError for labels that do not fit.
+
+    Args:
+        given: a pair of label sequences, the path of a CSV file with lines `name,label`,
+            "predicted" (None is returned), or None for those that came with the images, as far as
+            they fit.
     """
     classes = max(outputs, 2)
     if isinstance(given, str) and given == "predicted":
@@ -232,12 +269,16 @@ def classes_of(train: Images, held_out: Images, given: Any, outputs: int) -> tup
     parts = [[_text(label) for label in part] for part in parts]
     found = set(parts[0]) | set(parts[1])
     decimal = all(re.fullmatch(r"[-+]?[0-9]{1,9}", name) for name in found)
-    names = sorted(found, key=int) if decimal else sorted(found)  # 10 comes after 9, and not after 1
+    # 10 comes after 9, and not after 1
+    names = sorted(found, key=int) if decimal else sorted(found)
     if decimal and int(names[0]) >= 0 and int(names[-1]) < classes:
         number = {name: int(name) for name in names}
     elif len(names) <= classes:
         number = {name: row for row, name in enumerate(names)}
-        origin += f", numbered in their order ({names[0]} is output 0, {names[-1]} is output {len(names) - 1})"
+        origin += (
+            f", numbered in their order ({names[0]} is output 0, {names[-1]} is output"
+            f" {len(names) - 1})"
+        )
     elif given is None and not decimal:  # subfolders may be anything
         return None
     else:
@@ -248,8 +289,9 @@ def classes_of(train: Images, held_out: Images, given: Any, outputs: int) -> tup
 
 
 def _table(path: Path) -> dict[str, str]:
-    """Name -> label, as spreadsheets write them: UTF-8 or UTF-16, perhaps with a mark of byte order, fields divided by
-    comma, semicolon or tab."""
+    """Name -> label, as spreadsheets write them: UTF-8 or UTF-16, perhaps with a mark of byte
+    order, fields divided by comma, semicolon or tab.
+    """
     if not path.is_file():  # a pipe would be waited for without end
         raise ReconError(f"the labels {path} cannot be read: there is no such file")
     with one_reason(f"the labels {path} cannot be read"):
@@ -259,17 +301,29 @@ def _table(path: Path) -> dict[str, str]:
         # a column of row numbers may stand before them
         rows = [row[-2:] for row in lines if any(map(str.strip, row))]
     if not rows or any(len(row) != 2 for row in rows):
-        raise ReconError(f"the labels {path} must be lines of two fields, the name of an image and its label")
-    return {name.strip().replace("\\", "/").removeprefix("./"): label.strip() for name, label in rows}
+        raise ReconError(
+            f"the labels {path} must be lines of two fields, the name of an image and its label"
+        )
+    return {
+        name.strip().replace("\\", "/").removeprefix("./"): label.strip() for name, label in rows
+    }
 
 
 def _looked_up(images: Images, table: dict[str, str], path: Any) -> list[str]:
-    """By the whole name, or by its last part, with or without suffix, where it is told apart by that."""
-    ways = [[way(name) for name in images.names] for way in (str, lambda name: name.rpartition("/")[2], _stem)]
+    """By the whole name, or by its last part, with or without suffix, where it is told apart by
+    that.
+    """
+    ways = [
+        [way(name) for name in images.names]
+        for way in (str, lambda name: name.rpartition("/")[2], _stem)
+    ]
     counts = [Counter(way) for way in ways[1:]]
     found = []
     for name, last, stem in zip(*ways, strict=True):
-        known = [name, *(each for each, count in zip((last, stem), counts, strict=True) if count[each] == 1)]
+        known = [
+            name,
+            *(each for each, count in zip((last, stem), counts, strict=True) if count[each] == 1),
+        ]
         label = next((table[each] for each in known if each in table), None)
         if label is None:
             raise ReconError(f"the labels {path} have no line for {name}")

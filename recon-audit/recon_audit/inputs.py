@@ -1,4 +1,6 @@
-"""Images that an audit compares with, from wherever their owner keeps them: memory, folders, files of NumPy."""
+"""Images that an audit compares with, from wherever their owner keeps them: memory, folders, files
+of NumPy.
+"""
 
 from __future__ import annotations
 
@@ -23,20 +25,30 @@ MIN_IMAGES = 6  # with 5 of each even a perfect attack has p = 9/252 in `recon_a
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp"}
 DEEP = ("I", "F")  # Pillow's modes of more than 8 bits a channel
 PARTS = {"train": ("train",), "held_out": ("held", "test", "val")}
-WITHOUT = "without images that the network never saw, likeness by chance cannot be told from leakage"
+WITHOUT = (
+    "without images that the network never saw, likeness by chance cannot be told from leakage"
+)
 
 
-def load_images(train: Any, held_out: Any = None, expected: Expected | None = None) -> tuple[Images, Images]:
+def load_images(
+    train: Any, held_out: Any = None, expected: Expected | None = None
+) -> tuple[Images, Images]:
     """(training images, held-out images).
 
-    train, held_out: `Images`, tensors or arrays (n, d), (n, H, W), (n, C, H, W) or (n, H, W, C), uint8 or float; a
-    pair of images and labels; a data set of PyTorch; the path of a folder of images (its subfolders are classes) or of
-    an .npz.  Without held_out, `train` is a folder with `train/` and `held_out/` or `train.npz` and `held_out.npz`, or
-    one .npz with both arrays.  ReconError for whatever is missing, unreadable, of another size, too few, or in both.
+    Without held_out, `train` is a folder with `train/` and `held_out/` or `train.npz` and
+    `held_out.npz`, or one .npz with both arrays. ReconError for whatever is missing, unreadable, of
+    another size, too few, or in both.
+
+    Args:
+        train, held_out: `Images`, tensors or arrays (n, d), (n, H, W), (n, C, H, W) or (n, H, W,
+            C), uint8 or float; a pair of images and labels; a data set of PyTorch; the path of a
+            folder of images (its subfolders are classes) or of an .npz.
     """
     expected = expected or Expected()
     if held_out is not None:
-        return checked(images_of(train, "train", expected), images_of(held_out, "held_out", expected))
+        return checked(
+            images_of(train, "train", expected), images_of(held_out, "held_out", expected)
+        )
     if not isinstance(train, str | Path):
         raise ReconError(f"there are no held-out images: {WITHOUT}")
     return checked(*(_part_of(_there(Path(train)), part, expected) for part in PARTS))
@@ -50,7 +62,8 @@ def _there(path: Path) -> Path:
 
 def checked(train: Images, held_out: Images) -> tuple[Images, Images]:
     """Both, of one shape and type, enough of them, and none in both."""
-    rows = (1, 1) in (train.shape[:2], held_out.shape[:2])  # one seems to be images, and the other is rows
+    # one seems to be images, and the other is rows
+    rows = (1, 1) in (train.shape[:2], held_out.shape[:2])
     if rows and math.prod(train.shape) == math.prod(held_out.shape):
         held_out = replace(held_out, pixels=held_out.pixels.reshape(-1, *train.shape))
     if train.shape != held_out.shape:
@@ -66,10 +79,16 @@ def checked(train: Images, held_out: Images) -> tuple[Images, Images]:
     known = {_digest(image): name for image, name in zip(train.pixels, train.names, strict=True)}
     both = [row for row, image in enumerate(held_out.pixels) if _digest(image) in known]
     if len(held_out) - len(both) < MIN_IMAGES:
-        twin = f"{held_out.names[both[0]]} is the training image {known[_digest(held_out.pixels[both[0]])]}"
+        twin = (
+            f"{held_out.names[both[0]]} is the training image"
+            f" {known[_digest(held_out.pixels[both[0]])]}"
+        )
         raise ReconError(f"{twin}: held-out images must be ones that the network never saw")
     if both:
-        said = f"{len(both)} held-out images are training images (the first: {held_out.names[both[0]]}) and left out"
+        said = (
+            f"{len(both)} held-out images are training images (the first:"
+            f" {held_out.names[both[0]]}) and left out"
+        )
         left = held_out.take([row for row in range(len(held_out)) if row not in set(both)])
         held_out = replace(left, note="; ".join(filter(None, (held_out.note, said))))
     return train, held_out
@@ -79,7 +98,7 @@ def _digest(image: np.ndarray) -> bytes:
     return hashlib.blake2b(image.tobytes(), digest_size=16).digest()
 
 
-# ----------------------------------------------------------------------------------------------------- in memory
+# ---------------------------------------------------------------------------------------- in memory
 
 
 def images_of(source: Any, part: str, expected: Expected) -> Images:
@@ -88,8 +107,14 @@ def images_of(source: Any, part: str, expected: Expected) -> Images:
         return source
     if isinstance(source, str | Path):
         path = _there(Path(source))
-        return from_folder(path, expected) if path.is_dir() else from_npz(path, part, False, expected)
-    if isinstance(source, tuple | list) and len(source) == 2 and not isinstance(source[1], str | Path):
+        return (
+            from_folder(path, expected) if path.is_dir() else from_npz(path, part, False, expected)
+        )
+    if (
+        isinstance(source, tuple | list)
+        and len(source) == 2
+        and not isinstance(source[1], str | Path)
+    ):
         labels = labels_in(source[1])
         found = images_of(source[0], part, expected)
         if len(labels) != len(found):
@@ -99,7 +124,10 @@ def images_of(source: Any, part: str, expected: Expected) -> Images:
         return from_array(source, part, expected)
     if hasattr(source, "__getitem__") and hasattr(source, "__len__"):
         return _from_dataset(source, part, expected)
-    raise ReconError(f"the {part} images must be a tensor, an array, a data set or a path, not {type(source).__name__}")
+    raise ReconError(
+        f"the {part} images must be a tensor, an array, a data set or a path, not"
+        f" {type(source).__name__}"
+    )
 
 
 def _from_dataset(source: Sequence[Any], part: str, expected: Expected) -> Images:
@@ -119,17 +147,30 @@ def _from_dataset(source: Sequence[Any], part: str, expected: Expected) -> Image
     if len(items[0]) == 1:
         return found
     labels = [item[1] for item in items]
-    plain = [each.tolist() if isinstance(each, Tensor | np.ndarray | np.generic) else each for each in labels]
+    plain = [
+        each.tolist() if isinstance(each, Tensor | np.ndarray | np.generic) else each
+        for each in labels
+    ]
     return replace(found, labels=labels_in(plain))
 
 
 def _pair(item: Any) -> tuple[Any, ...]:
-    """(image,) or (image, label) of what a data set gives; rows of Hugging Face by the names of their columns."""
+    """(image,) or (image, label) of what a data set gives; rows of Hugging Face by the names of
+    their columns.
+    """
     if isinstance(item, Mapping):
-        image = next((item[name] for name in ("image", "img", "pixel_values", "pixels") if name in item), None)
-        label = next((item[name] for name in ("label", "labels", "fine_label", "target") if name in item), None)
+        image = next(
+            (item[name] for name in ("image", "img", "pixel_values", "pixels") if name in item),
+            None,
+        )
+        label = next(
+            (item[name] for name in ("label", "labels", "fine_label", "target") if name in item),
+            None,
+        )
         if image is None:
-            raise ReconError(f"a row of the data set has no image, only {', '.join(map(str, item))}")
+            raise ReconError(
+                f"a row of the data set has no image, only {', '.join(map(str, item))}"
+            )
         return (image,) if label is None else (image, label)
     return tuple(item[:2]) if isinstance(item, tuple | list) else (item,)
 
@@ -137,14 +178,18 @@ def _pair(item: Any) -> tuple[Any, ...]:
 def _pixels_of(image: Any) -> np.ndarray:
     """An array; of a picture with a palette its colours, and not their numbers."""
     if isinstance(image, Image.Image):
-        image = image.convert("RGB") if image.mode in ("P", "PA", "RGBA", "CMYK", "YCbCr", "HSV", "LAB") else image
+        image = (
+            image.convert("RGB")
+            if image.mode in ("P", "PA", "RGBA", "CMYK", "YCbCr", "HSV", "LAB")
+            else image
+        )
         image = image.convert("L") if image.mode in ("1", "LA") else image
     if isinstance(image, Tensor) and image.is_floating_point():
         image = image.detach().cpu().float()
     return np.asarray(image)
 
 
-# ------------------------------------------------------------------------------------------------------- on disk
+# ------------------------------------------------------------------------------------------ on disk
 
 
 def _part_of(data: Path, part: str, expected: Expected) -> Images:
@@ -155,26 +200,34 @@ def _part_of(data: Path, part: str, expected: Expected) -> Images:
     if (data / f"{part}.npz").is_file():
         return from_npz(data / f"{part}.npz", part, False, expected)
     if part == "train":
-        raise ReconError(f"{data} has neither a folder train/ nor train.npz with the training images")
+        raise ReconError(
+            f"{data} has neither a folder train/ nor train.npz with the training images"
+        )
     raise ReconError(f"{data} has no held-out images (held_out/ or held_out.npz): {WITHOUT}")
 
 
 def from_folder(folder: Path, expected: Expected) -> Images:
-    """Image files at any depth, also behind links; `note` says how many files were left out and why.
+    """Image files at any depth, also behind links; `note` says how many files were left out and
+    why.
 
-    The name of the subfolder is the label where there are at least two with images.  An image that cannot be read is
-    an error: a training image that is silently missing would be one that nobody looked for.
+    The name of the subfolder is the label where there are at least two with images. An image that
+    cannot be read is an error: a training image that is silently missing would be one that nobody
+    looked for.
     """
     files, left = _listed(folder)
     if not files:
         said = f": {_reasons(left)}" if left else ""
-        raise ReconError(f"there are no images ({', '.join(sorted(s[1:] for s in SUFFIXES))}) in {folder}{said}")
+        raise ReconError(
+            f"there are no images ({', '.join(sorted(s[1:] for s in SUFFIXES))}) in {folder}{said}"
+        )
     read = [(file, _read_image(file, expected)) for file in files]
     fitting = [(file, pixels) for file, pixels in read if pixels is not None]
     if not fitting:
         with Image.open(files[0]) as image:
             size = "{} × {}".format(*image.size)
-        raise ReconError(f"{files[0]} is {size}, which does not make {expected.dim} inputs, grey or in colour")
+        raise ReconError(
+            f"{files[0]} is {size}, which does not make {expected.dim} inputs, grey or in colour"
+        )
     shape, _ = Counter(pixels.shape for _, pixels in fitting).most_common(1)[0]
     kept = [(file, pixels) for file, pixels in fitting if pixels.shape == shape]
     left["of another size"] += len(files) - len(kept)
@@ -183,10 +236,17 @@ def from_folder(folder: Path, expected: Expected) -> Images:
         arrays = [each / np.float32(255) if each.dtype == np.uint8 else each for each in arrays]
     inside = [file.relative_to(folder).parts for file, _ in kept]
     names = ["/".join(map(printable, filter(None, (folder.name, *parts)))) for parts in inside]
-    classes = [printable(parts[0]) for parts in inside] if all(len(parts) > 1 for parts in inside) else []
+    classes = (
+        [printable(parts[0]) for parts in inside] if all(len(parts) > 1 for parts in inside) else []
+    )
     total = len(kept) + left.total()
     note = f"used {len(kept)} of {total} files in {printable(folder)}, because {_reasons(left)}"
-    return Images(np.stack(arrays), names, classes if len(set(classes)) > 1 else None, note if left.total() else "")
+    return Images(
+        np.stack(arrays),
+        names,
+        classes if len(set(classes)) > 1 else None,
+        note if left.total() else "",
+    )
 
 
 def _listed(folder: Path) -> tuple[list[Path], Counter[str]]:
@@ -209,15 +269,21 @@ def _listed(folder: Path) -> tuple[list[Path], Counter[str]]:
 
 
 def _reasons(left: Counter[str]) -> str:
-    return ", ".join(f"{n} {'is' if n == 1 else 'are'} {why}" for why, n in sorted(left.items()) if n)
+    return ", ".join(
+        f"{n} {'is' if n == 1 else 'are'} {why}" for why, n in sorted(left.items()) if n
+    )
 
 
 def _read_image(file: Path, expected: Expected) -> np.ndarray | None:
-    """(C, H, W), uint8 or, of more than 8 bits, float32 in [0, 1]; grey or in colour, whichever the network takes;
-    None where its size does not fit.  The first frame of several; transparency is dropped."""
+    """(C, H, W), uint8 or, of more than 8 bits, float32 in [0, 1]; grey or in colour, whichever the
+    network takes; None where its size does not fit. The first frame of several; transparency is
+    dropped.
+    """
     with one_reason(f"the image {file} cannot be read"), Image.open(file) as image:
         width, height = image.size
-        channels = expected.colours(width, height, 1 if image.mode in ("1", "L", "LA", *DEEP) else 3)
+        channels = expected.colours(
+            width, height, 1 if image.mode in ("1", "L", "LA", *DEEP) else 3
+        )
         if channels is None:
             return None
         if image.mode.startswith(DEEP):
@@ -229,19 +295,28 @@ def _read_image(file: Path, expected: Expected) -> np.ndarray | None:
 
 
 def from_npz(file: Path, part: str, both: bool, expected: Expected) -> Images:
-    """The array of this part, or the only one that holds no labels; labels from the array that says so.
+    """The array of this part, or the only one that holds no labels; labels from the array that says
+    so.
 
-    both: whether the file holds both parts.  Names are read by their words: `train`, `x_train`, `train_images`, with
-    `train_labels`, `y_train` or `labels`; held out is `held_out`, else `test`, else `val`.
+    Names are read by their words: `train`, `x_train`, `train_images`, with `train_labels`,
+    `y_train` or `labels`; held out is `held_out`, else `test`, else `val`.
+
+    Args:
+        both: whether the file holds both parts.
     """
     if not file.is_file():  # a pipe would be waited for without end
         raise ReconError(f"{file} is neither a folder nor a file")
-    with one_reason(f"{file} cannot be read as an .npz of plain arrays"), np.load(file, allow_pickle=False) as arrays:
+    with (
+        one_reason(f"{file} cannot be read as an .npz of plain arrays"),
+        np.load(file, allow_pickle=False) as arrays,
+    ):
         said = {name: _said_by(name) for name in arrays.files}
         images = [name for name, (_, labels) in said.items() if not labels]
         own = [name for which in PARTS[part] for name in images if said[name][0] == which]
         if both and not own:
-            raise ReconError(f"{file} has no array {part}{'' if part == 'train' else f': {WITHOUT}'}")
+            raise ReconError(
+                f"{file} has no array {part}{'' if part == 'train' else f': {WITHOUT}'}"
+            )
         if not own and len(images) != 1:
             raise ReconError(f"{file} must hold one array, not {len(images)}")
         chosen = (own or images)[0]
@@ -255,7 +330,9 @@ def from_npz(file: Path, part: str, both: bool, expected: Expected) -> Images:
     if labels is None:
         return found
     if labels.ndim == 0 or len(labels) != len(found):
-        raise ReconError(f"{file}: there are {len(found)} {part} images and labels of shape {labels.shape}")
+        raise ReconError(
+            f"{file}: there are {len(found)} {part} images and labels of shape {labels.shape}"
+        )
     return replace(found, labels=labels_in(labels))
 
 
@@ -264,8 +341,13 @@ def _said_by(name: str) -> tuple[str | None, bool]:
 
     >>> _said_by("x_train"), _said_by("test_labels"), _said_by("Ytrain"), _said_by("held_out"), _said_by("arr_0")
     (('train', False), ('test', True), ('train', True), ('held', False), (None, False))
-    """
-    words = set(re.findall(r"train|test|held|val|eval|labels?|targets?|class(?:es)?|[xy](?![a-z])|[xy]$", name.lower()))
+    """  # noqa: E501
+    words = set(
+        re.findall(
+            r"train|test|held|val|eval|labels?|targets?|class(?:es)?|[xy](?![a-z])|[xy]$",
+            name.lower(),
+        )
+    )
     words |= {"y"} if re.match(r"y_?(tr|te|va)", name.lower()) else set()
     part = next((each for each in ("train", "test", "held", "val") if each in words), None)
     return part, bool(words & {"label", "labels", "target", "targets", "class", "classes", "y"})

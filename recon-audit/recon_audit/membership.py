@@ -1,12 +1,13 @@
-"""Was this image trained on?  The question that can be asked of every classifier, answered in three ways.
+"""Was this image trained on? The question that can be asked of every classifier, answered in three
+ways.
 
-The audited network's confidence in an image's class is compared with that of k shadow networks, half of which were
-trained on the image (`recon_audit.shadows`).  Confidence is φ = log p_y / (1 − p_y), which is nearly normal.  Scores
-and statistics are those of `recon.scoring.membership`.
+The audited network's confidence in an image's class is compared with that of k shadow networks,
+half of which were trained on the image (`recon_audit.shadows`). Confidence is φ = log p_y / (1 −
+p_y), which is nearly normal. Scores and statistics are those of `recon.scoring.membership`.
 
-The multipliers of `recon.attacks.multipliers` are a third score: how much of the weights themselves an image accounts
-for beside all others.  No shadow enters.  Where the start is known, θ* or θ* − θ⁰ is explained, whichever the images
-explain better.
+The multipliers of `recon.attacks.multipliers` are a third score: how much of the weights themselves
+an image accounts for beside all others. No shadow enters. Where the start is known, θ* or θ* − θ⁰
+is explained, whichever the images explain better.
 """
 
 from __future__ import annotations
@@ -25,25 +26,40 @@ from recon.scoring.roc import auc, true_rate
 from recon_audit.anatomy import Anatomy
 from recon_audit.shadows import Shadows, logits_at
 
-MAX_IMAGES, MAX_NUMBERS = 2000, 4_000_000_000  # of multipliers: least squares are cubic, gradients large
+# of multipliers: least squares are cubic, gradients large
+MAX_IMAGES, MAX_NUMBERS = 2000, 4_000_000_000
 
 
 def why_no_multipliers(module: nn.Module, count: int) -> str | None:
-    """Why they are not fitted to `count` images, in one sentence; decided by sizes alone, before any image counts."""
+    """Why they are not fitted to `count` images, in one sentence; decided by sizes alone, before
+    any image counts.
+    """
     numbers = sum(p.numel() for p in module.parameters())
     if count > MAX_IMAGES or count * numbers > MAX_NUMBERS:
-        return f"Multipliers were not fitted: gradients of {numbers:,} weights at {count:,} images are too many."
+        return (
+            f"Multipliers were not fitted: gradients of {numbers:,} weights at {count:,} images are"
+            " too many."
+        )
     return None
 
 
-def explained(module: nn.Module, seen: Anatomy, x: Tensor, y: Tensor, start: nn.Module | None) -> Multipliers:
-    """Multipliers of inputs x (N, C, H, W) with classes y (N,), on the device of `module`; ReconError where there are
-    none to fit."""
+def explained(
+    module: nn.Module, seen: Anatomy, x: Tensor, y: Tensor, start: nn.Module | None
+) -> Multipliers:
+    """Multipliers of inputs x (N, C, H, W) with classes y (N,), on the device of `module`;
+    ReconError where there are none to fit.
+    """
     device = next(module.parameters()).device
 
     def fitted(began: nn.Module | None) -> Multipliers:
         return multipliers(
-            from_module(module, x.to(device), y.to(device), began, lambda net, part: logits_at(net, seen, part))
+            from_module(
+                module,
+                x.to(device),
+                y.to(device),
+                began,
+                lambda net, part: logits_at(net, seen, part),
+            )
         )
 
     with one_reason("gradients cannot be taken"):
@@ -53,8 +69,13 @@ def explained(module: nn.Module, seen: Anatomy, x: Tensor, y: Tensor, start: nn.
 
 @dataclass(frozen=True)
 class Inferred:
-    """score (N,) of the best by its p, of "lira", "rmia" and others that are given · name: which · table: of all, area,
-    rates, intervals, p · power: what the same scores say of the shadows themselves."""
+    """
+    Attributes:
+        score (N,) of the best by its p, of "lira", "rmia" and others that are given.
+        name: which.
+        table: of all, area, rates, intervals, p.
+        power: what the same scores say of the shadows themselves.
+    """
 
     score: np.ndarray
     name: str
@@ -63,10 +84,18 @@ class Inferred:
 
 
 def infer(
-    logits: Tensor, labels: Tensor, n: int, shadows: Shadows, seed: int, more: dict[str, Tensor] | None = None
+    logits: Tensor,
+    labels: Tensor,
+    n: int,
+    shadows: Shadows,
+    seed: int,
+    more: dict[str, Tensor] | None = None,
 ) -> Inferred:
-    """logits (N, K) of the audited network, labels (N,), the n training images first · more: other scores (N,), by
-    their names."""
+    """
+    Args:
+        logits (N, K) of the audited network, labels (N,), the n training images first.
+        more: other scores (N,), by their names.
+    """
     member = np.arange(len(labels)) < n
     phi, others = confidence(logits, labels), shadows.phi
     scores = {"lira": lira(phi, others, shadows.inside).numpy(), "rmia": rmia(phi, others).numpy()}
@@ -84,18 +113,28 @@ def infer(
 
 
 def power(shadows: Shadows) -> dict[str, float]:
-    """Each shadow in the place of the audited network, compared with the others but for its complement: mean area and
-    rates by LiRA.  NaN for fewer than two pairs of shadows."""
+    """Each shadow in the place of the audited network, compared with the others but for its
+    complement: mean area and rates by LiRA. NaN for fewer than two pairs of shadows.
+    """
     phi = shadows.phi
     found = []
     for k in range(len(shadows) if len(shadows) > 2 else 0):
         rest = [j for j in range(len(shadows)) if j // 2 != k // 2]
-        score, member = lira(phi[k], phi[rest], shadows.inside[rest]).numpy(), shadows.inside[k].numpy()
+        score, member = (
+            lira(phi[k], phi[rest], shadows.inside[rest]).numpy(),
+            shadows.inside[k].numpy(),
+        )
         found.append(_rates(score, member))
     names = ("auc", *(f"tpr_{rate:g}" for rate in FALSE_RATES))
-    return {name: float(np.mean([each[name] for each in found])) if found else math.nan for name in names}
+    return {
+        name: float(np.mean([each[name] for each in found])) if found else math.nan
+        for name in names
+    }
 
 
 def _rates(score: np.ndarray, member: np.ndarray) -> dict[str, float]:
     """The area under the ROC curve, and the share of members found at each of `FALSE_RATES`."""
-    return {"auc": auc(score, member), **{f"tpr_{rate:g}": true_rate(score, member, rate) for rate in FALSE_RATES}}
+    return {
+        "auc": auc(score, member),
+        **{f"tpr_{rate:g}": true_rate(score, member, rate) for rate in FALSE_RATES},
+    }

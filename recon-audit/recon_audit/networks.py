@@ -1,6 +1,7 @@
 """Which network is audited: a module, or a file from which one is built.
 
-Of files of weights, dense layers with ReLU are known by their widths, and networks of torchvision by their names.
+Of files of weights, dense layers with ReLU are known by their widths, and networks of torchvision
+by their names.
 """
 
 from __future__ import annotations
@@ -22,22 +23,46 @@ from recon_audit.files import PASS, from_graph, load_state
 from recon_audit.images import Expected, printable
 
 LARGEST = 1e15  # of a weight: squares and their sums must stay within float32
-WRAPPING = ("DataParallel", "DistributedDataParallel", "GradSampleModule", "OptimizedModule", "AveragedModel")
-WRAPPERS = ("module", "_module", "_orig_mod")  # attributes of DataParallel, GradSampleModule, torch.compile
+WRAPPING = (
+    "DataParallel",
+    "DistributedDataParallel",
+    "GradSampleModule",
+    "OptimizedModule",
+    "AveragedModel",
+)
+# attributes of DataParallel, GradSampleModule, torch.compile
+WRAPPERS = ("module", "_module", "_orig_mod")
 #: torchvision's names that `auto` recognises by their tensors; any other of its names can be given
-KNOWN = ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "vgg11", "vgg11_bn", "vgg16", "vgg16_bn",
+KNOWN = ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "vgg11", "vgg11_bn", "vgg16", "vgg16_bn",  # noqa: E501
          "alexnet", "mobilenet_v2", "densenet121", "squeezenet1_0", "squeezenet1_1")  # fmt: skip
-PREFIXES = ("module.", "_orig_mod.", "_module.", "_fsdp_wrapped_module.", "model.", "net.", "encoder.", "backbone.")
-OF_THE_LOSS = re.compile(r"(criterion|loss|loss_fn|loss_func|loss_function)\.")  # class weights, say
+PREFIXES = (
+    "module.",
+    "_orig_mod.",
+    "_module.",
+    "_fsdp_wrapped_module.",
+    "model.",
+    "net.",
+    "encoder.",
+    "backbone.",
+)
+# class weights, say
+OF_THE_LOSS = re.compile(r"(criterion|loss|loss_fn|loss_func|loss_function)\.")
 EMBEDDING = re.compile(r"embed|(^|\.)(emb|wte|wpe|tok|tokens?|vocab|lookup|codebook)\.")
 ADAPTERS = re.compile(r"lora_[AB]|\.adapter|lora_embedding")
 
 
 @dataclass(frozen=True)
 class Subject:
-    """module: in evaluation mode, float32, on the CPU · file: its name, or the module's class · sha256: of the file,
-    or of the tensors · arch: in words · tensors: which of the file was taken for which, ["w1 = 0.weight", …] ·
-    assumed: whether a file of matrices was taken for dense layers with ReLU, which it does not say."""
+    """
+    Attributes:
+        module: in evaluation mode, float32, on the CPU.
+        file: its name, or the module's class.
+        sha256: of the file, or of the tensors.
+        arch: in words.
+        tensors: which of the file was taken for which, ["w1 = 0.weight", …].
+        assumed: whether a file of matrices was taken for dense layers with ReLU, which it does not
+            say.
+    """
 
     module: nn.Module
     file: str
@@ -49,7 +74,14 @@ class Subject:
     @property
     def expected(self) -> Expected:
         """What the first layer tells of the images: the number of inputs, or of colours."""
-        first = next((part for part in self.module.modules() if isinstance(part, (nn.Linear, *CONVOLUTIONS))), None)
+        first = next(
+            (
+                part
+                for part in self.module.modules()
+                if isinstance(part, (nn.Linear, *CONVOLUTIONS))
+            ),
+            None,
+        )
         if isinstance(first, nn.Linear):
             return Expected(dim=first.in_features)
         return Expected(channels=first.in_channels if isinstance(first, CONVOLUTIONS) else None)
@@ -58,60 +90,96 @@ class Subject:
 def subject_of(model: nn.Module | str | Path, arch: str | None = None) -> Subject:
     """The network to audit.
 
-    model: a module, which is copied, or a file of weights (see `load_state`), or an ONNX file, which says what it is ·
-    arch: of a file of weights, "auto" or None to read it off the tensors, widths like 3072-1000-1000-1 of dense layers
-    with ReLU between them, or a name of torchvision.  ReconError for a file, a name, a shape or a number that does not
-    fit.
+    ReconError for a file, a name, a shape or a number that does not fit.
+
+    Args:
+        model: a module, which is copied, or a file of weights (see `load_state`), or an ONNX file,
+            which says what it is.
+        arch: of a file of weights, "auto" or None to read it off the tensors, widths like
+            3072-1000-1000-1 of dense layers with ReLU between them, or a name of torchvision.
     """
     if isinstance(model, torch.jit.ScriptModule):
-        raise ReconError("TorchScript is a compiled program whose layers cannot be watched: pass the nn.Module")
+        raise ReconError(
+            "TorchScript is a compiled program whose layers cannot be watched: pass the nn.Module"
+        )
     if isinstance(model, nn.Module):
         if any(isinstance(p, nn.parameter.UninitializedParameter) for p in model.parameters()):
-            raise ReconError("the network has lazy layers without weights: call it once on an image first")
+            raise ReconError(
+                "the network has lazy layers without weights: call it once on an image first"
+            )
         module = _copied(model)
         digest = hashlib.sha256()
         for name, value in sorted(module.state_dict().items()):
             if isinstance(value, Tensor):
-                digest.update(name.encode() + value.detach().contiguous().view(-1).numpy().tobytes())
-        kinds = dict.fromkeys(type(part).__name__ for part in module.modules() if not list(part.children()))
-        subject = Subject(module, type(model).__name__, digest.hexdigest(), arch or ", ".join(kinds), [])
+                digest.update(
+                    name.encode() + value.detach().contiguous().view(-1).numpy().tobytes()
+                )
+        kinds = dict.fromkeys(
+            type(part).__name__ for part in module.modules() if not list(part.children())
+        )
+        subject = Subject(
+            module, type(model).__name__, digest.hexdigest(), arch or ", ".join(kinds), []
+        )
     elif isinstance(model, str | Path):
         path = Path(model)
         if path.suffix.lower() == ".onnx" and path.is_file():
             made, assumed = from_graph(path), False
         else:
             made = built(load_state(path), path, None if arch == "auto" else arch)
-            assumed = isinstance(made[0], nn.Sequential) and any(isinstance(part, nn.ReLU) for part in made[0])
+            assumed = isinstance(made[0], nn.Sequential) and any(
+                isinstance(part, nn.ReLU) for part in made[0]
+            )
         module, found, tensors = made
         own = hashlib.sha256(path.read_bytes()).hexdigest()
         subject = Subject(module, printable(path), own, found, tensors, assumed)
     else:
-        raise ReconError(f"the network must be an nn.Module or the path of its weights, not a {type(model).__name__}")
+        raise ReconError(
+            "the network must be an nn.Module or the path of its weights, not a"
+            f" {type(model).__name__}"
+        )
     _check_numbers(subject.module)
-    if not any(p.requires_grad for p in subject.module.parameters()):  # frozen after training, and not for it
+    # frozen after training, and not for it
+    if not any(p.requires_grad for p in subject.module.parameters()):
         subject.module.requires_grad_(True)
     return subject
 
 
 def _copied(model: nn.Module) -> nn.Module:
-    """Without wrappers, in float32, on the CPU, in evaluation mode; ReconError where it cannot be copied."""
-    # weight norm and spectral norm keep what they compute as a tensor that is no leaf, which deepcopy refuses
-    kept = [value for part in model.modules() for value in vars(part).values() if isinstance(value, Tensor)]
+    """Without wrappers, in float32, on the CPU, in evaluation mode; ReconError where it cannot be
+    copied.
+    """
+    # weight norm and spectral norm keep what they compute as a tensor that is no leaf, which
+    # deepcopy refuses
+    kept = [
+        value
+        for part in model.modules()
+        for value in vars(part).values()
+        if isinstance(value, Tensor)
+    ]
     kept += [p.grad for p in model.parameters() if p.grad is not None]
     memo: dict[int, Any] = {id(each): each.detach().clone() for each in kept}
     with one_reason("the network cannot be copied"):
         for part in model.modules():
             for hooks in (part._forward_hooks, part._backward_hooks, part._forward_pre_hooks):
                 for hook in hooks.values():
-                    if str(getattr(getattr(hook, "func", hook), "__module__", "")).startswith("opacus"):
-                        memo[id(hook)] = lambda *_: None  # it is a method of the wrapper and would copy that
+                    if str(getattr(getattr(hook, "func", hook), "__module__", "")).startswith(
+                        "opacus"
+                    ):
+                        # it is a method of the wrapper and would copy that
+                        memo[id(hook)] = lambda *_: None
         return _unwrapped(copy.deepcopy(_unwrapped(model), memo)).cpu().float().eval()
 
 
 def _unwrapped(model: nn.Module) -> nn.Module:
-    """The module itself, where it is wrapped; wrapped parts of a copy are unwrapped in their places."""
+    """The module itself, where it is wrapped; wrapped parts of a copy are unwrapped in their
+    places.
+    """
     while type(model).__name__ in WRAPPING:
-        model = next(getattr(model, name) for name in WRAPPERS if isinstance(getattr(model, name, None), nn.Module))
+        model = next(
+            getattr(model, name)
+            for name in WRAPPERS
+            if isinstance(getattr(model, name, None), nn.Module)
+        )
     for part in list(model.modules()):
         for name, child in list(part.named_children()):
             if type(child).__name__ in WRAPPING:
@@ -132,7 +200,7 @@ def _check_numbers(module: nn.Module) -> None:
         raise ReconError("the weights are all zero: there is nothing to attack")
 
 
-# ---------------------------------------------------------------------------------------------- files of weights
+# --------------------------------------------------------------------------------- files of weights
 
 State = dict[str, Tensor]
 
@@ -141,10 +209,14 @@ def built(state: State, path: Path, arch: str | None) -> tuple[nn.Module, str, l
     """(module, architecture in words, which tensor is which)."""
     if adapters := [name for name in state if ADAPTERS.search(name)]:
         mend = "merge them (merge_and_unload() of PEFT) and pass the merged module"
-        raise ReconError(f"{path} holds adapters ({adapters[0]}) of layers that it does not hold: {mend}")
+        raise ReconError(
+            f"{path} holds adapters ({adapters[0]}) of layers that it does not hold: {mend}"
+        )
     state = {name: value for name, value in state.items() if not OF_THE_LOSS.match(name)}
     if looked_up := [name for name in state if EMBEDDING.search(name.lower())]:
-        raise ReconError(f"{path} holds an embedding ({looked_up[0]}), which is no dense layer: {PASS}")
+        raise ReconError(
+            f"{path} holds an embedding ({looked_up[0]}), which is no dense layer: {PASS}"
+        )
     if arch is None:
         arch = _inferred(state, path)
     make = _dense if re.match("[0-9]", arch) or not arch.isidentifier() else _from_torchvision
@@ -152,8 +224,12 @@ def built(state: State, path: Path, arch: str | None) -> tuple[nn.Module, str, l
 
 
 def _inferred(state: State, path: Path) -> str:
-    """Widths where all weights are matrices that form one chain, else a name of `KNOWN`; ReconError otherwise."""
-    weights = [name for name in sorted(state, key=_natural) if re.fullmatch(r"w[0-9]+|(.*\.)?weight", name)]
+    """Widths where all weights are matrices that form one chain, else a name of `KNOWN`; ReconError
+    otherwise.
+    """
+    weights = [
+        name for name in sorted(state, key=_natural) if re.fullmatch(r"w[0-9]+|(.*\.)?weight", name)
+    ]
     matrices = [state[name] for name in weights if state[name].dim() > 1]
     if not matrices:
         held = ", ".join(sorted(state)[:6]) or "no weights at all"
@@ -165,13 +241,17 @@ def _inferred(state: State, path: Path) -> str:
             if all(a.shape[0] == b.shape[1] for a, b in pairwise(order)):
                 return "-".join(map(str, [order[0].shape[1], *(each.shape[0] for each in order)]))
         shapes = ", ".join("×".join(map(str, each.shape)) for each in matrices[:6])
-        raise ReconError(f"{unread}: its matrices {shapes} form no chain in this order; say it with --arch")
+        raise ReconError(
+            f"{unread}: its matrices {shapes} form no chain in this order; say it with --arch"
+        )
     stripped = _stripped(state)
     for name in KNOWN:
         own = on_meta(name)
         if set(_renamed(stripped, own)) == set(own.state_dict()):
             return name
-    raise ReconError(f"{unread}, which has convolutions: name it with --arch, such as resnet18, or {PASS}")
+    raise ReconError(
+        f"{unread}, which has convolutions: name it with --arch, such as resnet18, or {PASS}"
+    )
 
 
 def on_meta(name: str, classes: int = 1000) -> nn.Module:
@@ -184,12 +264,15 @@ def on_meta(name: str, classes: int = 1000) -> nn.Module:
 
 def _head(module: nn.Module) -> str:
     """Name of the layer that gives the answers: the last dense one or convolution."""
-    return [name for name, part in module.named_modules() if isinstance(part, nn.Linear | nn.Conv2d)][-1]
+    return [
+        name for name, part in module.named_modules() if isinstance(part, nn.Linear | nn.Conv2d)
+    ][-1]
 
 
 def _renamed(state: State, own: nn.Module) -> State:
-    """With the tensors of the head by torchvision's name, where it stands alone in a `Sequential` of the owner's, as
-    in `fc = Sequential(Dropout(), Linear(512, 2))`, or in the place of one."""
+    """With the tensors of the head by torchvision's name, where it stands alone in a `Sequential`
+    of the owner's, as in `fc = Sequential(Dropout(), Linear(512, 2))`, or in the place of one.
+    """
     head = _head(own)
     for place in (head, head.rpartition(".")[0]):
         held = [name for name in state if place and name.startswith(f"{place}.")]
@@ -202,36 +285,55 @@ def _renamed(state: State, own: nn.Module) -> State:
 
 def _stripped(state: State) -> State:
     """Without what wrappers put before every name."""
-    while prefix := next((p for p in PREFIXES if state and all(name.startswith(p) for name in state)), None):
+    while prefix := next(
+        (p for p in PREFIXES if state and all(name.startswith(p) for name in state)), None
+    ):
         state = {name.removeprefix(prefix): value for name, value in state.items()}
     return state
 
 
 def _from_torchvision(state: State, path: Path, arch: str) -> tuple[nn.Module, str, list[str]]:
-    """Of that name, with as many outputs as its last matrix has rows, and for as many colours as its first one."""
+    """Of that name, with as many outputs as its last matrix has rows, and for as many colours as
+    its first one.
+    """
     from torchvision import models
 
     if arch not in models.list_models(module=models):
-        raise ReconError(f"unknown architecture '{arch}': widths like 3072-1000-1000-1, or a name of torchvision")
+        raise ReconError(
+            f"unknown architecture '{arch}': widths like 3072-1000-1000-1, or a name of torchvision"
+        )
     own_names = on_meta(arch)
     state = _renamed(_stripped(state), own_names)
     last = state.get(f"{_head(own_names)}.weight")
     if last is None:
         raise ReconError(f"{path} is no {arch}: it has no {_head(own_names)}.weight")
     stem = state.get("conv1.weight")
-    if stem is not None and arch.startswith(("resnet", "wide_resnet", "resnext")) and stem.shape[-1] == 3:
-        raise ReconError(f"{path} is a {arch} with a 3×3 stem, and no file says whether a max-pool follows: {PASS}")
+    if (
+        stem is not None
+        and arch.startswith(("resnet", "wide_resnet", "resnext"))
+        and stem.shape[-1] == 3
+    ):
+        raise ReconError(
+            f"{path} is a {arch} with a 3×3 stem, and no file says whether a max-pool follows:"
+            f" {PASS}"
+        )
     module = on_meta(arch, len(last))
-    name, first = next(((n, p) for n, p in module.named_modules() if isinstance(p, nn.Conv2d)), ("", None))
+    name, first = next(
+        ((n, p) for n, p in module.named_modules() if isinstance(p, nn.Conv2d)), ("", None)
+    )
     weight = state.get(f"{name}.weight")
     if first is not None and first.groups == 1 and weight is not None and weight.dim() == 4:
         first.in_channels = weight.shape[1]
         shape = (len(first.weight), weight.shape[1], *first.weight.shape[2:])
         first.weight = nn.Parameter(torch.empty(shape, device="meta"))
     own = module.to_empty(device="cpu").state_dict()
-    odd = sorted(set(own) ^ set(state)) or [name for name in own if own[name].shape != state[name].shape]
+    odd = sorted(set(own) ^ set(state)) or [
+        name for name in own if own[name].shape != state[name].shape
+    ]
     if odd:
-        raise ReconError(f"{path} is no {arch}: {', '.join(odd[:4])} {'does' if len(odd) == 1 else 'do'} not fit")
+        raise ReconError(
+            f"{path} is no {arch}: {', '.join(odd[:4])} {'does' if len(odd) == 1 else 'do'} not fit"
+        )
     module.load_state_dict(state)
     return module.float().eval(), arch, [f"all {len(state)} tensors by their names"]
 
@@ -245,27 +347,47 @@ def parse_arch(arch: str) -> tuple[int, ...]:
 
 
 def _dense(state: State, path: Path, arch: str) -> tuple[nn.Module, str, list[str]]:
-    """Dense layers with ReLU between them; batch norm, where the file has it, after the dense layer before it."""
+    """Dense layers with ReLU between them; batch norm, where the file has it, after the dense layer
+    before it.
+    """
     widths = parse_arch(arch)
     stems, norms, foreign = _grouped(state, path)
-    held = ", ".join(f"{n} {tuple(t.shape)}" for s in sorted(stems, key=_natural) for n, t in stems[s].values())
+    held = ", ".join(
+        f"{n} {tuple(t.shape)}" for s in sorted(stems, key=_natural) for n, t in stems[s].values()
+    )
     layers: list[nn.Module] = [nn.Flatten()]
     mapping, normed = [], []
     for layer, (fan_in, fan_out) in enumerate(pairwise(widths), start=1):
-        fits = [s for s in stems if "weight" in stems[s] and stems[s]["weight"][1].shape == (fan_out, fan_in)]
+        fits = [
+            s
+            for s in stems
+            if "weight" in stems[s] and stems[s]["weight"][1].shape == (fan_out, fan_in)
+        ]
         if not fits:
             wanted = f"no weight of shape ({fan_out}, {fan_in}) for layer {layer} of {arch}"
             raise ReconError(f"{path} has {wanted}, only {held[:300] or 'no weights at all'}")
         parts = stems.pop(min(fits, key=_natural))
         name, bias = parts.get("bias", ("", None))
         if bias is not None and bias.shape != (fan_out,):
-            raise ReconError(f"the bias {name} of {path} has shape {tuple(bias.shape)}, and {arch} needs ({fan_out},)")
-        mapping += [f"{kind[0]}{layer} = {parts[kind][0]}" for kind in ("weight", "bias") if kind in parts]
+            raise ReconError(
+                f"the bias {name} of {path} has shape {tuple(bias.shape)}, and {arch} needs"
+                f" ({fan_out},)"
+            )
+        mapping += [
+            f"{kind[0]}{layer} = {parts[kind][0]}" for kind in ("weight", "bias") if kind in parts
+        ]
         linear = nn.utils.skip_init(nn.Linear, fan_in, fan_out, bias=bias is not None)
         linear.load_state_dict({kind: tensor for kind, (_, tensor) in parts.items()})
         layers.append(linear)
         if layer < len(widths) - 1:
-            if own := next((s for s in sorted(norms, key=_natural) if len(norms[s]["running_mean"]) == fan_out), ""):
+            if own := next(
+                (
+                    s
+                    for s in sorted(norms, key=_natural)
+                    if len(norms[s]["running_mean"]) == fan_out
+                ),
+                "",
+            ):
                 tensors = norms.pop(own)
                 norm = nn.BatchNorm1d(fan_out, affine="weight" in tensors)
                 norm.load_state_dict(tensors, strict=False)
@@ -275,20 +397,31 @@ def _dense(state: State, path: Path, arch: str) -> tuple[nn.Module, str, list[st
     left = sorted([name for parts in stems.values() for name, _ in parts.values()] + foreign)
     left += [f"{stem}.running_mean" for stem in norms]
     if left:
-        mend = "widths mean dense layers with ReLU between them; other networks go by torchvision's name"
-        raise ReconError(f"{path} holds tensors that {arch} has no place for: {', '.join(left[:6])} ({mend})")
+        mend = (
+            "widths mean dense layers with ReLU between them; other networks go by torchvision's"
+            " name"
+        )
+        raise ReconError(
+            f"{path} holds tensors that {arch} has no place for: {', '.join(left[:6])} ({mend})"
+        )
     return nn.Sequential(*layers).eval(), arch, mapping + normed
 
 
-def _grouped(state: State, path: Path) -> tuple[dict[str, dict[str, tuple[str, Tensor]]], dict[str, State], list[str]]:
-    """Weights and biases of dense layers by stem, tensors of batch norms by stem, and names of everything else."""
+def _grouped(
+    state: State, path: Path
+) -> tuple[dict[str, dict[str, tuple[str, Tensor]]], dict[str, State], list[str]]:
+    """Weights and biases of dense layers by stem, tensors of batch norms by stem, and names of
+    everything else.
+    """
     normed = {name.rpartition(".")[0] for name in state if name.endswith(".running_mean")}
     norms: dict[str, State] = {stem: {} for stem in normed if f"{stem}.running_var" in state}
     stems: dict[str, dict[str, tuple[str, Tensor]]] = {}
     foreign = []
     for name, tensor in state.items():
         own = re.fullmatch(r"([wb])([0-9]+)", name)
-        stem, kind = (own[2], {"w": "weight", "b": "bias"}[own[1]]) if own else name.rpartition(".")[::2]
+        stem, kind = (
+            (own[2], {"w": "weight", "b": "bias"}[own[1]]) if own else name.rpartition(".")[::2]
+        )
         if stem in norms:
             norms[stem][kind] = tensor.float() if tensor.is_floating_point() else tensor
         elif kind not in ("weight", "bias") or (kind == "weight" and tensor.dim() != 2):
@@ -296,12 +429,17 @@ def _grouped(state: State, path: Path) -> tuple[dict[str, dict[str, tuple[str, T
         elif not tensor.is_floating_point() or not torch.isfinite(tensor.float()).all():
             raise ReconError(f"tensor '{name}' of {path} holds numbers that are not finite floats")
         elif kind in (parts := stems.setdefault(stem, {})):
-            raise ReconError(f"{path} holds both {parts[kind][0]} and {name}, which mean the same layer: leave one out")
+            raise ReconError(
+                f"{path} holds both {parts[kind][0]} and {name}, which mean the same layer: leave"
+                " one out"
+            )
         else:
             parts[kind] = (name, tensor.float())
     return stems, norms, foreign
 
 
 def _natural(name: str) -> list[Any]:
-    """Sorts layer.10 after layer.9; text and numbers alternate, so that like is compared with like."""
+    """Sorts layer.10 after layer.9; text and numbers alternate, so that like is compared with
+    like.
+    """
     return [int(part) if part.isdigit() else part for part in re.split(r"([0-9]+)", name)]

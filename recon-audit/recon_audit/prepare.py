@@ -1,4 +1,6 @@
-"""What is audited, read and checked before anything is attacked: network, images, labels, transform, start, head."""
+"""What is audited, read and checked before anything is attacked: network, images, labels,
+transform, start, head.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +34,19 @@ from recon_audit.networks import Subject, subject_of
 
 @dataclass(frozen=True)
 class Case:
-    """What is audited: subject, seen (its anatomy), start (the module before training, where it is known), train and
-    held_out images and their inputs x (n, C, H, W), the transform, their classes and where those are from in words, and
-    how the network fits what is read (both None without labels) · notes: what else the report says of the inputs.
+    """What is audited:
 
-    Of a head on a frozen backbone, images and inputs are features; public (k, d): those that attacks are given ·
-    pictures: the images themselves."""
+    Of a head on a frozen backbone, images and inputs are features;
+
+    Attributes:
+        subject, seen (its anatomy), start (the module before training, where it is known), train
+            and held_out images and their inputs x (n, C, H, W), the transform, their classes and
+            where those are from in words, and how the network fits what is read (both None without
+            labels).
+        notes: what else the report says of the inputs.
+        public (k, d): those that attacks are given.
+        pictures: the images themselves.
+    """
 
     subject: Subject
     seen: Anatomy
@@ -58,7 +67,9 @@ class Case:
         """What attacks on images are given of the network."""
         start, first = self.start, f"{self.seen.first}.weight"
         known = start is not None and (start.whole or first in start.public)
-        return Released.of(self.subject.module, self.seen, start.module if start and known else None, self.public)
+        return Released.of(
+            self.subject.module, self.seen, start.module if start and known else None, self.public
+        )
 
     def among(self, rows: list[int]) -> Case:
         """With these rows of the held-out images."""
@@ -88,7 +99,10 @@ def prepared(
     if backbone is not None:
         subject = replace(subject, module=subject_of(OnBackbone(backbone, subject.module)).module)
     if theta_init is not None and start is not None:
-        raise ReconError("give theta_init, a random start that may be known, or start, of a fine-tune, and not both")
+        raise ReconError(
+            "give theta_init, a random start that may be known, or start, of a fine-tune, and not"
+            " both"
+        )
     if theta_init is not None:
         began: Start | None = start_of(subject, theta_init, arch)
     else:
@@ -116,11 +130,19 @@ def prepared(
 def _notes(subject: Subject, began: Start | None) -> tuple[str, ...]:
     parameters = list(subject.module.parameters())
     frozen = [p for p in parameters if not p.requires_grad]
-    said = ["the file does not say which activations stand between its layers: ReLU is assumed"] * subject.assumed
+    said = [
+        "the file does not say which activations stand between its layers: ReLU is assumed"
+    ] * subject.assumed
     if began is not None and began.public:
-        said.append(f"training began at {len(began.public)} tensors that are public, and so do the shadow networks")
+        said.append(
+            f"training began at {len(began.public)} tensors that are public, and so do the shadow"
+            " networks"
+        )
     if frozen:
-        said.append(f"{len(frozen)} of {len(parameters)} parameters were frozen, and are in the shadow networks")
+        said.append(
+            f"{len(frozen)} of {len(parameters)} parameters were frozen, and are in the shadow"
+            " networks"
+        )
     return tuple(said)
 
 
@@ -129,10 +151,14 @@ def _on_features(case: Case, head: Head) -> Case:
     module, seen = case.subject.module, case.seen
     x, x_held_out = (features_of(module, head, seen, part) for part in (case.x, case.x_held_out))
     start = None
-    if case.start is not None and set(head.name.values()) <= (case.start.public or set(head.name.values())):
+    if case.start is not None and set(head.name.values()) <= (
+        case.start.public or set(head.name.values())
+    ):
         there = dict(case.start.module.named_parameters())
         inner = copy.deepcopy(head.module)
-        inner.load_state_dict({name: there[full].detach() for name, full in head.name.items()}, strict=False)
+        inner.load_state_dict(
+            {name: there[full].detach() for name, full in head.name.items()}, strict=False
+        )
         start = Start(inner, frozenset(head.name) if case.start.public else frozenset())
     return replace(
         case,
@@ -145,24 +171,38 @@ def _on_features(case: Case, head: Head) -> Case:
         x_held_out=x_held_out,
         transform=Transform(case.transform.words, torch.zeros(x.shape[1:]), torch.ones(1)),
         pictures=(case.train, case.held_out),
-        notes=(*case.notes, f"what was trained is a head, and it is audited on its {x.shape[-1]} features"),
+        notes=(
+            *case.notes,
+            f"what was trained is a head, and it is audited on its {x.shape[-1]} features",
+        ),
     )
 
 
 def _with_public(case: Case) -> Case:
-    """With every other held-out image as the public sample of features, and the rest to compare with."""
+    """With every other held-out image as the public sample of features, and the rest to compare
+    with.
+    """
     public = list(range(0, len(case.held_out), 2))[:MOST_PUBLIC]
     features = case.x_held_out[public].flatten(1)
     if not (features.std(0) > 0).any():
-        raise ReconError("all features of the held-out images are alike: the network is given nothing that varies")
-    note = f"{len(public)} of the held-out images are the public sample that attacks on features are given"
+        raise ReconError(
+            "all features of the held-out images are alike: the network is given nothing that"
+            " varies"
+        )
+    note = (
+        f"{len(public)} of the held-out images are the public sample that attacks on features are"
+        " given"
+    )
     rest = case.among(sorted(set(range(len(case.held_out))) - set(public)))
     return replace(rest, public=features, notes=(*case.notes, note))
 
 
-def _watched_on(subject: Subject, train: Any, held_out: Any) -> tuple[tuple[Images, Images], Anatomy]:
-    """Both sets, in the shape that the first registered layer takes, and the network at work on it; where the layer
-    that sees the images is another one, in the shape that they have."""
+def _watched_on(
+    subject: Subject, train: Any, held_out: Any
+) -> tuple[tuple[Images, Images], Anatomy]:
+    """Both sets, in the shape that the first registered layer takes, and the network at work on it;
+    where the layer that sees the images is another one, in the shape that they have.
+    """
     try:
         pair = load_images(train, held_out, subject.expected)
         return pair, anatomy(subject.module, pair[0].shape)

@@ -1,4 +1,5 @@
-"""The answer of an audit: a verdict, which images, and the same as a page, as JSON and as JUnit's XML.
+"""The answer of an audit: a verdict, which images, and the same as a page, as JSON and as JUnit's
+XML.
 
 The page is one HTML file: no scripts, nothing loaded from elsewhere, readable on a phone.
 """
@@ -33,12 +34,14 @@ SCHEMA = "recon-audit/1"
 FILES = ("report.html", "report.json")
 PDF = "report.pdf"
 EDPB = (
-    "Opinion 28/2024 of the European Data Protection Board calls a model trained on personal data anonymous only where "
-    "two likelihoods are insignificant, given all the means reasonably likely to be used by the controller or another "
-    "person: that personal data of the training set are extracted from the model, and that they are obtained from its "
-    "answers. The question is decided case by case. This audit measures what the attacks named here do with the "
-    "weights, on these images. It shows that such means succeed, or that these did not. It does not show how "
-    "likely it is that somebody uses them, what other means would do, or whether an image is personal data."
+    "Opinion 28/2024 of the European Data Protection Board calls a model trained on personal data"
+    " anonymous only where two likelihoods are insignificant, given all the means reasonably likely"
+    " to be used by the controller or another person: that personal data of the training set are"
+    " extracted from the model, and that they are obtained from its answers. The question is"
+    " decided case by case. This audit measures what the attacks named here do with the weights, on"
+    " these images. It shows that such means succeed, or that these did not. It does not show how"
+    " likely it is that somebody uses them, what other means would do, or whether an image is"
+    " personal data."
 )
 
 
@@ -46,9 +49,13 @@ EDPB = (
 class Leaked:
     """A training image that is given away.
 
-    image: its name · index: its row, None where neither may be told (`recon_audit.aggregates`) · how: "separation",
-    "rows", "decoreco" or "membership" · score: NCC of its reconstruction, or log-likelihood ratio (or share of images
-    dominated, or multiplier) · probability: 1 − the estimated share of chance among training images that score as high.
+    Attributes:
+        image: its name.
+        index: its row, None where neither may be told (`recon_audit.aggregates`).
+        how: "separation", "rows", "decoreco" or "membership".
+        score: NCC of its reconstruction, or log-likelihood ratio (or share of images dominated, or
+            multiplier).
+        probability: 1 − the estimated share of chance among training images that score as high.
     """
 
     image: str
@@ -62,10 +69,16 @@ class Leaked:
 class Report:
     """What `recon.audit` returns.
 
-    verdict: "leaks", "not by these attacks" or "cannot tell", on images · membership: "inferred", "not by these
-    attacks", "cannot tell", or None where it was not asked · lines: what came back, who can be named, the worst single
-    image · leaked: which training images, most probable first · data: what report.json holds · page: the HTML · salt:
-    of the hashes that stand for names in a report of aggregates only; it is in neither of them.
+    Attributes:
+        verdict: "leaks", "not by these attacks" or "cannot tell", on images.
+        membership: "inferred", "not by these attacks", "cannot tell", or None where it was not
+            asked.
+        lines: what came back, who can be named, the worst single image.
+        leaked: which training images, most probable first.
+        data: what report.json holds.
+        page: the HTML.
+        salt: of the hashes that stand for names in a report of aggregates only; it is in neither of
+            them.
     """
 
     verdict: str
@@ -100,8 +113,9 @@ class Report:
         return json.dumps(self.data, indent=1) + "\n"
 
     def save(self, folder: str | Path, pdf: bool = False) -> Path:
-        """Write report.html and report.json, and report.pdf if asked; returns the path of the page.  ReconError where
-        they cannot be written, or where there is no Chromium to print with."""
+        """Write report.html and report.json, and report.pdf if asked; returns the path of the page.
+        ReconError where they cannot be written, or where there is no Chromium to print with.
+        """
         folder = Path(folder)
         for name, text in zip(FILES, (self.page, self.to_json()), strict=True):
             with atomic_path(folder / name) as temporary:
@@ -119,17 +133,30 @@ class Report:
         return card(self.data)
 
     def junit(self) -> str:
-        """The same as a suite of JUnit: images and membership are a test each, failed for a leak, an error where the
-        audit cannot tell."""
-        tests = {"images": self.verdict} | ({} if self.membership is None else {"membership": self.membership})
+        """The same as a suite of JUnit: images and membership are a test each, failed for a leak,
+        an error where the audit cannot tell.
+        """
+        tests = {"images": self.verdict} | (
+            {} if self.membership is None else {"membership": self.membership}
+        )
         elements = {LEAKS: "failure", INFERRED: "failure", CANNOT_TELL: "error"}
         said = [elements.get(kind) for kind in tests.values()]
         seconds = f"{self.data['seconds']:.2f}"
-        counts = {"tests": len(tests), "failures": said.count("failure"), "errors": said.count("error")}
-        about = {"name": "recon audit", **{name: str(count) for name, count in counts.items()}, "time": seconds}
+        counts = {
+            "tests": len(tests),
+            "failures": said.count("failure"),
+            "errors": said.count("error"),
+        }
+        about = {
+            "name": "recon audit",
+            **{name: str(count) for name, count in counts.items()},
+            "time": seconds,
+        }
         suite = ElementTree.Element("testsuite", about)
         for (name, kind), element in zip(tests.items(), said, strict=True):
-            case = ElementTree.SubElement(suite, "testcase", classname="recon.audit", name=name, time=seconds)
+            case = ElementTree.SubElement(
+                suite, "testcase", classname="recon.audit", name=name, time=seconds
+            )
             if element is not None:
                 ElementTree.SubElement(case, element, type=kind, message=self.sentence)
         text = ElementTree.tostring(suite, encoding="unicode")
@@ -137,15 +164,23 @@ class Report:
 
 
 def card(report: dict[str, Any]) -> str:
-    """What a model card says, a section "Privacy audit": Markdown for readers, with the same numbers as YAML for
-    programs.  report: what report.json holds; only counts of it are told, no names."""
+    """What a model card says, a section "Privacy audit": Markdown for readers, with the same
+    numbers as YAML for programs.
+
+    Args:
+        report: what report.json holds; only counts of it are told, no names.
+    """
     about, version = numbers(report), report["versions"].get("recon", "")
     ran = [each["attack"] for each in report["tried"] if each["state"] == RAN]
     without = [each["attack"] for each in report["tried"] if each["state"] == NOT_APPLIED]
     said = [
-        f"Audited with recon{version and f' {version}'}, weights SHA-256 `{report['weights']['sha256']}`.",
+        (
+            f"Audited with recon{version and f' {version}'}, weights SHA-256"
+            f" `{report['weights']['sha256']}`."
+        ),
         f"Images: {report['verdict']}. Membership: {report['membership_verdict'] or 'not asked'}.",
-        f"Attacks that ran: {', '.join(ran) or 'none'}." + f" Not applicable: {', '.join(without)}." * bool(without),
+        f"Attacks that ran: {', '.join(ran) or 'none'}."
+        + f" Not applicable: {', '.join(without)}." * bool(without),
         *power_words(report),
         EDPB,
     ]
@@ -166,7 +201,9 @@ def numbers(report: dict[str, Any]) -> dict[str, Any]:
         "training_images": report["images"]["train"],
         "held_out_images": report["images"]["held_out"],
         "images_came_back": len(recovered) if result is not None else None,
-        "canaries_found_to_leak": None if power is None else f"{power['leaking']} of {power['canaries']}",
+        "canaries_found_to_leak": (
+            None if power is None else f"{power['leaking']} of {power['canaries']}"
+        ),
     }
     if members is not None:
         for rate, row in members["scores"][members["best"]]["named"].items():
@@ -175,10 +212,11 @@ def numbers(report: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-# ------------------------------------------------------------------------------------------------------------- the page
+# ----------------------------------------------------------------------------------------- the page
 
 NAMES = {**{name: kind.title for name, kind in KINDS.items()}, "membership": "Membership"}
-LARGEST, LOSSLESS = 96, 48  # pixels on the longest side of a picture, and of one that is kept to the last bit
+# pixels on the longest side of a picture, and of one that is kept to the last bit
+LARGEST, LOSSLESS = 96, 48
 SCORES = {
     "lira": "LiRA",
     "rmia": "RMIA",
@@ -209,8 +247,9 @@ SHARES = {
 
 @dataclass(frozen=True)
 class Row:
-    """A candidate, by its number and as a picture (H, W, C) uint8, C = 1 or 3, the image assigned to it and its name,
-    and their NCC."""
+    """A candidate, by its number and as a picture (H, W, C) uint8, C = 1 or 3, the image assigned
+    to it and its name, and their NCC.
+    """
 
     candidate: int
     reconstruction: np.ndarray
@@ -220,9 +259,15 @@ class Row:
 
 
 def rows_of(
-    x_hat: Tensor, transform: Transform, inputs: Tensor, images: Images, found: list[tuple[int, int, float]]
+    x_hat: Tensor,
+    transform: Transform,
+    inputs: Tensor,
+    images: Images,
+    found: list[tuple[int, int, float]],
 ) -> list[Row]:
-    """Of `matches` (candidate, image, NCC): candidates brought to the contrast of their image, in pixels."""
+    """Of `matches` (candidate, image, NCC): candidates brought to the contrast of their image, in
+    pixels.
+    """
     shown = []
     scaled = images.scaled
     low, high = min(0.0, scaled.min().item()), max(1.0, scaled.max().item())
@@ -232,28 +277,50 @@ def rows_of(
         drawn = target.mean() + centred * (target.std() / centred.std().clamp_min(1e-12))
         pixels = (transform.back(drawn.view(images.shape)) - low) / (high - low)
         array = (pixels.clamp(0, 1) * 255).round().to(torch.uint8).numpy().transpose(1, 2, 0)
-        shown.append(Row(candidate, array, images.picture(image), printable(images.names[image]), value))
+        shown.append(
+            Row(candidate, array, images.picture(image), printable(images.names[image]), value)
+        )
     return shown
 
 
 def page(report: dict[str, Any], pairs: Sequence[tuple[Row, Row]], regime: str) -> str:
-    """The whole page.  report: what report.json holds · pairs: of the attack that found most, the k-th best match among
-    training images, and among held-out ones · regime: a sentence on whether DecoReco can work here."""
+    """The whole page.
+
+    Args:
+        report: what report.json holds.
+        pairs: of the attack that found most, the k-th best match among training images, and among
+            held-out ones.
+        regime: a sentence on whether DecoReco can work here.
+    """
     loader = FileSystemLoader(Path(__file__).parent)
-    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
     environment.filters |= {"embedded": embedded, "printable": printable}
     template = environment.get_template("report.html.jinja")
     style = Markup((Path(__file__).parent / "report.css").read_text(encoding="utf-8"))
-    said = {"names": NAMES, "scores": SCORES, "free": FREE, "edpb": EDPB, "titles": TITLES, "shares": SHARES}
-    return template.render(report=report, result=report["result"], pairs=pairs, regime=regime, style=style, **said)
+    said = {
+        "names": NAMES,
+        "scores": SCORES,
+        "free": FREE,
+        "edpb": EDPB,
+        "titles": TITLES,
+        "shares": SHARES,
+    }
+    return template.render(
+        report=report, result=report["result"], pairs=pairs, regime=regime, style=style, **said
+    )
 
 
 def embedded(pixels: np.ndarray) -> str:
-    """(H, W, C) uint8, C = 1 or 3, as the address of a picture within the page: of at most LARGEST pixels a side, as
-    PNG up to LOSSLESS and as JPEG beyond, some 5 kB each."""
+    """(H, W, C) uint8, C = 1 or 3, as the address of a picture within the page: of at most LARGEST
+    pixels a side, as PNG up to LOSSLESS and as JPEG beyond, some 5 kB each.
+    """
     image = Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels)
     image.thumbnail((LARGEST, LARGEST), Image.Resampling.BOX)
-    kind, options = ("png", {"optimize": True}) if max(image.size) <= LOSSLESS else ("jpeg", {"quality": 85})
+    kind, options = (
+        ("png", {"optimize": True}) if max(image.size) <= LOSSLESS else ("jpeg", {"quality": 85})
+    )
     buffer = io.BytesIO()
     image.save(buffer, format=kind.upper(), **options)
     return f"data:image/{kind};base64,{base64.b64encode(buffer.getvalue()).decode()}"

@@ -1,21 +1,27 @@
-"""What an audit counts, what it compares with, and how it decides: the first place where images enter.
+"""What an audit counts, what it compares with, and how it decides: the first place where images
+enter.
 
-Two things make candidates look like training images without one having been recovered; each gets a p-value.
+Two things make candidates look like training images without one having been recovered; each gets a
+p-value.
 
-1. Chance.  `target_decoy`: an exact permutation test, which takes training and held-out images as exchangeable given
-   the candidates.  True of candidates that know nothing of the training set.
-2. Blur.  Any mixture of training images is nearer to them than to held-out ones.  The nulls of `recon.scoring.nulls`
-   are what blur scores; the hardest, random mixtures of the training images, knows the truth.  Of each, DRAWS sets of
+1. Chance.  `target_decoy`: an exact permutation test, which takes training and held-out images as
+   exchangeable given the candidates.  True of candidates that know nothing of the training set.
+2. Blur.  Any mixture of training images is nearer to them than to held-out ones.  The nulls of
+   `recon.scoring.nulls`
+   are what blur scores; the hardest, random mixtures of the training images, knows the truth.  Of
+   each, DRAWS sets of
    as many candidates as the attack offers: the attack's excess (training minus held-out images found) must be above all
    of theirs, and p is that of one more draw of a normal distribution like theirs (Student's t, spread at least 1).
 
-The p-value of an attack at a threshold is the larger of the two, valid whichever explanation holds.  It is a leak where
-the smallest, times the number of looks (Bonferroni), is below LEVEL.  Looks are the attacks that apply times DECISIVE,
-and those for membership: an audit's tests together are wrong on at most LEVEL of networks that hold nothing.
+The p-value of an attack at a threshold is the larger of the two, valid whichever explanation holds.
+It is a leak where the smallest, times the number of looks (Bonferroni), is below LEVEL. Looks are
+the attacks that apply times DECISIVE, and those for membership: an audit's tests together are wrong
+on at most LEVEL of networks that hold nothing.
 
-Before any of that, are held-out images such as training images are?  `near_copies` finds those that are training images
-but for noise, brightness or contrast; `two_sample` is a classifier two-sample test (Lopez-Paz & Oquab 2017).
-"""
+Before any of that, are held-out images such as training images are? `near_copies` finds those that
+are training images but for noise, brightness or contrast; `two_sample` is a classifier two-sample
+test (Lopez-Paz & Oquab 2017).
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -38,24 +44,33 @@ from recon.training.kkt import certificate
 
 NULLS = ("mixtures", "span", "directions", "means")  # the rows are an attack here
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)  # NCC
-DECISIVE = (0.6, 0.7, 0.8)  # the decision is taken at the best of these, fixed before any data is seen …
+# the decision is taken at the best of these, fixed before any data is seen …
+DECISIVE = (0.6, 0.7, 0.8)
 LEVEL = 0.05  # … where p, times the number of all looks, is below this
 DRAWS = 20  # of every null
 MAX_CERTIFIED = 1000  # images whose multipliers are fitted: the cost is cubic
 RULE = (
-    f"p < {LEVEL} at the best of all attacks and of NCC {', '.join(map(str, DECISIVE))}, p times {{looks}} for the "
-    "choice; p is the larger of two, against chance and against mixtures that recover nothing"
+    f"p < {LEVEL} at the best of all attacks and of NCC {', '.join(map(str, DECISIVE))}, p times"
+    " {looks} for the choice; p is the larger of two, against chance and against mixtures that"
+    " recover nothing"
 )
 
 
-# --------------------------------------------------------------------------------------------------------- nulls
+# -------------------------------------------------------------------------------------------- nulls
 
 
 @dataclass(frozen=True)
 class Nulls:
-    """What costs nothing.  w1 (r, d), its span · basis (k, d): the strongest of the directions that stand out of w1, at
-    most n; None where none does · train, held_out (n, d), centred alike · seed of what is drawn · shape: (C, H, W) of
-    the images, () if they are none."""
+    """What costs nothing.
+
+    Attributes:
+        w1 (r, d), its span.
+        basis (k, d): the strongest of the directions that stand out of w1, at most n; None where
+            none does.
+        train, held_out (n, d), centred alike.
+        seed of what is drawn.
+        shape: (C, H, W) of the images, () if they are none.
+    """
 
     w1: Tensor
     basis: Tensor | None
@@ -65,15 +80,28 @@ class Nulls:
     shape: tuple[int, ...] = ()
 
     @classmethod
-    def of(cls, w1: Tensor, train: Tensor, held_out: Tensor, seed: int, shape: tuple[int, ...] = ()) -> Nulls:
-        """w1 (h, d) becomes its n largest singular values times their directions: the same mixtures, from less."""
+    def of(
+        cls, w1: Tensor, train: Tensor, held_out: Tensor, seed: int, shape: tuple[int, ...] = ()
+    ) -> Nulls:
+        """w1 (h, d) becomes its n largest singular values times their directions: the same
+        mixtures, from less.
+        """
         n = len(train)
         basis = signal_span(w1)[:n]
         _, values, directions = torch.linalg.svd(w1, full_matrices=False)
-        return cls((values[:, None] * directions)[:n], basis if len(basis) else None, train, held_out, seed, shape)
+        return cls(
+            (values[:, None] * directions)[:n],
+            basis if len(basis) else None,
+            train,
+            held_out,
+            seed,
+            shape,
+        )
 
     def excess(self, m: int) -> dict[str, Tensor]:
-        """name -> (DRAWS, len(THRESHOLDS)): training minus held-out images found by m candidates that demix nothing."""
+        """name -> (DRAWS, len(THRESHOLDS)): training minus held-out images found by m candidates
+        that demix nothing.
+        """
         if not m:
             return {name: torch.zeros(DRAWS, len(THRESHOLDS)) for name in NULLS}
         generator = torch.Generator().manual_seed(self.seed)
@@ -86,7 +114,9 @@ class Nulls:
 
 
 def excess(x_hat: Tensor, train: Tensor, held_out: Tensor) -> Tensor:
-    """Training minus held-out images that candidates (m, d) find, by THRESHOLDS; assigned as in `target_decoy`."""
+    """Training minus held-out images that candidates (m, d) find, by THRESHOLDS; assigned as in
+    `target_decoy`.
+    """
     images = torch.cat([train, held_out])
     score = one_to_one(images, padded(x_hat, len(images))).score
     above = score[:, None] > score.new_tensor(THRESHOLDS)
@@ -94,7 +124,8 @@ def excess(x_hat: Tensor, train: Tensor, held_out: Tensor) -> Tensor:
 
 
 def blur_p(found: int, null: Tensor) -> float:
-    """P(one more draw ≥ found), where null (K,) is what K draws gave and all of them are normal; 1 if one did as well.
+    """P(one more draw ≥ found), where null (K,) is what K draws gave and all of them are normal; 1
+    if one did as well.
 
     >>> null = torch.tensor([1.0, 2.0, 3.0, 2.0])
     >>> blur_p(3, null), round(blur_p(8, null), 4)
@@ -107,7 +138,7 @@ def blur_p(found: int, null: Tensor) -> float:
     return float(student.sf((found - null.mean().item()) / spread, len(null) - 1))
 
 
-# ------------------------------------------------------------------------------------------------------- scoring
+# ------------------------------------------------------------------------------------------ scoring
 
 
 def score(
@@ -115,14 +146,23 @@ def score(
 ) -> dict[str, Any]:
     """Counts, nulls and p-values of every attack at every threshold, and the verdict.
 
-    found: name of the attack -> its candidates (m, d) · looks: tests in the family, the factor of p · mean, std (d,):
-    pixels are images times std plus mean.  At the top level the row that decides: that of the smallest p, of the
-    largest excess where several share it.  SSIM where the images are as large as its window.
+    At the top level the row that decides: that of the smallest p, of the largest excess where
+    several share it. SSIM where the images are as large as its window.
+
+    Args:
+        found: name of the attack -> its candidates (m, d).
+        looks: tests in the family, the factor of p.
+        mean, std (d,): pixels are images times std plus mean.
     """
     by_size = {m: nulls.excess(m) for m in {len(x_hat) for x_hat in found.values()}}
-    attacks = {name: rows(x_hat, nulls, by_size[len(x_hat)], mean, std) for name, x_hat in found.items()}
+    attacks = {
+        name: rows(x_hat, nulls, by_size[len(x_hat)], mean, std) for name, x_hat in found.items()
+    }
     # the best row at one of DECISIVE, of each attack and of all
-    best = {name: min((table[THRESHOLDS.index(t)] for t in DECISIVE), key=_rank) for name, table in attacks.items()}
+    best = {
+        name: min((table[THRESHOLDS.index(t)] for t in DECISIVE), key=_rank)
+        for name, table in attacks.items()
+    }
     attack = min(best, key=lambda name: _rank(best[name]))
     row = best[attack]
     return {
@@ -130,18 +170,28 @@ def score(
         "rule": RULE.format(looks=looks),
         "looks": looks,
         "attack": attack,
-        **{name: row[name] for name in ("threshold", "targets", "decoys", "fdr", "null", "null_mean", "null_max")},
+        **{
+            name: row[name]
+            for name in ("threshold", "targets", "decoys", "fdr", "null", "null_mean", "null_max")
+        },
         "p_value": min(1.0, row["p"] * looks),
         "counts": attacks[attack],
-        "attacks": {name: {"threshold": best[name]["threshold"], "counts": table} for name, table in attacks.items()},
+        "attacks": {
+            name: {"threshold": best[name]["threshold"], "counts": table}
+            for name, table in attacks.items()
+        },
     }
 
 
 def rows(
     x_hat: Tensor, nulls: Nulls, null: dict[str, Tensor], mean: Tensor, std: Tensor | float = 1.0
 ) -> list[dict[str, Any]]:
-    """One per threshold: targets, decoys, fdr, p_value as in `Competition`; null: the free set that is hardest to tell
-    from the attack, its mean and largest excess, null_p against it; p: the larger of p_value and null_p."""
+    """One per threshold: targets, decoys, fdr, p_value as in `Competition`;
+
+    Args:
+        null: the free set that is hardest to tell from the attack, its mean and largest excess,
+            null_p against it; p: the larger of p_value and null_p.
+    """
     table = []
     for k, threshold in enumerate(THRESHOLDS):
         row = vars(target_decoy(x_hat, nulls.train, nulls.held_out, threshold))
@@ -154,7 +204,9 @@ def rows(
         table.append({"metric": "NCC", "threshold": threshold, **row})
     if nulls.shape and min(nulls.shape[1:]) >= WINDOW and len(x_hat):
         train, held_out = nulls.train * std + mean, nulls.held_out * std + mean
-        by_ssim = target_decoy(rescale(x_hat * std + mean), train, held_out, SSIM_THRESHOLD, "ssim", nulls.shape)
+        by_ssim = target_decoy(
+            rescale(x_hat * std + mean), train, held_out, SSIM_THRESHOLD, "ssim", nulls.shape
+        )
         table.append({"metric": "SSIM", "threshold": SSIM_THRESHOLD, **vars(by_ssim)})
     return table
 
@@ -173,7 +225,7 @@ def matches(x_hat: Tensor, images: Tensor, k: int) -> list[tuple[int, int, float
     return [(*pair, found.score[row].item()) for pair, row in zip(ordered, best, strict=True)]
 
 
-# --------------------------------------------------------------------------------------------------- first layer
+# -------------------------------------------------------------------------------------- first layer
 
 
 def first_layer(
@@ -184,17 +236,26 @@ def first_layer(
     train: Tensor,
     held_out: Tensor,
 ) -> dict[str, Any]:
-    """Shares of ‖θ_1‖² that Σ_i c_i ∇_{θ_1} Φ(x_i) accounts for with the best possible c_i = λ_i y_i, λ_i ≥ 0.
+    """Shares of ‖θ_1‖² that Σ_i c_i ∇_{θ_1} Φ(x_i) accounts for with the best possible c_i = λ_i
+    y_i, λ_i ≥ 0.
 
-    by_attack: DecoReco's restart of lowest energy · by_training, by_held_out: these images (n, d), y_i = sign Φ(x_i);
-    None for more than MAX_CERTIFIED, for unequal numbers or where no unit is active · searched: the share within the
-    subspace searched, a ceiling · energy_by_layer, norm_by_layer: of that restart, ‖·‖² not relative.  All None where
-    DecoReco could not run (settings None).
+    by_attack: DecoReco's restart of lowest energy · by_training, by_held_out: these images (n, d),
+    y_i = sign Φ(x_i); None for more than MAX_CERTIFIED, for unequal numbers or where no unit is
+    active · searched: the share within the subspace searched, a ceiling · energy_by_layer,
+    norm_by_layer: of that restart, ‖·‖² not relative. All None where DecoReco could not run
+    (settings None).
     """
     params = network.unflatten(theta_star)
     norms = layer_norms(network, params)
     if settings is None:
-        names = ("searched", "searched_dimensions", "by_attack", "by_training", "by_held_out", "energy_by_layer")
+        names = (
+            "searched",
+            "searched_dimensions",
+            "by_attack",
+            "by_training",
+            "by_held_out",
+            "energy_by_layer",
+        )
         return dict.fromkeys(names) | {"norm_by_layer": norms.tolist()}
     alpha, layer_weights = settings.alpha, settings.layer_weights
     by_layer = found["by_layer"][int(found["energy"].argmin())]
@@ -212,7 +273,8 @@ def first_layer(
     return {
         "searched": ((inside + bias) / norms[0]).item(),
         "searched_dimensions": len(basis) or network.dim,
-        "by_attack": max(0.0, 1 - (by_layer[0] / norms[0]).item()),  # worse than nothing explains nothing
+        # worse than nothing explains nothing
+        "by_attack": max(0.0, 1 - (by_layer[0] / norms[0]).item()),
         "by_training": explained(train),
         "by_held_out": explained(held_out) if len(held_out) == len(train) else None,
         "energy_by_layer": by_layer.tolist(),
@@ -220,7 +282,7 @@ def first_layer(
     }
 
 
-# ---------------------------------------------------------------------------------------------- are the two sets alike?
+# -------------------------------------------------------------------------- are the two sets alike?
 
 NEAR = 0.98  # NCC above which two images are copies
 TOLD_APART = 0.01  # p of the two-sample test below which nothing else is said
@@ -232,8 +294,13 @@ MOST_TOLD = 2000
 
 @dataclass(frozen=True)
 class Exchangeability:
-    """copies: (row held out, row in training, NCC) · kept: rows of held-out images that are no copies · p: of the
-    two-sample test on those · why_not: one sentence where the sets cannot be compared, else None."""
+    """
+    Attributes:
+        copies: (row held out, row in training, NCC).
+        kept: rows of held-out images that are no copies.
+        p: of the two-sample test on those.
+        why_not: one sentence where the sets cannot be compared, else None.
+    """
 
     copies: list[tuple[int, int, float]]
     kept: list[int]
@@ -247,7 +314,9 @@ def compared(train: Tensor, held_out: Tensor, seed: int) -> Exchangeability:
     rows = {row for row, _, _ in copies}
     kept = [row for row in range(len(held_out)) if row not in rows]
     if len(copies) > MOST_COPIES * len(held_out) or not kept:
-        many = f"{len(copies)} of {len(held_out)} held-out images are near-copies of training images"
+        many = (
+            f"{len(copies)} of {len(held_out)} held-out images are near-copies of training images"
+        )
         return Exchangeability(copies, kept, 1.0, many)
     p = two_sample(train, held_out[kept], seed)
     told = (
@@ -260,7 +329,10 @@ def compared(train: Tensor, held_out: Tensor, seed: int) -> Exchangeability:
 def near_copies(train: Tensor, held_out: Tensor) -> list[tuple[int, int, float]]:
     """(row held out, most alike row in training, NCC) of those above `NEAR`."""
     best = [ncc(part.flatten(1), train.flatten(1)).max(1) for part in held_out.split(500)]
-    values, rows = torch.cat([each.values for each in best]), torch.cat([each.indices for each in best])
+    values, rows = (
+        torch.cat([each.values for each in best]),
+        torch.cat([each.indices for each in best]),
+    )
     pairs = zip(values.tolist(), rows.tolist(), strict=True)
     return [(row, index, value) for row, (value, index) in enumerate(pairs) if value > NEAR]
 
@@ -273,9 +345,13 @@ def drawn(count: int, n: int, seed: int) -> list[int]:
 
 
 def features(x: Tensor) -> Tensor:
-    """(n, f) of images (n, C, H, W): by channel mean, spread and mean absolute differences of neighbours; a thumbnail
-    of THUMBNAIL × THUMBNAIL, grey.  Standardised; those that do not vary are 0."""
-    grey = adaptive_avg_pool2d(x.mean(1, keepdim=True), (min(THUMBNAIL, x.shape[2]), min(THUMBNAIL, x.shape[3])))
+    """(n, f) of images (n, C, H, W): by channel mean, spread and mean absolute differences of
+    neighbours; a thumbnail of THUMBNAIL × THUMBNAIL, grey. Standardised; those that do not vary are
+    0.
+    """
+    grey = adaptive_avg_pool2d(
+        x.mean(1, keepdim=True), (min(THUMBNAIL, x.shape[2]), min(THUMBNAIL, x.shape[3]))
+    )
     rows = [x.mean((2, 3)), x.std((2, 3), correction=0), grey.flatten(1)]
     rows += [x.diff(dim=dim).abs().mean((2, 3)) for dim in (2, 3) if x.shape[dim] > 1]
     found = torch.cat(rows, dim=1).double()
@@ -283,18 +359,23 @@ def features(x: Tensor) -> Tensor:
     return torch.where(spread > 1e-9, (found - found.mean(0)) / spread.clamp_min(1e-12), 0.0)
 
 
-def two_sample(train: Tensor, held_out: Tensor, seed: int, permutations: int = PERMUTATIONS) -> float:
-    """p-value of the correlation between set and left-out prediction of a ridge classifier, by permutation; of large
-    sets on `MOST_TOLD` images of each, drawn by `seed`.
+def two_sample(
+    train: Tensor, held_out: Tensor, seed: int, permutations: int = PERMUTATIONS
+) -> float:
+    """p-value of the correlation between set and left-out prediction of a ridge classifier, by
+    permutation; of large sets on `MOST_TOLD` images of each, drawn by `seed`.
 
-    Predictions of image i by the classifier fitted without it are (ŷ_i − h_ii y_i) / (1 − h_ii), ŷ = H y.
+    Predictions of image i by the classifier fitted without it are (ŷ_i − h_ii y_i) / (1 − h_ii), ŷ
+    = H y.
     """
     train, held_out = (part[drawn(len(part), MOST_TOLD, seed)] for part in (train, held_out))
     x = features(torch.cat([train, held_out]).float())
     y = torch.cat([torch.ones(len(train)), -torch.ones(len(held_out))]).double()
     y = y - y.mean()
     generator = torch.Generator().manual_seed(seed)
-    orders = torch.stack([torch.randperm(len(y), generator=generator) for _ in range(permutations)], dim=1)
+    orders = torch.stack(
+        [torch.randperm(len(y), generator=generator) for _ in range(permutations)], dim=1
+    )
     labels = torch.cat([y[:, None], y[orders]], dim=1)
     inverse = torch.linalg.inv(x.mT @ x + x.shape[1] * torch.eye(x.shape[1], dtype=x.dtype))
     leverage = ((x @ inverse) * x).sum(1, keepdim=True).clamp_max(1 - 1e-6)

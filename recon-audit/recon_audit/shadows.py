@@ -1,8 +1,10 @@
-"""Shadow networks: the same architecture trained in the same way on images that we choose, so that we know the truth.
+"""Shadow networks: the same architecture trained in the same way on images that we choose, so that
+we know the truth.
 
-Membership inference compares the audited network with them; and attacked themselves, as canaries, they tell what the
-attacks would have found.  Each pair is trained on the two halves of one random split of all images, training and held
-out together.  The split does not ask who is a member, so every image is in exactly half.
+Membership inference compares the audited network with them; and attacked themselves, as canaries,
+they tell what the attacks would have found. Each pair is trained on the two halves of one random
+split of all images, training and held out together. The split does not ask who is a member, so
+every image is in exactly half.
 """
 
 from __future__ import annotations
@@ -40,9 +42,15 @@ PACE = 50  # passes over which the pace of a loss is taken
 class Recipe:
     """How the audited network was trained, as far as shadows copy it.
 
-    optimiser: "adam" (weight decay coupled, L2), "adamw" or "sgd" with `momentum` · batch: images a step, None for
-    all · steps: at most · target_loss: mean loss in evaluation mode at which training ends, None for all the steps ·
-    weight_decay · first_scale: the first layer's start is PyTorch's times this.  No augmentation.
+    No augmentation.
+
+    Attributes:
+        optimiser: "adam" (weight decay coupled, L2), "adamw" or "sgd" with `momentum`.
+        batch: images a step, None for all.
+        steps: at most.
+        target_loss: mean loss in evaluation mode at which training ends, None for all the steps.
+        weight_decay.
+        first_scale: the first layer's start is PyTorch's times this.
     """
 
     optimiser: str = "adam"
@@ -56,14 +64,28 @@ class Recipe:
 
     def __post_init__(self) -> None:
         if self.optimiser not in OPTIMISERS:
-            raise ReconError(f"unknown optimiser '{self.optimiser}': choose one of {', '.join(OPTIMISERS)}")
-        if not (self.lr > 0 and self.steps >= 1 and (self.batch is None or self.batch >= 1) and self.weight_decay >= 0):
-            raise ReconError("a recipe needs a positive step size, number of steps and batch, no negative weight decay")
+            raise ReconError(
+                f"unknown optimiser '{self.optimiser}': choose one of {', '.join(OPTIMISERS)}"
+            )
+        if not (
+            self.lr > 0
+            and self.steps >= 1
+            and (self.batch is None or self.batch >= 1)
+            and self.weight_decay >= 0
+        ):
+            raise ReconError(
+                "a recipe needs a positive step size, number of steps and batch, no negative weight"
+                " decay"
+            )
 
     @property
     def words(self) -> str:
         """For the report."""
-        start = "" if self.first_scale == 1 else f", first layer started at {self.first_scale:g} of PyTorch's"
+        start = (
+            ""
+            if self.first_scale == 1
+            else f", first layer started at {self.first_scale:g} of PyTorch's"
+        )
         until = "" if self.target_loss is None else f" or to a loss of {self.target_loss:.2g}"
         how = f"{self.optimiser}, step size {self.lr:g}, {self.batch or 'all'} images a step"
         return f"{how}, weight decay {self.weight_decay:g}, {self.steps} steps{until}{start}"
@@ -71,9 +93,14 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Shadows:
-    """modules: the first of them, in evaluation mode: the others are let go as soon as they have answered · inside
-    (k, N) bool: which of all N images each was trained on · phi (k, N) float64: their confidences in the images'
-    classes · loss (k,): mean over the images of each."""
+    """
+    Attributes:
+        modules: the first of them, in evaluation mode: the others are let go as soon as they have
+            answered.
+        inside (k, N) bool: which of all N images each was trained on.
+        phi (k, N) float64: their confidences in the images' classes.
+        loss (k,): mean over the images of each.
+    """
 
     modules: list[nn.Module]
     inside: Tensor
@@ -95,10 +122,13 @@ def train_shadows(
     start: Start | None = None,
     keep: int | None = None,
 ) -> Shadows:
-    """`count` networks (rounded up to pairs) on halves of inputs x (N, C, H, W) with classes y (N,).
+    """`count` networks (rounded up to pairs) on halves of inputs x (N, C, H, W) with classes y
+    (N,).
 
-    start: the audited network's own, where it is known; shadows start with tensors as spread out as its are · keep: how
-    many modules are kept, None for all.
+    Args:
+        start: the audited network's own, where it is known; shadows start with tensors as spread
+            out as its are.
+        keep: how many modules are kept, None for all.
     """
     modules: list[nn.Module] = []
     inside, phi, loss = [], [], []
@@ -106,7 +136,9 @@ def train_shadows(
     for k in tqdm(range(count), "shadow networks", leave=False, disable=None):
         half = torch.randperm(len(x), generator=named(seed, "audit.halves", k // 2)) < len(x) // 2
         members = ~half if k % 2 else half
-        net = trained(module, seen, x[members], y[members], recipe, named(seed, "audit.shadow", k), start)
+        net = trained(
+            module, seen, x[members], y[members], recipe, named(seed, "audit.shadow", k), start
+        )
         logits = logits_of(net, seen, x)
         inside.append(members)
         phi.append(confidence(logits, y))
@@ -115,7 +147,9 @@ def train_shadows(
     return Shadows(modules, torch.stack(inside), torch.stack(phi), torch.stack(loss))
 
 
-def shadow_start(module: nn.Module, recipe: Recipe, k: int, seed: int, start: Start | None) -> nn.Module:
+def shadow_start(
+    module: nn.Module, recipe: Recipe, k: int, seed: int, start: Start | None
+) -> nn.Module:
     """The network that shadow k of `train_shadows` began as: the same draw once more."""
     return fresh(module, recipe, named(seed, "audit.shadow", k), start)
 
@@ -130,17 +164,20 @@ def trained(
     start: Start | None = None,
     give_up: Callable[[Sequence[float], int], bool] | None = None,
 ) -> nn.Module:
-    """A network of this architecture from a fresh start, trained by the recipe; on the device of `module`.
+    """A network of this architecture from a fresh start, trained by the recipe; on the device of
+    `module`.
 
-    give_up: asked after every pass, of the losses so far and how many passes are left, whether to end here; for recipes
-    with a target loss.
+    Args:
+        give_up: asked after every pass, of the losses so far and how many passes are left, whether
+            to end here; for recipes with a target loss.
     """
     device = next(module.parameters()).device
     net = fresh(module, recipe, generator, start).to(device)
     x, y = x.to(device), y.to(device)
     optimiser = _optimiser(net, recipe)
     batch = min(recipe.batch or len(x), len(x))
-    often = math.ceil(len(x) / batch)  # the loss is asked once a pass: a few steps of Adam can halve it
+    # the loss is asked once a pass: a few steps of Adam can halve it
+    often = math.ceil(len(x) / batch)
     drawn = _batches(len(x), batch, torch.Generator().manual_seed(generator.initial_seed()))
     losses: list[float] = []
     with drawing_from(generator), one_reason("a shadow network cannot be trained"):
@@ -156,7 +193,8 @@ def trained(
             loss_of(logits_at(net, seen, x[rows]), y[rows]).backward()
             optimiser.step()
     net.eval()
-    logits_of(net, seen, x[:2])  # weights that are computed from others are made without a gradient, and can be copied
+    # weights that are computed from others are made without a gradient, and can be copied
+    logits_of(net, seen, x[:2])
     return net
 
 
@@ -167,7 +205,9 @@ def _batches(n: int, batch: int, generator: torch.Generator) -> Iterator[Tensor]
 
 
 def logits_at(net: nn.Module, seen: Anatomy, x: Tensor) -> Tensor:
-    """Logits (n, K) of inputs x (n, C, H, W), also where the module answers probabilities, with their gradient."""
+    """Logits (n, K) of inputs x (n, C, H, W), also where the module answers probabilities, with
+    their gradient.
+    """
     answers = answers_of(net, seen.as_taken(x)).reshape(len(x), seen.outputs)
     if seen.scale == "logits":
         return answers
@@ -187,15 +227,25 @@ def _loss(net: nn.Module, seen: Anatomy, x: Tensor, y: Tensor) -> float:
 def _optimiser(net: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
     parameters = [p for p in net.parameters() if p.requires_grad] or list(net.parameters())
     more = {"momentum": recipe.momentum} if recipe.optimiser == "sgd" else {}
-    return OPTIMISERS[recipe.optimiser](parameters, recipe.lr, weight_decay=recipe.weight_decay, **more)
+    return OPTIMISERS[recipe.optimiser](
+        parameters, recipe.lr, weight_decay=recipe.weight_decay, **more
+    )
 
 
-def fresh(module: nn.Module, recipe: Recipe, generator: torch.Generator, start: Start | None = None) -> nn.Module:
-    """A copy as training may have begun.  What was frozen (needs no gradient) stays; what is public is as it was; every
-    other part resets its parameters; those that no part resets are drawn as spread out as they were."""
+def fresh(
+    module: nn.Module, recipe: Recipe, generator: torch.Generator, start: Start | None = None
+) -> nn.Module:
+    """A copy as training may have begun. What was frozen (needs no gradient) stays; what is public
+    is as it was; every other part resets its parameters; those that no part resets are drawn as
+    spread out as they were.
+    """
     net = copy.deepcopy(module).cpu()
     learned = {name: p for name, p in net.named_parameters() if p.requires_grad}
-    known = {} if start is None else {name: p.detach().cpu() for name, p in start.module.named_parameters()}
+    known = (
+        {}
+        if start is None
+        else {name: p.detach().cpu() for name, p in start.module.named_parameters()}
+    )
     with drawing_from(generator), torch.no_grad():
         done = _reset(net)
         for name, parameter in learned.items():
@@ -209,7 +259,8 @@ def fresh(module: nn.Module, recipe: Recipe, generator: torch.Generator, start: 
             if start is not None and name in known and name not in start.public:
                 if parameter.numel() > 1 and parameter.std() > 0:
                     parameter.mul_(known[name].float().std() / parameter.std())
-            elif start is None and name.rpartition(".")[0] == first:  # its biases, too: else they outweigh the weights
+            # its biases, too: else they outweigh the weights
+            elif start is None and name.rpartition(".")[0] == first:
                 parameter.mul_(recipe.first_scale)
         if start is not None and start.public:
             state = start.module.state_dict()
@@ -218,8 +269,9 @@ def fresh(module: nn.Module, recipe: Recipe, generator: torch.Generator, start: 
 
 
 def _reset(net: nn.Module) -> set[int]:
-    """Has the parts of a network draw their start, and says which parameters that changed.  A part that wants to be
-    told how, and what is frozen, is left as it is."""
+    """Has the parts of a network draw their start, and says which parameters that changed. A part
+    that wants to be told how, and what is frozen, is left as it is.
+    """
     done: set[int] = set()
     for part in net.modules():
         own = list(part.parameters())
@@ -241,7 +293,9 @@ def _reset(net: nn.Module) -> set[int]:
 
 
 def _train(net: nn.Module) -> None:
-    """Training mode, but for parts that are frozen: their running means are those of what they were trained on."""
+    """Training mode, but for parts that are frozen: their running means are those of what they were
+    trained on.
+    """
     net.train()
     for part in net.modules():
         own = list(part.parameters(recurse=False))
@@ -251,32 +305,37 @@ def _train(net: nn.Module) -> None:
 
 @contextmanager
 def drawing_from(generator: torch.Generator) -> Iterator[None]:
-    """What PyTorch draws on the CPU without being given a generator (starts, dropout) is drawn from this one; the
-    state of the global generator is put back."""
+    """What PyTorch draws on the CPU without being given a generator (starts, dropout) is drawn from
+    this one; the state of the global generator is put back.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.set_rng_state(generator.get_state())
         yield
         generator.set_state(torch.get_rng_state())
 
 
-# -------------------------------------------------------------------------------------------------------- inferred
+# ----------------------------------------------------------------------------------------- inferred
 
 
-def inferred(module: nn.Module, seen: Anatomy, x: Tensor, y: Tensor, n: int, seed: int, start: Start | None) -> Recipe:
-    """A recipe for a network of which none is known: of a few ordinary ones, that whose network ends with weights of
-    the most similar size.
+def inferred(
+    module: nn.Module, seen: Anatomy, x: Tensor, y: Tensor, n: int, seed: int, start: Start | None
+) -> Recipe:
+    """A recipe for a network of which none is known: of a few ordinary ones, that whose network
+    ends with weights of the most similar size.
 
-    x (N, C, H, W), y (N,): all images, the n training images first.  Every candidate is trained on a random half to the
-    audited network's loss on its training images; sizes are compared by the mean of |log ‖W‖ / ‖W*‖| over its
-    matrices.  Candidates that do not reach twice that loss come last; training of one that will not, by its pace, is
-    given up (`out_of_reach`): weight decay can hold a loss far above the goal, and large networks take long.
+    x (N, C, H, W), y (N,): all images, the n training images first. Every candidate is trained on a
+    random half to the audited network's loss on its training images; sizes are compared by the mean
+    of |log ‖W‖ / ‖W*‖| over its matrices. Candidates that do not reach twice that loss come last;
+    training of one that will not, by its pace, is given up (`out_of_reach`): weight decay can hold
+    a loss far above the goal, and large networks take long.
     """
     goal = max(loss_of(logits_of(module, seen, x[:n]), y[:n]).item() * 1.05, LOWEST_LOSS)
     half = torch.randperm(len(x), generator=named(seed, "audit.pilot"))[: len(x) // 2]
     ended: list[tuple[bool, float, int]] = []
     adam, sgd = Recipe("adam", 1e-3, target_loss=goal), Recipe("sgd", 3e-2, target_loss=goal)
     tried = [adam, replace(adam, weight_decay=1e-3), sgd, replace(sgd, weight_decay=5e-3)]
-    if start is None and seen.first is not None:  # a dense first layer may have begun with a tiny one
+    # a dense first layer may have begun with a tiny one
+    if start is None and seen.first is not None:
         tried.append(replace(adam, first_scale=0.01))
     hopeless = partial(out_of_reach, goal=2 * goal)
     for k, candidate in enumerate(tqdm(tried, "ordinary recipes", leave=False, disable=None)):
@@ -286,22 +345,29 @@ def inferred(module: nn.Module, seen: Anatomy, x: Tensor, y: Tensor, n: int, see
             reached = loss_of(logits_of(net, seen, x[half]), y[half]).item()
             ended.append((reached > 2 * goal, _distance(net, module, start), k))
     if not ended:
-        raise ReconError("no ordinary recipe trains a network of this architecture on these images: give one (recipe=)")
+        raise ReconError(
+            "no ordinary recipe trains a network of this architecture on these images: give one"
+            " (recipe=)"
+        )
     return tried[min(ended)[2]]
 
 
 def out_of_reach(losses: Sequence[float], left: int, goal: float) -> bool:
-    """Whether a loss that goes on falling by the factor of its last `PACE` passes is above `goal` after `left` more.
+    """Whether a loss that goes on falling by the factor of its last `PACE` passes is above `goal`
+    after `left` more.
 
-    The best loss of the last `PACE` passes is compared with the best before: what jumps up and down is not given up for
-    one bad pass.  Never before twice as many passes; NaN counts as infinite.
+    The best loss of the last `PACE` passes is compared with the best before: what jumps up and down
+    is not given up for one bad pass. Never before twice as many passes; NaN counts as infinite.
 
     >>> out_of_reach([1.0] * 2 * PACE, 1000, goal=0.1), out_of_reach([1.0] * PACE + [0.8] * PACE, 1000, goal=0.1)
     (True, False)
-    """
+    """  # noqa: E501
     if len(losses) < 2 * PACE:
         return False
-    before, now = (min((x for x in part if x == x), default=math.inf) for part in (losses[:-PACE], losses[-PACE:]))
+    before, now = (
+        min((x for x in part if x == x), default=math.inf)
+        for part in (losses[:-PACE], losses[-PACE:])
+    )
     if now <= goal:
         return False
     if now >= before or not goal > 0:
@@ -310,8 +376,14 @@ def out_of_reach(losses: Sequence[float], left: int, goal: float) -> bool:
 
 
 def _distance(a: nn.Module, b: nn.Module, start: Start | None = None) -> float:
-    """Mean |log ‖W‖ / ‖W*‖| over trained matrices, of what a public start was moved by where that is known."""
-    before = {} if start is None else {n: p.detach() for n, p in start.module.named_parameters() if n in start.public}
+    """Mean |log ‖W‖ / ‖W*‖| over trained matrices, of what a public start was moved by where that
+    is known.
+    """
+    before = (
+        {}
+        if start is None
+        else {n: p.detach() for n, p in start.module.named_parameters() if n in start.public}
+    )
     found = []
     for (name, p), q in zip(a.named_parameters(), b.parameters(), strict=True):
         if p.dim() > 1 and q.requires_grad:

@@ -1,11 +1,12 @@
-"""What an audit says in the end: three verdicts on images, three on membership, and all of it in words.
+"""What an audit says in the end: three verdicts on images, three on membership, and all of it in
+words.
 
-On images: "leaks" · "not by these attacks", which would have found k of n on a network trained in the same way ·
-"cannot tell", where the attacks would have found nothing there either, or nothing can be compared.  On membership:
-inferred, not by these attacks, or cannot tell.
+On images: "leaks" · "not by these attacks", which would have found k of n on a network trained in
+the same way · "cannot tell", where the attacks would have found nothing there either, or nothing
+can be compared. On membership: inferred, not by these attacks, or cannot tell.
 
-What a report opens with, three lines for whoever must decide and what was tried, are functions of what report.json
-holds, so that a report without names says the same.
+What a report opens with, three lines for whoever must decide and what was tried, are functions of
+what report.json holds, so that a report without names says the same.
 """
 
 from __future__ import annotations
@@ -17,8 +18,14 @@ from recon_audit.attacks import KINDS, RECONSTRUCTIONS
 from recon_audit.images import printable
 from recon_audit.scoring import LEVEL
 
-LEAKS, NOT_BY_THESE, CANNOT_TELL, INFERRED = "leaks", "not by these attacks", "cannot tell", "inferred"
-BLIND_AREA = 0.55  # shadows that are told apart no better than this say that membership inference is blind here
+LEAKS, NOT_BY_THESE, CANNOT_TELL, INFERRED = (
+    "leaks",
+    "not by these attacks",
+    "cannot tell",
+    "inferred",
+)
+# shadows that are told apart no better than this say that membership inference is blind here
+BLIND_AREA = 0.55
 NUMBERS = ("no attack", "one attack", "two attacks", "three attacks")
 FIRST = 3  # names in a line, then "and N more"
 SURE = "where half of those in question were"
@@ -27,8 +34,11 @@ NOT_APPLIED, RAN = "did not apply", "ran"
 
 @dataclass(frozen=True)
 class Verdict:
-    """images, membership (None where not asked): see above · on_images, on_membership (empty where not asked): each in
-    words."""
+    """
+    Attributes:
+        images, membership (None where not asked): see above.
+        on_images, on_membership (empty where not asked): each in words.
+    """
 
     images: str
     membership: str | None
@@ -44,27 +54,43 @@ def decide(
     why_not: str | None,
     misfit: str | None = None,
 ) -> Verdict:
-    """result, power, membership: as in the report; no result where no attack could be tried, membership empty where the
-    table could not be made · n: images of each kind compared · why_not: the two sets cannot be compared · misfit: the
-    network does not fit what is read: what came back came back, and nothing else can be told."""
+    """
+    Args:
+        result, power, membership: as in the report; no result where no attack could be tried,
+            membership empty where the table could not be made.
+        n: images of each kind compared.
+        why_not: the two sets cannot be compared.
+        misfit: the network does not fit what is read: what came back came back, and nothing else
+            can be told.
+    """
     if why_not is not None:
-        said = f"Nothing can be told: {why_not}, so that no count of one means anything beside a count of the other."
+        said = (
+            f"Nothing can be told: {why_not}, so that no count of one means anything beside a count"
+            " of the other."
+        )
         return Verdict(CANNOT_TELL, None if membership is None else CANNOT_TELL, said)
     images, sentence = _on_images(result, n, power)
     if misfit is not None:
         if images == LEAKS and membership is not None:
-            return Verdict(images, CANNOT_TELL, sentence, f"Who was trained on cannot be told: {misfit}.")
+            return Verdict(
+                images, CANNOT_TELL, sentence, f"Who was trained on cannot be told: {misfit}."
+            )
         if images != LEAKS:
             images, sentence = CANNOT_TELL, "Whether these weights leak cannot be told."
         untold = "" if membership is None else "Nor can it be told who was trained on."
         return Verdict(
-            images, None if membership is None else CANNOT_TELL, f"{sentence} {misfit[:1].upper()}{misfit[1:]}.", untold
+            images,
+            None if membership is None else CANNOT_TELL,
+            f"{sentence} {misfit[:1].upper()}{misfit[1:]}.",
+            untold,
         )
     kind, more = (None, "") if membership is None else _on_membership(membership)
     return Verdict(images, kind, sentence, more)
 
 
-def _on_images(result: dict[str, Any] | None, n: int, power: dict[str, Any] | None) -> tuple[str, str]:
+def _on_images(
+    result: dict[str, Any] | None, n: int, power: dict[str, Any] | None
+) -> tuple[str, str]:
     untold = "Whether images can be read out cannot be told"
     if result is None:
         return CANNOT_TELL, f"{untold}: none of the attacks asked for does that."
@@ -73,23 +99,38 @@ def _on_images(result: dict[str, Any] | None, n: int, power: dict[str, Any] | No
         reason = next(about["why_not"] for about in result["attacks"].values())
         return CANNOT_TELL, f"{untold}, since no attack that does so applies. {reason}"
     if result["leak"]:
-        return LEAKS, (
-            f"{result['targets']} of {n} training images came back {KINDS[result['attack']].phrase}, and "
-            f"{result['decoys']} of {n} images that were never trained on: these weights leak training images."
+        return (
+            LEAKS,
+            (
+                f"{result['targets']} of {n} training images came back"
+                f" {KINDS[result['attack']].phrase}, and {result['decoys']} of {n} images that were"
+                " never trained on: these weights leak training images."
+            ),
         )
-    silence = f"No evidence of leakage by {NUMBERS[len(ran)] if len(ran) < len(NUMBERS) else f'{len(ran)} attacks'}"
+    silence = (
+        "No evidence of leakage by"
+        f" {NUMBERS[len(ran)] if len(ran) < len(NUMBERS) else f'{len(ran)} attacks'}"
+    )
     if power is None or not power["canaries"]:
         blind = ", and what they would have found was not measured"
     elif 2 * power["leaking"] < power["canaries"]:  # fewer than half of the canaries
         found = f"images of only {power['leaking']} of" if power["leaking"] else "nothing in"
         many = "s" * (power["canaries"] > 1)
         who = "it" if len(ran) == 1 else "they"
-        blind = f", but {who} found {found} {power['canaries']} network{many} trained in the same way"
+        blind = (
+            f", but {who} found {found} {power['canaries']} network{many} trained in the same way"
+        )
     else:
         images = f"{power['found']:.0f} of {power['n']} images of a network trained in the same way"
-        would = f"which would have found {images}: this is about these attacks, and no proof of privacy."
+        would = (
+            f"which would have found {images}: this is about these attacks, and no proof of"
+            " privacy."
+        )
         return NOT_BY_THESE, f"{silence}, {would}"
-    return CANNOT_TELL, f"{silence}{blind}: whether these weights leak training images cannot be told."
+    return (
+        CANNOT_TELL,
+        f"{silence}{blind}: whether these weights leak training images cannot be told.",
+    )
 
 
 def _on_membership(table: dict[str, Any]) -> tuple[str, str]:
@@ -99,7 +140,9 @@ def _on_membership(table: dict[str, Any]) -> tuple[str, str]:
         return INFERRED, f"Who was trained on can be inferred: {counts}."
     there = "in networks trained in the same way it can"
     if max(table["power"][name] or 0.0 for name in ("auc", "multipliers_auc")) < BLIND_AREA:
-        said = f"Whether it can be inferred who was trained on cannot be told, since {there}not either"
+        said = (
+            f"Whether it can be inferred who was trained on cannot be told, since {there}not either"
+        )
         return CANNOT_TELL, f"{said}: {counts}."
     return NOT_BY_THESE, f"Who was trained on could not be inferred, though {there}: {counts}."
 
@@ -107,12 +150,16 @@ def _on_membership(table: dict[str, Any]) -> tuple[str, str]:
 def counted(named: dict[str, dict[str, Any]]) -> str:
     """How many members can be named, by `recon.scoring.membership.named`, in words.
 
-    A rate that needs more held-out images than there are is said to; where that is so of all rates, what is named
-    without accusing any of them.
+    A rate that needs more held-out images than there are is said to; where that is so of all rates,
+    what is named without accusing any of them.
     """
     shown = {rate: f"{100 * float(rate):g} %" for rate in named}
     few = [rate for rate, row in named.items() if not row["resolved"]]
-    told = [_count(f"at {shown[rate]} false alarms", row) for rate, row in named.items() if rate not in few]
+    told = [
+        _count(f"at {shown[rate]} false alarms", row)
+        for rate, row in named.items()
+        if rate not in few
+    ]
     if not told:
         row = next(iter(named.values()))
         told = [_count(f"without a false alarm among {row['others']} held-out images", row)]
@@ -130,11 +177,13 @@ def _count(where: str, row: dict[str, Any]) -> str:
     return f"{row['count']} of {row['of']} can be named {where} ({interval}; {chance}{less})"
 
 
-# ------------------------------------------------------------------------------------------------ what a report says
+# ------------------------------------------------------------------------------- what a report says
 
 
 def lines(report: dict[str, Any], verdict: Verdict) -> list[str]:
-    """How many images came back and which; how many members can be named; the worst single image."""
+    """How many images came back and which; how many members can be named; the worst single
+    image.
+    """
     recovered = [each for each in report["leaked"] if each["how"] != "membership"]
     first = verdict.on_images
     if recovered:
@@ -156,22 +205,30 @@ def enumerated(names: list[str]) -> str:
 
 
 def worst(leaked: list[dict[str, Any]]) -> str:
-    """The image that came back best, and the surest member; the list has the most probable first."""
+    """The image that came back best, and the surest member; the list has the most probable
+    first.
+    """
     recovered = [each for each in leaked if each["how"] != "membership"]
     members = [each for each in leaked if each["how"] == "membership"]
     said = []
     if recovered:
         best = max(recovered, key=lambda each: each["score"])
-        said.append(f"{printable(best['image'])}, which came back at a likeness (NCC) of {best['score']:.2f}")
+        said.append(
+            f"{printable(best['image'])}, which came back at a likeness (NCC) of"
+            f" {best['score']:.2f}"
+        )
     if members:
         odds = f"{members[0]['probability']:.0%} {SURE}"
-        said.append(f"{printable(members[0]['image'])}, which was trained on with a probability of {odds}")
+        said.append(
+            f"{printable(members[0]['image'])}, which was trained on with a probability of {odds}"
+        )
     return f"The worst single image: {'; and '.join(said) or 'none was found to be given away'}."
 
 
 def tried(report: dict[str, Any]) -> list[dict[str, str]]:
-    """Every attack: its name, its state ("ran", "did not apply", "not asked", "nothing to compare"), and how or why
-    not."""
+    """Every attack: its name, its state ("ran", "did not apply", "not asked", "nothing to
+    compare"), and how or why not.
+    """
     found = []
     results = (report["result"] or {}).get("attacks", {})
     for name in (*RECONSTRUCTIONS, "membership"):
@@ -181,7 +238,10 @@ def tried(report: dict[str, Any]) -> list[dict[str, str]]:
                 state = "nothing to compare"
             elif name == "membership":
                 table = report["membership"]
-                state, said = RAN, f"{len(table['scores'])} scores, {table['shadows']} shadow networks"
+                state, said = (
+                    RAN,
+                    f"{len(table['scores'])} scores, {table['shadows']} shadow networks",
+                )
                 said += f". {table['multipliers_why_not']}" if table["multipliers_why_not"] else ""
             else:
                 about = results[name]
@@ -200,14 +260,15 @@ def power_words(report: dict[str, Any]) -> list[str]:
     else:
         many = images["canaries"] > 1
         found.append(
-            f"In {images['canaries']} network{'s' * many} trained in the same way, the attacks on images found "
-            f"{images['found']:.1f} of {images['n']} training images{' on average' * many}, and {images['leaking']} "
-            f"{'were' if images['leaking'] != 1 else 'was'} found to leak."
+            f"In {images['canaries']} network{'s' * many} trained in the same way, the attacks on"
+            f" images found {images['found']:.1f} of {images['n']} training"
+            f" images{' on average' * many}, and {images['leaking']}"
+            f" {'were' if images['leaking'] != 1 else 'was'} found to leak."
         )
     if members is not None and members["power"]["auc"] is not None:
         share = members["power"]["tpr_0.01"]
         found.append(
-            f"Of such a network's own training images, {share:.0%} can be named at 1 % false alarms, or at none where "
-            "fewer than 100 images were held out."
+            f"Of such a network's own training images, {share:.0%} can be named at 1 % false"
+            " alarms, or at none where fewer than 100 images were held out."
         )
     return found

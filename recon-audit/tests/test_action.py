@@ -1,4 +1,6 @@
-"""The GitHub Action: its file is what GitHub expects, and its script runs, with another `recon` in place of ours."""
+"""The GitHub Action: its file is what GitHub expects, and its script runs, with another `recon` in
+place of ours.
+"""
 
 from __future__ import annotations
 
@@ -18,20 +20,29 @@ STEP = next(step for step in ACTION["runs"]["steps"] if step.get("id") == "audit
 
 def test_the_action_is_a_composite_one_with_what_is_promised():
     assert ACTION["runs"]["using"] == "composite"
-    assert {"weights", "data", "fail-on"} <= ACTION["inputs"].keys() and {"report", "verdict"} <= ACTION[
-        "outputs"
-    ].keys()
+    assert {"weights", "data", "fail-on"} <= ACTION["inputs"].keys() and {
+        "report",
+        "verdict",
+    } <= ACTION["outputs"].keys()
     assert all(step.get("shell") == "bash" for step in ACTION["runs"]["steps"] if "run" in step)
-    assert all(each["description"] for part in ("inputs", "outputs") for each in ACTION[part].values())
-    assert all(f"steps.audit.outputs.{name}" in each["value"] for name, each in ACTION["outputs"].items())
+    assert all(
+        each["description"] for part in ("inputs", "outputs") for each in ACTION[part].values()
+    )
+    assert all(
+        f"steps.audit.outputs.{name}" in each["value"] for name, each in ACTION["outputs"].items()
+    )
     # every input arrives as a variable: text of the one who calls is no part of any script
-    assert {f"inputs.{name}" for name in ACTION["inputs"]} == {each.strip("${ }") for each in STEP["env"].values()}
+    assert {f"inputs.{name}" for name in ACTION["inputs"]} == {
+        each.strip("${ }") for each in STEP["env"].values()
+    }
     assert all("${{" not in step["run"] for step in ACTION["runs"]["steps"] if "run" in step)
 
 
 @pytest.fixture
 def ran(tmp_path):
-    """The step's script, with a `recon` that writes down how it was called, writes reports, and ends as told."""
+    """The step's script, with a `recon` that writes down how it was called, writes reports, and
+    ends as told.
+    """
     script = tmp_path / "recon"
     script.write_text(
         '#!/bin/sh\nprintf "%s\\n" "$@" > called\nmkdir -p "$OUT"\n'
@@ -50,12 +61,24 @@ def ran(tmp_path):
             "OUT": "o p",
         }
         space = (
-            dict.fromkeys(STEP["env"], "") | inputs | {"FAIL_ON": "leaks membership", "AGGREGATES_ONLY": "true"} | more
+            dict.fromkeys(STEP["env"], "")
+            | inputs
+            | {"FAIL_ON": "leaks membership", "AGGREGATES_ONLY": "true"}
+            | more
         )
         space |= {"CODE": str(code), "PATH": f"{tmp_path}:{os.environ['PATH']}"}
-        space |= {"GITHUB_OUTPUT": str(tmp_path / "output"), "GITHUB_STEP_SUMMARY": str(tmp_path / "summary")}
-        done = subprocess.run(["bash", "-e", "-c", STEP["run"]], env=space, cwd=tmp_path, check=False)
-        return done.returncode, (tmp_path / "called").read_text().splitlines(), (tmp_path / "output").read_text()
+        space |= {
+            "GITHUB_OUTPUT": str(tmp_path / "output"),
+            "GITHUB_STEP_SUMMARY": str(tmp_path / "summary"),
+        }
+        done = subprocess.run(
+            ["bash", "-e", "-c", STEP["run"]], env=space, cwd=tmp_path, check=False
+        )
+        return (
+            done.returncode,
+            (tmp_path / "called").read_text().splitlines(),
+            (tmp_path / "output").read_text(),
+        )
 
     return run
 
@@ -63,8 +86,15 @@ def ran(tmp_path):
 def test_the_script_calls_the_audit_and_tells_what_it_said(ran, tmp_path):
     code, called, output = ran(3)
     assert code == 3 and not (tmp_path / "x").exists()
-    assert output.splitlines() == ["report=o p/report.html", "json=o p/report.json", "verdict=leaks", "membership=None"]
-    assert called[:3] == ["audit", "--weights", "w $(touch x).pt"] and called.count("--fail-on") == 2
+    assert output.splitlines() == [
+        "report=o p/report.html",
+        "json=o p/report.json",
+        "verdict=leaks",
+        "membership=None",
+    ]
+    assert (
+        called[:3] == ["audit", "--weights", "w $(touch x).pt"] and called.count("--fail-on") == 2
+    )
     assert "--aggregates-only" in called and "--held-out" not in called and "--labels" not in called
     assert json.loads((tmp_path / "o p" / "report.json").read_text())["verdict"] == "leaks"
     assert (tmp_path / "summary").read_text() == "card\n"

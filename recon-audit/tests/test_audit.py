@@ -1,4 +1,6 @@
-"""The audit of a reader's own network: leak and no leak, both kinds of names and of data, resuming, bad input."""
+"""The audit of a reader's own network: leak and no leak, both kinds of names and of data, resuming,
+bad input.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,18 @@ from recon_audit.images import Expected
 from recon_audit.inputs import load_images
 from recon_audit.networks import parse_arch, subject_of
 from recon_audit.report import NAMES
-from recon_audit.scoring import DECISIVE, DRAWS, LEVEL, NULLS, THRESHOLDS, Nulls, blur_p, excess, matches, score
+from recon_audit.scoring import (
+    DECISIVE,
+    DRAWS,
+    LEVEL,
+    NULLS,
+    THRESHOLDS,
+    Nulls,
+    blur_p,
+    excess,
+    matches,
+    score,
+)
 
 N, SIDE, WIDTH = 10, 8, 200
 LOOKS = len(RECONSTRUCTIONS) * len(DECISIVE)
@@ -69,7 +82,11 @@ def load_weights(file, arch):
 
 @pytest.fixture(scope="module")
 def pixels():
-    return torch.randint(0, 256, (2 * N, SIDE, SIDE, 3), generator=torch.Generator().manual_seed(0)).byte().numpy()
+    return (
+        torch.randint(0, 256, (2 * N, SIDE, SIDE, 3), generator=torch.Generator().manual_seed(0))
+        .byte()
+        .numpy()
+    )
 
 
 @pytest.fixture(scope="module")
@@ -94,8 +111,12 @@ def trained(network, start, data, tmp_path_factory):
     """A net in the KKT regime, at a training loss of e^-20."""
     train, _ = load_images(data, expected=Expected(DIM))
     x = (train.scaled - mean_image(train, "image")).flatten(1)
-    theta = train_to_kkt(network, x, torch.arange(N).float() % 2, start, KKTSettings(300, -20.0)).theta_star
-    return write(network.unflatten(theta), tmp_path_factory.mktemp("weights") / "trained.safetensors")
+    theta = train_to_kkt(
+        network, x, torch.arange(N).float() % 2, start, KKTSettings(300, -20.0)
+    ).theta_star
+    return write(
+        network.unflatten(theta), tmp_path_factory.mktemp("weights") / "trained.safetensors"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -127,8 +148,16 @@ class Page(HTMLParser):
 def test_a_net_in_the_kkt_regime_leaks(leaking):
     report, _ = leaking
     result = report["result"]
-    assert result["leak"] and result["p_value"] < 0.01 and result["targets"] >= 6 and result["decoys"] == 0
-    assert "leak training images" in report["summary"] and f"of {N} training images" in report["summary"]
+    assert (
+        result["leak"]
+        and result["p_value"] < 0.01
+        and result["targets"] >= 6
+        and result["decoys"] == 0
+    )
+    assert (
+        "leak training images" in report["summary"]
+        and f"of {N} training images" in report["summary"]
+    )
     share = report["first_layer"]
     assert share["by_training"] > 0.75 > 0.3 > share["by_held_out"] and share["by_attack"] > 0.8
     assert report["matches"]["train"][0]["ncc"] > 0.8 > report["matches"]["held_out"][0]["ncc"]
@@ -136,7 +165,12 @@ def test_a_net_in_the_kkt_regime_leaks(leaking):
 
 def test_an_untrained_net_does_not(network, start, data, tmp_path):
     report = audit(
-        write(network.unflatten(start), tmp_path / "w.safetensors"), ARCH, data, tmp_path, profile="smoke", device="cpu"
+        write(network.unflatten(start), tmp_path / "w.safetensors"),
+        ARCH,
+        data,
+        tmp_path,
+        profile="smoke",
+        device="cpu",
     )
     assert not report["result"]["leak"] and report["result"]["targets"] <= 1
     assert report["verdict"] == "cannot tell" and "was not measured" in report["summary"]
@@ -147,19 +181,31 @@ def test_an_untrained_net_does_not(network, start, data, tmp_path):
 def test_a_net_trained_on_other_images_does_not(trained, pixels, tmp_path, monkeypatch):
     """The same weights, offered images that nobody trained on."""
     monkeypatch.setitem(module.BUDGETS, "smoke", (1, 60, 10))
-    others = torch.randint(0, 256, pixels.shape, generator=torch.Generator().manual_seed(5)).byte().numpy()
+    others = (
+        torch.randint(0, 256, pixels.shape, generator=torch.Generator().manual_seed(5))
+        .byte()
+        .numpy()
+    )
     np.savez(tmp_path / "d.npz", train=others[:N], held_out=others[N:])
-    result = audit(trained, ARCH, tmp_path / "d.npz", tmp_path, profile="smoke", device="cpu")["result"]
-    assert not result["leak"] and all(about["why_not"] is None for about in result["attacks"].values())
+    result = audit(trained, ARCH, tmp_path / "d.npz", tmp_path, profile="smoke", device="cpu")[
+        "result"
+    ]
+    assert not result["leak"] and all(
+        about["why_not"] is None for about in result["attacks"].values()
+    )
 
 
 def adam(network, x, y, goal):
     """Trained from the small start to a logistic loss of `goal`."""
-    theta = network.flatten(network.init(torch.Generator().manual_seed(0), "small")).requires_grad_()
+    theta = network.flatten(
+        network.init(torch.Generator().manual_seed(0), "small")
+    ).requires_grad_()
     optimiser = torch.optim.Adam([theta], lr=1e-3)
     for _ in range(2000):
         optimiser.zero_grad()
-        loss = torch.nn.functional.binary_cross_entropy_with_logits(network(network.unflatten(theta), x), y)
+        loss = torch.nn.functional.binary_cross_entropy_with_logits(
+            network(network.unflatten(theta), x), y
+        )
         if loss < goal:
             return theta.detach()
         loss.backward()
@@ -168,17 +214,26 @@ def adam(network, x, y, goal):
 
 
 def test_a_small_start_and_adam_leak_by_separation(tmp_path, monkeypatch):
-    """Adam leaves the span of the images: DecoReco finds next to nothing, and separation finds photographs."""
+    """Adam leaves the span of the images: DecoReco finds next to nothing, and separation finds
+    photographs.
+    """
     monkeypatch.setitem(module.BUDGETS, "smoke", (1, 5, 2))
     photos = partition(load_pool("photos"), 30, n_held_out=30)
     network = three_layer(200, 3072)
     theta = adam(network, photos.train.flat - photos.train.flat.mean(0), photos.train.y, 1e-6)
     file = write(network.unflatten(theta), tmp_path / "w.safetensors")
-    parts = {name: (getattr(photos, name).x * 255).round().byte().numpy() for name in ("train", "held_out")}
+    parts = {
+        name: (getattr(photos, name).x * 255).round().byte().numpy()
+        for name in ("train", "held_out")
+    }
     np.savez(tmp_path / "d.npz", **parts)
-    report = audit(file, "3072-200-200-1", tmp_path / "d.npz", tmp_path, profile="smoke", device="cpu")
+    report = audit(
+        file, "3072-200-200-1", tmp_path / "d.npz", tmp_path, profile="smoke", device="cpu"
+    )
     result = report["result"]
-    assert result["leak"] and result["attack"] == "separation" and "by separation" in report["summary"]
+    assert (
+        result["leak"] and result["attack"] == "separation" and "by separation" in report["summary"]
+    )
     assert result["targets"] - result["decoys"] > result["null_max"]
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "Separation of the first layer, which found most" in text
@@ -204,8 +259,16 @@ def test_dull_weights_are_no_evidence(case, dull, data, tmp_path, monkeypatch):
     report = audit(file, ARCH, data, tmp_path, profile="smoke", device="cpu")
     assert report["verdict"] == "cannot tell" and "No evidence" in report["summary"]
     text = unescape((tmp_path / "report.html").read_text(encoding="utf-8"))
-    silent = {name: about["why_not"] for name, about in report["result"]["attacks"].items() if about["why_not"]}
-    expected = {"constant": {"separation"}, "dead": {"separation", "decoreco"}, "rank 0": {"separation", "rows"}}
+    silent = {
+        name: about["why_not"]
+        for name, about in report["result"]["attacks"].items()
+        if about["why_not"]
+    }
+    expected = {
+        "constant": {"separation"},
+        "dead": {"separation", "decoreco"},
+        "rank 0": {"separation", "rows"},
+    }
     assert set(silent) == expected.get(case, set())
     assert all(reason.count(".") == 1 and reason in text for reason in silent.values())
 
@@ -213,7 +276,10 @@ def test_dull_weights_are_no_evidence(case, dull, data, tmp_path, monkeypatch):
 def test_images_one_pixel_wide_are_not_separated(network, trained):
     w1 = network.unflatten(load_weights(trained, ARCH)[1])["w1"]
     found = by_separation(Task(Released(w1), (3, 1, SIDE * SIDE), N, "smoke", 0))
-    assert found.why_not == "Images of 3 × 1 × 64 numbers have no neighbouring pixels in both directions."
+    assert (
+        found.why_not
+        == "Images of 3 × 1 × 64 numbers have no neighbouring pixels in both directions."
+    )
     assert not len(found.x_hat)
 
 
@@ -227,7 +293,12 @@ def test_attacks_offer_two_candidates_per_image(network, trained, monkeypatch):
 
     def by_guess(weights, shape, settings, generator):
         assert weights.n_train == N - 4
-        return Candidates(torch.rand(weights.n_train, *shape, generator=generator), torch.ones(N - 4), "nothing", {})
+        return Candidates(
+            torch.rand(weights.n_train, *shape, generator=generator),
+            torch.ones(N - 4),
+            "nothing",
+            {},
+        )
 
     monkeypatch.setitem(KINDS, "guess", Kind("A guess", "by a guess", "theta", of_door(by_guess)))
     (guess,) = attempts(task, ["guess"])
@@ -257,7 +328,9 @@ def test_html_agrees_with_json_and_stands_alone(leaking):
     for pairs in report["matches"].values():
         assert all(pair["image"] in text and f"NCC {pair['ncc']:.2f}" in text for pair in pairs)
     images = [attrs for tag, attrs in page.tags if tag == "img"]
-    assert len(images) == 4 * N and all(i["alt"] and i["src"].startswith("data:image/png;base64,") for i in images)
+    assert len(images) == 4 * N and all(
+        i["alt"] and i["src"].startswith("data:image/png;base64,") for i in images
+    )
     assert ("html", {"lang": "en"}) in page.tags and "prefers-color-scheme: dark" in html
     assert [tag for tag, _ in page.tags if tag in ("h1", "h2", "h3")] == ["h1"] + ["h2"] * 8
     assert not {tag for tag, _ in page.tags} & {"script", "link", "iframe"} and "http" not in html
@@ -272,7 +345,9 @@ def test_images_do_not_enter_the_attack(network, trained, data, pixels, tmp_path
     a, b = (sorted(file.name for file in (tmp_path / name / FOLDER).iterdir()) for name in "ab")
     assert a == b == [f"{name}.safetensors" for name in sorted(RECONSTRUCTIONS)]
     for file in a:
-        assert torch.equal(*(load_tensors(tmp_path / name / FOLDER / file)["x_hat"] for name in "ab"))
+        assert torch.equal(
+            *(load_tensors(tmp_path / name / FOLDER / file)["x_hat"] for name in "ab")
+        )
 
 
 @pytest.mark.parametrize(
@@ -281,20 +356,25 @@ def test_images_do_not_enter_the_attack(network, trained, data, pixels, tmp_path
         ("0.weight", "0.bias", "2.weight", "4.weight"),
         ("fc1.weight", "fc1.bias", "fc2.weight", "fc3.weight"),
         ("module.net.8.weight", "module.net.8.bias", "module.net.9.weight", "module.net.10.weight"),
-        ("input.weight", "input.bias", "hidden.weight", "output.weight"),  # by shape: alphabetical order is wrong
+        # by shape: alphabetical order is wrong
+        ("input.weight", "input.bias", "hidden.weight", "output.weight"),
     ],
 )
 def test_names_of_a_state_dict(names, network, trained, tmp_path):
     _, theta, _ = load_weights(trained, ARCH)
     params = network.unflatten(theta)
-    file = write(dict(zip(names, (params[k] for k in ("w1", "b1", "w2", "w3")), strict=True)), tmp_path / "s")
+    file = write(
+        dict(zip(names, (params[k] for k in ("w1", "b1", "w2", "w3")), strict=True)), tmp_path / "s"
+    )
     found, same, mapping = load_weights(file, ARCH)
     assert found == network and torch.equal(same, theta)
     assert mapping[0] == f"w1 = {names[0]}" and mapping[1] == f"b1 = {names[1]}"
 
 
 def test_a_sequential_of_torch_is_the_same_function(tmp_path):
-    layers = torch.nn.Sequential(torch.nn.Linear(12, 7), torch.nn.ReLU(), torch.nn.Linear(7, 1)).double()
+    layers = torch.nn.Sequential(
+        torch.nn.Linear(12, 7), torch.nn.ReLU(), torch.nn.Linear(7, 1)
+    ).double()
     network, theta, _ = load_weights(write(layers.state_dict(), tmp_path / "s"), "12-7-1")
     x = torch.randn(5, 12, generator=torch.Generator().manual_seed(0))
     torch.testing.assert_close(network(network.unflatten(theta), x), layers.float()(x)[:, 0])
@@ -319,7 +399,10 @@ def by_construction(n, m, seed=0, dim=3072):
     generator = torch.Generator().manual_seed(seed)
     train, held_out, noise = (torch.randn(k, dim, generator=generator) for k in (n, n, m))
     shape = (3, 32, 32) if dim == 3072 else ()
-    return Nulls.of(torch.randn(n, n, generator=generator) @ train, train, held_out, seed, shape), noise
+    return (
+        Nulls.of(torch.randn(n, n, generator=generator) @ train, train, held_out, seed, shape),
+        noise,
+    )
 
 
 def test_scoring_by_construction():
@@ -329,35 +412,53 @@ def test_scoring_by_construction():
     for k, p in ((5, 252 / 15504), (8, 45 / 125970)):  # C(10, k) / C(20, k)
         x_hat = torch.cat([3 * nulls.train[:k] + 1, noise])
         found = score({"rows": noise, "decoreco": x_hat}, nulls, LOOKS, mean)
-        assert (found["attack"], found["targets"], found["decoys"], found["leak"]) == ("decoreco", k, 0, k == 8)
-        assert found["counts"][0]["p_value"] == pytest.approx(p) and found["p_value"] == pytest.approx(LOOKS * p)
+        assert (found["attack"], found["targets"], found["decoys"], found["leak"]) == (
+            "decoreco",
+            k,
+            0,
+            k == 8,
+        )
+        assert found["counts"][0]["p_value"] == pytest.approx(p) and found[
+            "p_value"
+        ] == pytest.approx(LOOKS * p)
         assert found["counts"] == found["attacks"]["decoreco"]["counts"]
     assert {row["metric"] for row in found["counts"]} == {"NCC", "SSIM"}
     best = matches(x_hat, nulls.train, 3)
     assert all(candidate == image and value > 0.999 for candidate, image, value in best)
-    assert [pair[2] for pair in matches(x_hat[:4], nulls.train, 12)] == pytest.approx([1.0] * 4, abs=1e-5)
+    assert [pair[2] for pair in matches(x_hat[:4], nulls.train, 12)] == pytest.approx(
+        [1.0] * 4, abs=1e-5
+    )
 
 
 def test_the_decision_is_paid_for_and_needs_both_nulls():
     nulls, noise = by_construction(40, 40)
-    table = score({"separation": torch.cat([nulls.train[:20], noise])}, nulls, LOOKS, torch.zeros(3072))["counts"]
+    table = score(
+        {"separation": torch.cat([nulls.train[:20], noise])}, nulls, LOOKS, torch.zeros(3072)
+    )["counts"]
     for row in table[: len(THRESHOLDS)]:
         assert row["p"] == max(row["p_value"], row["null_p"]) and row["null"] in NULLS
         assert row["null_mean"] <= row["null_max"] < row["targets"] - row["decoys"]
-    assert blur_p(5, torch.tensor([5.0, 1.0])) == 1 and blur_p(6, torch.zeros(20)) > blur_p(9, torch.zeros(20)) > 0
+    assert (
+        blur_p(5, torch.tensor([5.0, 1.0])) == 1
+        and blur_p(6, torch.zeros(20)) > blur_p(9, torch.zeros(20)) > 0
+    )
 
 
 def test_excess_counts_as_the_competition_does():
     nulls, noise = by_construction(6, 4)
     for m in (2, 20):  # fewer candidates than images, and more
         x_hat = torch.cat([nulls.train[:3] + nulls.held_out[:3], noise]).repeat(5, 1)[:m]
-        for count, threshold in zip(excess(x_hat, nulls.train, nulls.held_out), THRESHOLDS, strict=True):
+        for count, threshold in zip(
+            excess(x_hat, nulls.train, nulls.held_out), THRESHOLDS, strict=True
+        ):
             found = target_decoy(x_hat, nulls.train, nulls.held_out, threshold)
             assert count == found.targets - found.decoys
 
 
 def test_blur_is_no_leak():
-    """Mixtures of training images in the place of an attack: chance is ruled out at once, the verdict stays."""
+    """Mixtures of training images in the place of an attack: chance is ruled out at once, the
+    verdict stays.
+    """
     chance = leaks = 0
     for seed in range(20):
         nulls, _ = by_construction(20, 0, seed, dim=300)
@@ -372,14 +473,20 @@ def test_blur_is_no_leak():
 @pytest.mark.parametrize("m", [0, 1, 30])
 def test_few_images_and_no_candidates_say_nothing(n, m):
     nulls, noise = by_construction(n, m)
-    assert not score({"separation": noise[:0], "rows": noise}, nulls, LOOKS, torch.zeros(3072))["leak"]
+    assert not score({"separation": noise[:0], "rows": noise}, nulls, LOOKS, torch.zeros(3072))[
+        "leak"
+    ]
 
 
 def test_nulls_are_drawn_anew_where_they_are_random():
     nulls, _ = by_construction(6, 0)
     drawn = nulls.excess(12)
-    assert set(drawn) == set(NULLS) and all(x.shape == (DRAWS, len(THRESHOLDS)) for x in drawn.values())
-    assert (drawn["directions"] == drawn["directions"][0]).all() and (drawn["mixtures"] != drawn["mixtures"][0]).any()
+    assert set(drawn) == set(NULLS) and all(
+        x.shape == (DRAWS, len(THRESHOLDS)) for x in drawn.values()
+    )
+    assert (drawn["directions"] == drawn["directions"][0]).all() and (
+        drawn["mixtures"] != drawn["mixtures"][0]
+    ).any()
 
 
 def test_fewer_held_out_images_cut_what_is_compared(trained, data, pixels, tmp_path, monkeypatch):
@@ -391,13 +498,17 @@ def test_fewer_held_out_images_cut_what_is_compared(trained, data, pixels, tmp_p
         "held_out": 6,
         "scored": 6,
         "mean": "the mean of the training images",
-        "notes": ["the file does not say which activations stand between its layers: ReLU is assumed"],
+        "notes": [
+            "the file does not say which activations stand between its layers: ReLU is assumed"
+        ],
     }
-    assert report["first_layer"]["by_held_out"] is None and report["first_layer"]["by_training"] > 0.75
+    assert (
+        report["first_layer"]["by_held_out"] is None and report["first_layer"]["by_training"] > 0.75
+    )
     assert "not measured" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
-# ----------------------------------------------------------------------------------------------------- bad input
+# ---------------------------------------------------------------------------------------- bad input
 
 
 def save_images(folder, pixels, name="0.png"):
@@ -491,7 +602,13 @@ def files(tmp_path, network, trained, data, pixels):
         ({"data": "size"}, "do not make 192 inputs"),
         ({"data": "no images"}, "there are no images"),
         ({"data": "small"}, "does not make 192 inputs"),
-        ({"data": "mixed"}, "only 1 training images, and with fewer than 6 nothing is significant (used 1 of 2 files"),
+        (
+            {"data": "mixed"},
+            (
+                "only 1 training images, and with fewer than 6 nothing is significant (used 1 of 2"
+                " files"
+            ),
+        ),
         ({"data": "broken"}, "cannot be read"),
         ({"out": "/dev/null/x"}, "cannot be written"),
         ({"out": "a file"}, "cannot be written"),
@@ -501,7 +618,13 @@ def files(tmp_path, network, trained, data, pixels):
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(change, message, files, tmp_path, capsys):
-    given = {"weights": "good", "arch": ARCH, "data": "data", "out": str(tmp_path / "out"), "profile": "smoke"} | change
+    given = {
+        "weights": "good",
+        "arch": ARCH,
+        "data": "data",
+        "out": str(tmp_path / "out"),
+        "profile": "smoke",
+    } | change
     for name in ("weights", "data", "out"):
         given[name] = str(files.get(given[name], given[name]))
     arguments = [word for name, value in given.items() for word in (f"--{name}", value)]
@@ -514,12 +637,25 @@ def test_bad_input_is_one_sentence_and_exit_code_2(change, message, files, tmp_p
 def test_command_prints_the_answer_and_the_report(trained, data, tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(module.BUDGETS, "smoke", (1, 5, 2))
     out = tmp_path / "ü out"
-    arguments = ["audit", "--weights", str(trained), "--arch", ARCH, "--data", str(data), "--out", str(out)]
+    arguments = [
+        "audit",
+        "--weights",
+        str(trained),
+        "--arch",
+        ARCH,
+        "--data",
+        str(data),
+        "--out",
+        str(out),
+    ]
     images = ["--attacks", "separation,rows,decoreco", "--canaries", "0"]
     assert cli.main([*arguments, *images, "--profile", "smoke", "--device", "cpu"]) == 0
     *lines, path = capsys.readouterr().out.splitlines()
     summary = " ".join(lines).removeprefix("cannot tell: ")
-    assert path == str(out / "report.html") and json.loads((out / "report.json").read_text())["summary"] == summary
+    assert (
+        path == str(out / "report.html")
+        and json.loads((out / "report.json").read_text())["summary"] == summary
+    )
 
 
 def test_a_folder_without_permission(trained, data, tmp_path, monkeypatch):

@@ -1,4 +1,6 @@
-"""The networks of the gallery at toy size: their trainings, what is said of them, and the file that goes on."""
+"""The networks of the gallery at toy size: their trainings, what is said of them, and the file that
+goes on.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +15,20 @@ from benchmarks.audit_gallery import NETWORKS, in_sequence, measured, trained, w
 from recon.errors import ReconError
 from recon.images.partitions import Dataset, Partition
 
-SMALL = {name: replace(each, recipe=replace(each.recipe, width=8, steps=3)) for name, each in NETWORKS.items()}
+SMALL = {
+    name: replace(each, recipe=replace(each.recipe, width=8, steps=3))
+    for name, each in NETWORKS.items()
+}
 
 
 def toy(n=6, side=8):
     """Noise, with classes in turn."""
     x = torch.rand(2 * n, 3, side, side, generator=torch.Generator().manual_seed(0))
     labels = torch.arange(2 * n) % 10
-    parts = [Partition(x[k], (labels[k] % 2).float(), labels[k], labels[k]) for k in torch.arange(2 * n).split(n)]
+    parts = [
+        Partition(x[k], (labels[k] % 2).float(), labels[k], labels[k])
+        for k in torch.arange(2 * n).split(n)
+    ]
     return Dataset("toy", "", "", ("a", "b"), (), parts[0], parts[0], parts[1])
 
 
@@ -28,15 +36,20 @@ def toy(n=6, side=8):
 def test_every_network_is_trained_and_without_hooks(name):
     module, done = trained(SMALL[name], toy())
     x = toy().train.x
-    assert done.steps == 3 and len(list(module.buffers())) in (0, 60)  # batch norm of ResNet-18 alone
-    assert not module._forward_hooks and not any(hasattr(p, "grad_sample") for p in module.parameters())
+    # batch norm of ResNet-18 alone
+    assert done.steps == 3 and len(list(module.buffers())) in (0, 60)
+    assert not module._forward_hooks and not any(
+        hasattr(p, "grad_sample") for p in module.parameters()
+    )
     again, _ = trained(SMALL[name], toy())
     with torch.no_grad():
         flat = in_sequence(module, x.shape[1:])(x.flatten(1))
         assert flat.shape == (6, 10 if name == "ResNet-18" else 1)
         if name == "ResNet-18":
             assert torch.equal(flat, module(x))  # its parts in a row are the network itself
-    assert all(torch.equal(a, b) for a, b in zip(module.parameters(), again.parameters(), strict=True))
+    assert all(
+        torch.equal(a, b) for a, b in zip(module.parameters(), again.parameters(), strict=True)
+    )
     assert ("ε = 8 at δ = 1/60" in words(SMALL[name].recipe, done, 6)) == ("DP-SGD" in name)
 
 
@@ -70,12 +83,20 @@ def test_the_file_goes_on_where_it_was_and_measures_other_sizes_anew(tmp_path, m
 
 
 def test_what_is_said_of_an_audit(monkeypatch):
-    """One whole audit of a toy: few shadows, no attack on images, which the network does not allow."""
+    """One whole audit of a toy: few shadows, no attack on images, which the network does not
+    allow.
+    """
     audit = audit_gallery.recon.audit
-    monkeypatch.setattr(audit_gallery.recon, "audit", lambda *a, **k: audit(*a, **k | {"shadows": 2}))
+    monkeypatch.setattr(
+        audit_gallery.recon, "audit", lambda *a, **k: audit(*a, **k | {"shadows": 2})
+    )
     network = replace(SMALL["CNN, two convolutions"], profile="smoke")
     told = audit_gallery.audited(network, toy(10))
-    assert told["verdict"] == "cannot tell" and set(told["did_not_apply"]) == {"separation", "rows", "decoreco"}
+    assert told["verdict"] == "cannot tell" and set(told["did_not_apply"]) == {
+        "separation",
+        "rows",
+        "decoreco",
+    }
     assert told["leaked"] == 0 and told["power"] is None and told["by"] is None
     assert told["n"] == told["held_out"] == 10 and told["shadows"] == 2
     assert 0 <= told["accuracy"]["held_out"] <= 1 and told["seconds"] > 0

@@ -1,4 +1,6 @@
-"""The figure of calibration: curves are what the file says, and begin to rise where the first audit calls something."""
+"""The figure of calibration: curves are what the file says, and begin to rise where the first audit
+calls something.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,17 @@ from recon_audit.scoring import LEVEL
 
 def network(own, null):
     pairs = {"own": own, "null": null}
-    return {case: {"p_images": images, "p_membership": members} for case, (images, members) in pairs.items()}
+    return {
+        case: {"p_images": images, "p_membership": members}
+        for case, (images, members) in pairs.items()
+    }
 
 
-NETWORKS = [network((1.0, 0.001), (1.0, 0.03)), network((0.02, 0.4), (1.0, 0.5)), network((1.0, 0.002), (None, None))]
+NETWORKS = [
+    network((1.0, 0.001), (1.0, 0.03)),
+    network((0.02, 0.4), (1.0, 0.5)),
+    network((1.0, 0.002), (None, None)),
+]
 
 
 def test_alarms_by_hand():
@@ -37,14 +46,24 @@ def test_curves_rise_where_audits_call():
     assert [y[x <= t].max() for t in (0.029, 0.031, 0.51)] == pytest.approx([0, 1 / 3, 2 / 3])
     x, y = next(line for line in right.lines if line.get_label() == "membership").get_data()
     assert y[x <= LEVEL].max() == pytest.approx(2 / 3)
-    assert all(any(np.allclose(line.get_xdata(), LEVEL) for line in ax.lines) for ax in (left, right))
-    assert [text.get_text() for text in right.get_legend().get_texts()] == ["any test", "membership", "images"]
+    assert all(
+        any(np.allclose(line.get_xdata(), LEVEL) for line in ax.lines) for ax in (left, right)
+    )
+    assert [text.get_text() for text in right.get_legend().get_texts()] == [
+        "any test",
+        "membership",
+        "images",
+    ]
     plt.close(figure)
 
 
 def test_the_measured_audits_keep_their_promise():
-    """Of the file that the page shows: false alarms at the rule's level, and found members on a network's own."""
-    told = json.loads((ROOT / "benchmarks" / "audit_calibration.json").read_text(encoding="utf-8"))["networks"]
+    """Of the file that the page shows: false alarms at the rule's level, and found members on a
+    network's own.
+    """
+    told = json.loads((ROOT / "benchmarks" / "audit_calibration.json").read_text(encoding="utf-8"))[
+        "networks"
+    ]
     assert len(told) >= 200
     null, own = (alarms(told, case, "either") for case in ("null", "own"))
     assert (null < LEVEL).mean() <= LEVEL and (own < LEVEL).mean() > 0.5

@@ -17,7 +17,11 @@ def test_copies_are_found_up_to_brightness_and_noise(images):
     held_out = images[30:].clone()
     noise = torch.randn(3, 3, 8, 8, generator=torch.Generator().manual_seed(1))
     held_out[4:7] = 0.5 * images[10:13] + 0.2 + 0.005 * noise
-    assert [(row, index) for row, index, _ in near_copies(images[:30], held_out)] == [(4, 10), (5, 11), (6, 12)]
+    assert [(row, index) for row, index, _ in near_copies(images[:30], held_out)] == [
+        (4, 10),
+        (5, 11),
+        (6, 12),
+    ]
     found = compared(images[:30], held_out, 0)
     assert found.why_not is None and len(found.kept) == 27 and 4 not in found.kept
     held_out[:10] = images[:10]
@@ -26,7 +30,10 @@ def test_copies_are_found_up_to_brightness_and_noise(images):
 
 def test_the_two_sample_test_keeps_its_level():
     generator = torch.Generator().manual_seed(2)
-    p = [two_sample(*torch.rand(2, 20, 1, 6, 6, generator=generator), seed, 99) for seed in range(200)]
+    p = [
+        two_sample(*torch.rand(2, 20, 1, 6, 6, generator=generator), seed, 99)
+        for seed in range(200)
+    ]
     assert sum(value < 0.1 for value in p) < 36 and min(p) >= 0.01
 
 

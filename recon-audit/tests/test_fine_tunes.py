@@ -1,4 +1,6 @@
-"""Fine-tunes: shadows begin where training began and train what was trained; a head is audited on its features."""
+"""Fine-tunes: shadows begin where training began and train what was trained; a head is audited on
+its features.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,14 @@ from recon.attacks.heads import Public, span_test
 from recon.attacks.separation import FirstLayer
 from recon.errors import ReconError
 from recon_audit.anatomy import anatomy
-from recon_audit.fine_tunes import OnBackbone, Start, features_of, found_start, head_of, public_start
+from recon_audit.fine_tunes import (
+    OnBackbone,
+    Start,
+    features_of,
+    found_start,
+    head_of,
+    public_start,
+)
 from recon_audit.networks import subject_of
 from recon_audit.prepare import prepared
 from recon_audit.shadows import Recipe, fresh, trained
@@ -32,11 +41,17 @@ def generator(seed=0):
 
 def network():
     return nn.Sequential(
-        nn.Conv2d(3, 6, 3), nn.BatchNorm2d(6), nn.ReLU(), nn.Flatten(), nn.Linear(216, 40), nn.ReLU(), nn.Linear(40, 2)
+        nn.Conv2d(3, 6, 3),
+        nn.BatchNorm2d(6),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(216, 40),
+        nn.ReLU(),
+        nn.Linear(40, 2),
     )
 
 
-# ---------------------------------------------------------------------------------------------------------- starts
+# ------------------------------------------------------------------------------------------- starts
 
 
 def test_what_equals_its_start_was_frozen_and_shadows_begin_there():
@@ -51,22 +66,38 @@ def test_what_equals_its_start_was_frozen_and_shadows_begin_there():
     assert [p.requires_grad for p in subject.module.parameters()] == [False] * 4 + [True] * 4
     shadow = fresh(subject.module, Recipe(), generator(), start)
     assert all(
-        torch.equal(a, b) for a, b in zip(shadow.state_dict().values(), began.state_dict().values(), strict=True)
+        torch.equal(a, b)
+        for a, b in zip(shadow.state_dict().values(), began.state_dict().values(), strict=True)
     )
     x, y = torch.rand(12, 3, 8, 8), torch.arange(12) % 2
-    done = trained(subject.module, anatomy(subject.module, (3, 8, 8)), x, y, Recipe(steps=5), generator(), start)
-    same = [torch.equal(done.state_dict()[name], value) for name, value in began.state_dict().items()]
+    done = trained(
+        subject.module,
+        anatomy(subject.module, (3, 8, 8)),
+        x,
+        y,
+        Recipe(steps=5),
+        generator(),
+        start,
+    )
+    same = [
+        torch.equal(done.state_dict()[name], value) for name, value in began.state_dict().items()
+    ]
     assert same == [True] * 7 + [False] * 4  # the running means of a frozen batch norm, too
 
 
 def test_a_new_head_is_drawn_and_prefixes_are_taken_off():
     began = models.resnet18(num_classes=7)
     tuned = nn.ModuleDict({"backbone": models.resnet18(num_classes=2)})["backbone"]
-    tuned.load_state_dict({k: v for k, v in began.state_dict().items() if not k.startswith("fc.")}, strict=False)
+    tuned.load_state_dict(
+        {k: v for k, v in began.state_dict().items() if not k.startswith("fc.")}, strict=False
+    )
     subject = subject_of(tuned)
     start = public_start(subject, {f"module.{k}": v for k, v in began.state_dict().items()})
     assert not start.whole and "fc.weight" not in start.public and len(start.public) == 120
-    assert [n for n, p in subject.module.named_parameters() if p.requires_grad] == ["fc.weight", "fc.bias"]
+    assert [n for n, p in subject.module.named_parameters() if p.requires_grad] == [
+        "fc.weight",
+        "fc.bias",
+    ]
     shadow = fresh(subject.module, Recipe(), generator(), start)
     assert torch.equal(shadow.conv1.weight, began.conv1.weight)
     assert not torch.equal(shadow.fc.weight, tuned.fc.weight)
@@ -76,12 +107,16 @@ def test_without_a_start_what_needs_no_gradient_was_frozen():
     module = network()
     module[:4].requires_grad_(False)
     shadow = fresh(subject_of(module).module, Recipe(), generator())
-    assert torch.equal(shadow[0].weight, module[0].weight) and not torch.equal(shadow[4].weight, module[4].weight)
+    assert torch.equal(shadow[0].weight, module[0].weight) and not torch.equal(
+        shadow[4].weight, module[4].weight
+    )
     module.requires_grad_(False)  # frozen after training, and not for it
     assert all(p.requires_grad for p in subject_of(module).module.parameters())
 
 
-@pytest.mark.parametrize("given", [{"a": torch.ones(2)}, "no_such_weights", 3, "ResNet18_Weights.NO"])
+@pytest.mark.parametrize(
+    "given", [{"a": torch.ones(2)}, "no_such_weights", 3, "ResNet18_Weights.NO"]
+)
 def test_a_start_that_does_not_fit_is_one_sentence(given):
     with pytest.raises(ReconError):
         public_start(subject_of(network()), given)
@@ -102,10 +137,12 @@ def test_weights_in_the_cache_of_torchvision_are_found(tmp_path, monkeypatch):
 def test_both_kinds_of_start_are_too_many():
     x, y = torch.rand(20, 3, 8, 8), torch.arange(20) % 2
     with pytest.raises(ReconError, match="not both"):
-        prepared(network(), (x[:10], y[:10]), (x[10:], y[10:]), None, network(), None, None, network())
+        prepared(
+            network(), (x[:10], y[:10]), (x[10:], y[10:]), None, network(), None, None, network()
+        )
 
 
-# ----------------------------------------------------------------------------------------------------- fresh starts
+# ------------------------------------------------------------------------------------- fresh starts
 
 
 def test_the_biases_of_a_small_first_layer_are_small_too():
@@ -145,7 +182,7 @@ def test_no_trained_parameter_is_left_in_a_fresh_network(kind):
         assert not torch.equal(a, b), name
 
 
-# ---------------------------------------------------------------------------------------------------------- adapters
+# ----------------------------------------------------------------------------------------- adapters
 
 
 class Adapted(nn.Module):
@@ -168,7 +205,7 @@ def test_a_shadow_of_an_adapted_layer_begins_without_the_adapter():
     assert torch.equal(shadow.base.weight, module.base.weight)
 
 
-# ------------------------------------------------------------------------------------------------------------- heads
+# -------------------------------------------------------------------------------------------- heads
 
 
 @pytest.fixture(scope="module")
@@ -190,7 +227,9 @@ def case():
     return x, y, head
 
 
-FAST = dict(profile="smoke", transform="none", shadows=2, canaries=0, recipe=Recipe("sgd", 1e-2, None, 50))
+FAST = dict(
+    profile="smoke", transform="none", shadows=2, canaries=0, recipe=Recipe("sgd", 1e-2, None, 50)
+)
 ATTACKS = "separation,rows,membership"
 
 
@@ -229,7 +268,9 @@ def test_a_backbone_with_a_head_is_the_head_on_features(case):
     images = (x / 2).view(-1, 1, 20, 20)
     whole = nn.Sequential(Backbone(), *head)
     for model, more in ((whole, {}), (head, {"backbone": Backbone()})):
-        found = prepared(model, (images[:N], y[:N]), (images[N:], y[N:]), None, None, "none", None, **more)
+        found = prepared(
+            model, (images[:N], y[:N]), (images[N:], y[N:]), None, None, "none", None, **more
+        )
         assert found.fit.right == found.fit.n and found.seen.first is not None
         torch.testing.assert_close(found.x.flatten(1), x[:N])
         assert found.public.shape == (3 * N // 2, D) and len(found.held_out) == 3 * N // 2
@@ -257,13 +298,20 @@ def test_a_head_with_few_rows_says_so(case):
     x, y, _ = case
     head = nn.Linear(D, 2)
     report = recon.audit(head, (x[:N], y[:N]), (x[N:], y[N:]), attacks="separation", **FAST)
-    assert "has 2 rows for 20 training features" in report.data["result"]["attacks"]["separation"]["why_not"]
+    assert (
+        "has 2 rows for 20 training features"
+        in report.data["result"]["attacks"]["separation"]["why_not"]
+    )
 
 
 def test_features_that_are_all_alike_are_one_sentence(case):
     _, y, head = case
-    with pytest.raises(ReconError, match="features of the held-out images are alike|is the training image"):
-        prepared(head, (torch.rand(N, D), y[:N]), (torch.ones(N, D), y[:N]), None, None, "none", None)
+    with pytest.raises(
+        ReconError, match="features of the held-out images are alike|is the training image"
+    ):
+        prepared(
+            head, (torch.rand(N, D), y[:N]), (torch.ones(N, D), y[:N]), None, None, "none", None
+        )
 
 
 @pytest.mark.parametrize("backbone", [3, "no-such-backbone"])

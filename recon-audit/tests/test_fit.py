@@ -25,7 +25,13 @@ from recon_audit.prepare import prepared
 from recon_audit.shadows import Recipe
 
 N = 100
-FAST = dict(profile="smoke", attacks="membership", shadows=2, canaries=0, recipe=Recipe(lr=1e-2, batch=None, steps=150))
+FAST = dict(
+    profile="smoke",
+    attacks="membership",
+    shadows=2,
+    canaries=0,
+    recipe=Recipe(lr=1e-2, batch=None, steps=150),
+)
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +114,10 @@ def test_a_misfit_leaves_no_verdict_on_membership(model, digits):
     x, y = digits
     wrong = [chr(ord("a") + 3 * int(each) % 10) for each in y]
     report = recon.audit(model, (x[:N], wrong[:N]), (x[N:], wrong[N:]), **FAST)
-    assert report.membership == report.verdict == "cannot tell" and "no more than chance" in report.sentence
+    assert (
+        report.membership == report.verdict == "cannot tell"
+        and "no more than chance" in report.sentence
+    )
     assert report.data["fit"]["why_not"] and "label 1 is output 7" in report.page
     good = recon.audit(model, (x[:N], y[:N]), (x[N:], y[N:]), **FAST)
     assert good.membership == "inferred" and "100 of 100 training images" in good.page
@@ -143,11 +152,16 @@ def test_floats_of_whole_bytes_are_bytes(model, digits):
     assert images_of((x * 255).round(), "train", Expected()).pixels.dtype == np.uint8
     bright = images_of(x * 130 + 0.25, "train", Expected())
     subject = subject_of(model)
-    assert "go up to 130" in inferred_transform(subject.module, anatomy(subject.module, (1, 8, 8)), bright, y).words
+    assert (
+        "go up to 130"
+        in inferred_transform(subject.module, anatomy(subject.module, (1, 8, 8)), bright, y).words
+    )
 
 
 def test_rows_of_hugging_face_and_pictures_with_a_palette():
-    pictures = [Image.fromarray(np.full((8, 8, 3), 20 * k, np.uint8)).convert("P") for k in range(8)]
+    pictures = [
+        Image.fromarray(np.full((8, 8, 3), 20 * k, np.uint8)).convert("P") for k in range(8)
+    ]
     rows = [{"image": each, "label": k % 2} for k, each in enumerate(pictures)]
     found = images_of(rows, "train", Expected())
     assert found.shape == (3, 8, 8) and found.labels == ["0", "1"] * 4
@@ -199,14 +213,20 @@ def test_files_that_are_no_network_are_refused(tmp_path, names, message):
 
 def test_scalars_beside_the_weights_are_read(tmp_path, model):
     file = tmp_path / "model.pt"
-    kept = {"state_dict": model.state_dict(), "best_acc": np.float64(0.9), "args": argparse.Namespace(lr=0.1)}
+    kept = {
+        "state_dict": model.state_dict(),
+        "best_acc": np.float64(0.9),
+        "args": argparse.Namespace(lr=0.1),
+    }
     torch.save(kept, file)
     assert set(load_state(file)) == set(model.state_dict())
 
 
 def test_a_few_training_images_among_the_held_out_ones_are_left_out(digits):
     x, y = digits
-    train, held_out = load_images((x[:N], y[:N]), (torch.cat([x[N:], x[:2]]), torch.cat([y[N:], y[:2]])))
+    train, held_out = load_images(
+        (x[:N], y[:N]), (torch.cat([x[N:], x[:2]]), torch.cat([y[N:], y[:2]]))
+    )
     assert len(held_out) == N and "2 held-out images are training images" in held_out.note
     with pytest.raises(ReconError, match="is the training image"):
         load_images((x[:N], y[:N]), (x[:20], y[:20]))
@@ -249,7 +269,8 @@ def test_resnets_for_other_colours_and_with_dropout_before_the_head(tmp_path, ta
     net = models.resnet18(num_classes=5)
     net.conv1 = nn.Conv2d(colours, 64, 7, 2, 3, bias=False)
     net.fc = nn.Sequential(nn.Dropout(), nn.Linear(512, 5)) if "1" in tail[0] else nn.Linear(512, 5)
-    save_file(net.state_dict(), tmp_path / "net.safetensors")  # whose names are in the order of the alphabet
+    # whose names are in the order of the alphabet
+    save_file(net.state_dict(), tmp_path / "net.safetensors")
     x = torch.rand(2, colours, 32, 32)
     for arch in (None, "resnet18"):
         subject = subject_of(tmp_path / "net.safetensors", arch)
@@ -269,7 +290,9 @@ WAYS = {
     "nothing": lambda x: x,
     "the mean of the training images": lambda x: x - x[:N].mean(0),
     "0.5, over 0.5": lambda x: (x - 0.5) / 0.5,
-    "the mean colour of the training images, over its deviation": lambda x: (x - x[:N].mean()) / x[:N].std(),
+    "the mean colour of the training images, over its deviation": lambda x: (
+        (x - x[:N].mean()) / x[:N].std()
+    ),
 }
 
 
@@ -286,4 +309,6 @@ def test_a_way_that_is_said_and_fits_less_is_noted(digits):
     x, y = digits
     plain = trained(x[:N], y[:N] % 2)
     case = prepared(plain, (x[:N], y[:N] % 2), (x[N:], y[N:] % 2), None, None, "image", None)
-    assert case.fit.right / case.fit.n == 1 and any("with the pixels minus nothing" in note for note in case.notes)
+    assert case.fit.right / case.fit.n == 1 and any(
+        "with the pixels minus nothing" in note for note in case.notes
+    )

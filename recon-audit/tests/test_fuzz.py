@@ -1,7 +1,9 @@
-"""Many networks and many ways to keep images: each is read as it is meant, or refused in one sentence.
+"""Many networks and many ways to keep images: each is read as it is meant, or refused in one
+sentence.
 
-No network is trained here.  The labels are what the network answers to the images as they are meant, so that an audit
-which reads them so finds all of them right, and one that reads them otherwise does not.
+No network is trained here. The labels are what the network answers to the images as they are meant,
+so that an audit which reads them so finds all of them right, and one that reads them otherwise does
+not.
 """
 
 from __future__ import annotations
@@ -44,9 +46,15 @@ def colour(channels=3, side=8):
 
 
 def balanced(module, x):
-    """With a bias, or a shift, by which every class is answered to some images; in evaluation mode."""
+    """With a bias, or a shift, by which every class is answered to some images; in evaluation
+    mode.
+    """
     module.eval()
-    last = [part for part in module.modules() if isinstance(part, nn.Linear | nn.Conv2d) and part.bias is not None][-1]
+    last = [
+        part
+        for part in module.modules()
+        if isinstance(part, nn.Linear | nn.Conv2d) and part.bias is not None
+    ][-1]
     with torch.no_grad():
         out = answers(module, x)
         if last.weight.shape[0] == out.shape[1]:
@@ -74,7 +82,10 @@ def said(module, x):
 
 
 def check(module, meant, train, held_out, expected, labels=None, transform="none", least=0.95):
-    """expected: "done", or what the one sentence of the refusal must hold."""
+    """
+    Args:
+        expected: "done", or what the one sentence of the refusal must hold.
+    """
     if expected != "done":
         with pytest.raises(ReconError, match=expected if expected != REFUSED else "") as caught:
             prepared(module, train, held_out, labels, None, transform, None)
@@ -86,7 +97,7 @@ def check(module, meant, train, held_out, expected, labels=None, transform="none
     return case
 
 
-# ------------------------------------------------------------------------------------------------------------ data
+# --------------------------------------------------------------------------------------------- data
 
 
 def dense(classes=10):
@@ -330,11 +341,16 @@ def test_npz(kind, tmp_path):
     x_train, y_train, x_new, y_new, column = NPZ[kind]
     y = y[:, None] if column else y
     images = BYTES.byte().numpy()
-    np.savez(tmp_path / "set.npz", **{x_train: images[:N], y_train: y[:N], x_new: images[N:], y_new: y[N:]})
+    np.savez(
+        tmp_path / "set.npz",
+        **{x_train: images[:N], y_train: y[:N], x_new: images[N:], y_new: y[N:]},
+    )
     check(module, EXACT, tmp_path / "set.npz", None, "done")
 
 
-@pytest.mark.parametrize("names", [("images", "labels"), ("x", "y"), ("arr_0", "targets"), ("data", "y"), ("X", "Y")])
+@pytest.mark.parametrize(
+    "names", [("images", "labels"), ("x", "y"), ("arr_0", "targets"), ("data", "y"), ("X", "Y")]
+)
 def test_npz_of_one_part(names, tmp_path):
     module = balanced(dense(), EXACT)
     y = said(module, EXACT).numpy()
@@ -389,10 +405,12 @@ TRANSFORMS = {
     "plain": lambda x: x,
     "half": lambda x: (x - 0.5) / 0.5,
     "CIFAR-10": lambda x: (
-        (x - torch.tensor((0.4914, 0.4822, 0.4465)).view(3, 1, 1)) / torch.tensor((0.247, 0.2435, 0.2616)).view(3, 1, 1)
+        (x - torch.tensor((0.4914, 0.4822, 0.4465)).view(3, 1, 1))
+        / torch.tensor((0.247, 0.2435, 0.2616)).view(3, 1, 1)
     ),
     "ImageNet": lambda x: (
-        (x - torch.tensor((0.485, 0.456, 0.406)).view(3, 1, 1)) / torch.tensor((0.229, 0.224, 0.225)).view(3, 1, 1)
+        (x - torch.tensor((0.485, 0.456, 0.406)).view(3, 1, 1))
+        / torch.tensor((0.229, 0.224, 0.225)).view(3, 1, 1)
     ),
     "mean image": lambda x: x - x[:N].mean(0),
     "mean colour": lambda x: x - x[:N].mean((0, 2, 3), keepdim=True),
@@ -404,7 +422,14 @@ def test_transforms_are_inferred(kind):
     x = (colour() * 255).round() / 255
     meant = TRANSFORMS[kind](x)
     module = balanced(
-        nn.Sequential(nn.Flatten(), nn.Linear(192, 60), nn.ReLU(), nn.Linear(60, 20), nn.ReLU(), nn.Linear(20, 10)),
+        nn.Sequential(
+            nn.Flatten(),
+            nn.Linear(192, 60),
+            nn.ReLU(),
+            nn.Linear(60, 20),
+            nn.ReLU(),
+            nn.Linear(20, 10),
+        ),
         meant,
     )
     check(module, meant, *both(x, said(module, meant)), "done", transform=None, least=0.9)
@@ -441,7 +466,9 @@ def test_spreadsheets(kind, tmp_path):
             Image.fromarray(BYTES[row].byte().numpy()).save(tmp_path / part / f"{row}.png")
             lines.append((f"{row}.png", row, int(y[row])))
     *head, form = TABLES[kind].splitlines(keepends=True) or [""]
-    text = "".join(head) + "".join(form.format(name=name, stem=stem, label=k) for name, stem, k in lines)
+    text = "".join(head) + "".join(
+        form.format(name=name, stem=stem, label=k) for name, stem, k in lines
+    )
     if kind == "backslashes":
         text = text.replace("train\\", "held_out\\").replace("held_out\\", "train\\", N)
     coding = {"UTF-16": "utf-16", "Windows": "cp1252"}.get(kind, "utf-8")
@@ -465,7 +492,7 @@ def test_folders(tmp_path):
     check(module, EXACT, tmp_path / "empty", tmp_path / "held_out", "no images")
 
 
-# --------------------------------------------------------------------------------------------------------- modules
+# ------------------------------------------------------------------------------------------ modules
 
 SMALL = {  # torchvision's, at the smallest input that they take
     "densenet121": 32,
@@ -504,7 +531,13 @@ def test_networks_of_torchvision(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SLOW)
 def test_large_networks_of_torchvision(name):
-    side = {"inception_v3": 75, "alexnet": 64, "vit_b_16": 224, "maxvit_t": 224, "googlenet": 64}.get(name, 32)
+    side = {
+        "inception_v3": 75,
+        "alexnet": 64,
+        "vit_b_16": 224,
+        "maxvit_t": 224,
+        "googlenet": 64,
+    }.get(name, 32)
     x = (colour(3, side) * 255).round() / 255
     kinds = {"init_weights": False} if name in ("googlenet", "inception_v3") else {}
     module = balanced(models.get_model(name, weights=None, num_classes=4, **kinds), x)
@@ -573,13 +606,21 @@ class Tied(nn.Module):
 
 def body(middle=None, classes=10, first=None, inplace=False):
     return nn.Sequential(
-        nn.Flatten(), first or nn.Linear(192, 30), middle or nn.ReLU(inplace=inplace), nn.Linear(30, classes)
+        nn.Flatten(),
+        first or nn.Linear(192, 30),
+        middle or nn.ReLU(inplace=inplace),
+        nn.Linear(30, classes),
     )
 
 
 def conv(norm=nn.BatchNorm2d, **kinds):
     return nn.Sequential(
-        nn.Conv2d(3, 8, 3, **kinds), norm(8), nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(32, 10)
+        nn.Conv2d(3, 8, 3, **kinds),
+        norm(8),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(2),
+        nn.Flatten(),
+        nn.Linear(32, 10),
     )
 
 
@@ -629,8 +670,12 @@ MODULES = {
     "averaged": lambda: torch.optim.swa_utils.AveragedModel(body()),
     "weight norm": lambda: body(first=nn.utils.weight_norm(nn.Linear(192, 30))),
     "spectral norm": lambda: body(first=nn.utils.spectral_norm(nn.Linear(192, 30))),
-    "weight norm, parametrised": lambda: body(first=nn.utils.parametrizations.weight_norm(nn.Linear(192, 30))),
-    "spectral norm, parametrised": lambda: body(first=nn.utils.parametrizations.spectral_norm(nn.Linear(192, 30))),
+    "weight norm, parametrised": lambda: body(
+        first=nn.utils.parametrizations.weight_norm(nn.Linear(192, 30))
+    ),
+    "spectral norm, parametrised": lambda: body(
+        first=nn.utils.parametrizations.spectral_norm(nn.Linear(192, 30))
+    ),
     "orthogonal": lambda: body(first=nn.utils.parametrizations.orthogonal(nn.Linear(192, 30))),
     "weight norm of a convolution": lambda: nn.Sequential(
         nn.utils.weight_norm(nn.Conv2d(3, 4, 3)), nn.Flatten(), nn.Linear(144, 10)
@@ -642,7 +687,12 @@ MODULES = {
     "double": lambda: body().double(),
     "LoRA by hand": lambda: body(first=Adapted(nn.Linear(192, 30))),
     "LoRA in the head": lambda: nn.Sequential(
-        nn.Flatten(), nn.Linear(192, 30), nn.ReLU(), Adapted(nn.Linear(30, 30)), nn.ReLU(), nn.Linear(30, 10)
+        nn.Flatten(),
+        nn.Linear(192, 30),
+        nn.ReLU(),
+        Adapted(nn.Linear(30, 30)),
+        nn.ReLU(),
+        nn.Linear(30, 10),
     ),
     "frozen all": lambda: body().requires_grad_(False),
     "frozen first": lambda: body(first=nn.Linear(192, 30).requires_grad_(False)),
@@ -663,7 +713,9 @@ MODULES = {
     "resnet, small stem": lambda: resnet(_small_stem),
     "resnet, own head": lambda: resnet(_headed),
     "resnet, frozen": lambda: resnet(_frozen),
-    "no biases": lambda: nn.Sequential(nn.Flatten(), nn.Linear(192, 30, bias=False), nn.ReLU(), nn.Linear(30, 10)),
+    "no biases": lambda: nn.Sequential(
+        nn.Flatten(), nn.Linear(192, 30, bias=False), nn.ReLU(), nn.Linear(30, 10)
+    ),
     "normalises inside": lambda: nn.Sequential(nn.BatchNorm2d(3, affine=False), body()),
 }
 
@@ -681,9 +733,11 @@ def test_modules(kind):
     y = said(plain, x)
     if "train mode" in kind:
         module.train()
-    module = {"half": nn.Module.half, "bfloat16": nn.Module.bfloat16, "double": nn.Module.double}.get(
-        kind, lambda m: m
-    )(module)
+    module = {
+        "half": nn.Module.half,
+        "bfloat16": nn.Module.bfloat16,
+        "double": nn.Module.double,
+    }.get(kind, lambda m: m)(module)
     check(module, x, *both(x, y), "done", least=0.9)
 
 
@@ -692,9 +746,9 @@ NO_NETWORKS = {
     "function": lambda: torch.relu,
     "state": lambda: body().state_dict(),
     "no weights": lambda: nn.Sequential(nn.Flatten()),
-    "zero": lambda: nn.Sequential(nn.Flatten(), nn.utils.skip_init(nn.Linear, 192, 2).requires_grad_(False)).apply(
-        lambda part: [p.zero_() for p in part.parameters()]
-    ),
+    "zero": lambda: nn.Sequential(
+        nn.Flatten(), nn.utils.skip_init(nn.Linear, 192, 2).requires_grad_(False)
+    ).apply(lambda part: [p.zero_() for p in part.parameters()]),
     "nan": lambda: body().apply(lambda part: [p.data.fill_(torch.nan) for p in part.parameters()]),
     "several sigmoids": lambda: Out(body(), torch.sigmoid),
     "segmentation": lambda: nn.Conv2d(3, 2, 3),

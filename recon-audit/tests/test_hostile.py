@@ -1,4 +1,6 @@
-"""Files and words that no audit can be made of: one sentence and exit code 2, no traceback, no wait, no computing."""
+"""Files and words that no audit can be made of: one sentence and exit code 2, no traceback, no
+wait, no computing.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,19 @@ CASES = [
     if (option, damage) not in FINE
 ]
 WORDS = {
-    "--arch": ["", "0", "-1", "48-8", "48-8-0", "48--8-1", "48-8-1-", "1e9-1", "resnet0", "../../etc", "a\nb"],
+    "--arch": [
+        "",
+        "0",
+        "-1",
+        "48-8",
+        "48-8-0",
+        "48--8-1",
+        "48-8-1-",
+        "1e9-1",
+        "resnet0",
+        "../../etc",
+        "a\nb",
+    ],
     "--mean": ["", "x", "0.5/", "/0.5", "nan/1", "0.5/0", "0.5,0.5/1", "1/2/3"],
     "--attacks": [",", "magic", "rows,magic", "rows rows", "ROWS"],
     "--shadows": ["-1", "1", "x", "1e9", ""],
@@ -64,7 +78,9 @@ def files(tmp_path, monkeypatch):
     np.savez(tmp_path / "train.npz", images=images[:N])
     np.savez(tmp_path / "held_out.npz", images=images[N:])
     names = [f"{part}[{row}]" for part in ("train", "held_out") for row in range(N)]
-    (tmp_path / "labels.csv").write_text("".join(f"{name},{row % 2}\n" for row, name in enumerate(names)))
+    (tmp_path / "labels.csv").write_text(
+        "".join(f"{name},{row % 2}\n" for row, name in enumerate(names))
+    )
     monkeypatch.setattr(audit_module, "audited", lambda case, *_: stop(case))
     return tmp_path
 
@@ -75,8 +91,17 @@ def stop(case):
 
 def command(files, option=None, word=None):
     chosen = {option.split()[0]: str(files / FILES[option])} if option and word is None else {}
-    values = {"--weights": files / "w.safetensors", "--data": files / "train.npz", "--held-out": files / "held_out.npz"}
-    values |= {"--labels": files / "labels.csv", "--out": files / "out", "--mean": "none", "--device": "cpu"}
+    values = {
+        "--weights": files / "w.safetensors",
+        "--data": files / "train.npz",
+        "--held-out": files / "held_out.npz",
+    }
+    values |= {
+        "--labels": files / "labels.csv",
+        "--out": files / "out",
+        "--mean": "none",
+        "--device": "cpu",
+    }
     values |= chosen | ({option: word} if word is not None else {})
     return ["audit", *(f"{name}={value}" for name, value in values.items())]
 
@@ -98,22 +123,32 @@ def test_the_files_are_good_but_for_what_is_done_to_them(files, capsys):
         assert "as far as an audit of 8" in said(capsys, command(files, option))
 
 
-@pytest.mark.parametrize(("option", "damage", "do"), CASES, ids=[f"{option} {damage}" for option, damage, _ in CASES])
+@pytest.mark.parametrize(
+    ("option", "damage", "do"), CASES, ids=[f"{option} {damage}" for option, damage, _ in CASES]
+)
 def test_a_damaged_file_is_one_sentence(files, capsys, option, damage, do):
     do(files / FILES[option])
     told = said(capsys, command(files, option))
     assert told.count("\n") == 1 and "as far as an audit" not in told and len(told) < 600
 
 
-@pytest.mark.parametrize(("option", "word"), [(option, word) for option, words in WORDS.items() for word in words])
+@pytest.mark.parametrize(
+    ("option", "word"), [(option, word) for option, words in WORDS.items() for word in words]
+)
 def test_words_that_mean_nothing_are_one_sentence(files, capsys, option, word):
     told = said(capsys, command(files, option, word))
-    assert told.strip().splitlines()[-1].startswith(("recon", "error")) and "as far as an audit" not in told
+    assert (
+        told.strip().splitlines()[-1].startswith(("recon", "error"))
+        and "as far as an audit" not in told
+    )
 
 
-@pytest.mark.parametrize("damage", sorted({*ANY} - {"last byte cut", "huge"}))  # of a PNG's end nothing is read
+# of a PNG's end nothing is read
+@pytest.mark.parametrize("damage", sorted({*ANY} - {"last byte cut", "huge"}))
 def test_an_image_that_cannot_be_read_is_named_or_counted(files, capsys, damage):
-    """What lies in a folder without being a file is left out and said; a damaged image is an error."""
+    """What lies in a folder without being a file is left out and said; a damaged image is an
+    error.
+    """
     random = np.random.default_rng(0)
     (files / "images").mkdir()
     for row in range(N + 1):

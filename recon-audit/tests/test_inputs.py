@@ -1,4 +1,6 @@
-"""Images from wherever they are kept: arrays of every layout, data sets, folders with everything in them, labels."""
+"""Images from wherever they are kept: arrays of every layout, data sets, folders with everything in
+them, labels.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,20 @@ def pixels():
 
 @pytest.mark.parametrize(
     "kind",
-    ["NHWC", "NCHW", "tensor", "float", "double", "uint16", "flat", "pair", "dataset", "npz", "folder", "path"],
+    [
+        "NHWC",
+        "NCHW",
+        "tensor",
+        "float",
+        "double",
+        "uint16",
+        "flat",
+        "pair",
+        "dataset",
+        "npz",
+        "folder",
+        "path",
+    ],
 )
 def test_every_source_is_the_same_images(kind, pixels, tmp_path):
     first, y = pixels[:N].transpose(0, 3, 1, 2), np.arange(N) % 2
@@ -42,7 +57,9 @@ def test_every_source_is_the_same_images(kind, pixels, tmp_path):
         "uint16": lambda: first.astype(np.uint16) * 257,
         "flat": lambda: first.reshape(N, -1, order="C").reshape(N, 3, 6, 5),
         "pair": lambda: (pixels[:N], y),
-        "dataset": lambda: TensorDataset(torch.from_numpy(first / np.float32(255)), torch.from_numpy(y)),
+        "dataset": lambda: TensorDataset(
+            torch.from_numpy(first / np.float32(255)), torch.from_numpy(y)
+        ),
         "npz": lambda: tmp_path / "a.npz",
         "path": lambda: str(tmp_path / "a.npz"),
         "folder": lambda: tmp_path / "f",
@@ -108,7 +125,10 @@ def test_names_that_no_terminal_should_believe(pixels, tmp_path):
     raw = os.fsencode(folder) + b"/\xff.png"
     with open(raw, "wb") as file:
         Image.fromarray(pixels[1]).save(file, format="png")
-    assert from_folder(folder, Expected(dim=90)).names == ["train/a\\u202egnp.png", "train/\\xff.png"]
+    assert from_folder(folder, Expected(dim=90)).names == [
+        "train/a\\u202egnp.png",
+        "train/\\xff.png",
+    ]
 
 
 def test_pairs_that_do_not_fit(pixels):
@@ -136,7 +156,9 @@ def test_labels(tmp_path):
     a, b = labelled(["x", "y"], ["cat", "dog"]), labelled(["z"], ["cat"])
     y, held_out, origin = classes_of(a, b, None, 2)
     assert y.tolist() == [0, 1] and held_out.tolist() == [0] and "came with" in origin
-    assert classes_of(a, b, "predicted", 2) is None and classes_of(labelled(["x"]), b, None, 2) is None
+    assert (
+        classes_of(a, b, "predicted", 2) is None and classes_of(labelled(["x"]), b, None, 2) is None
+    )
     assert classes_of(a, labelled(["z"], ["cow"]), None, 2) is None  # subfolders may be anything
     assert classes_of(a, b, ([2, 0], [1.0]), 3)[0].tolist() == [2, 0]
     (tmp_path / "l.csv").write_text("x,1\ny,0\nz,1\n")
@@ -163,7 +185,9 @@ def test_transforms(pixels):
     torch.testing.assert_close(pair(x)[:, 2], (x[:, 2] - 0.3) / 0.1)
     torch.testing.assert_close(pair.back(pair(x)), x)
     assert torch.equal(transform_of(None, train)(x), x)
-    torch.testing.assert_close(transform_of("image", train)(x).mean(0), torch.zeros(train.shape), atol=1e-6, rtol=0)
+    torch.testing.assert_close(
+        transform_of("image", train)(x).mean(0), torch.zeros(train.shape), atol=1e-6, rtol=0
+    )
     torch.testing.assert_close(transform_of(lambda z: 2 * z, train)(x), 2 * x)
     for given, words in (
         ((0.5, 0.0), "positive std"),

@@ -36,16 +36,20 @@ def test_confidence_is_the_logit_of_the_probability():
     y = torch.tensor([0, 1, 2, 3, 0, 1])
     p = z.softmax(1)[torch.arange(6), y]
     torch.testing.assert_close(confidence(z, y), torch.log(p / (1 - p)))
-    torch.testing.assert_close(confidence(z.expand(3, 6, 4), y), torch.log(p / (1 - p)).expand(3, 6))
+    torch.testing.assert_close(
+        confidence(z.expand(3, 6, 4), y), torch.log(p / (1 - p)).expand(3, 6)
+    )
     one = z[:, :1]
-    torch.testing.assert_close(confidence(one, y % 2), torch.where(y % 2 == 1, one[:, 0], -one[:, 0]))
+    torch.testing.assert_close(
+        confidence(one, y % 2), torch.where(y % 2 == 1, one[:, 0], -one[:, 0])
+    )
 
 
 def shadows_of(phi, inside):
     return Shadows([], inside, phi, torch.zeros(len(phi)))
 
 
-# ------------------------------------------------------------------------------------------------ trained networks
+# --------------------------------------------------------------------------------- trained networks
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +58,12 @@ def case():
     x = torch.randn(48, 1, 4, 4, generator=generator)
     y = torch.randint(0, 3, (48,), generator=generator)
     module = nn.Sequential(
-        nn.Conv2d(1, 6, 3), nn.BatchNorm2d(6), nn.ReLU(), nn.Flatten(), nn.Dropout(0.1), nn.Linear(24, 3)
+        nn.Conv2d(1, 6, 3),
+        nn.BatchNorm2d(6),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Dropout(0.1),
+        nn.Linear(24, 3),
     ).eval()
     return module, anatomy(module, (1, 4, 4)), x, y
 
@@ -70,7 +79,12 @@ def test_members_of_an_overfitted_network_are_found_and_others_are_not(case):
     assert found.table[found.name]["auc"] > 0.75 and found.table[found.name]["p_value"] < 0.005
     assert found.power["auc"] > 0.7
     stranger = trained(
-        module, seen, torch.flip(x, (0, 3)), torch.flip(y, (0,)), RECIPE, torch.Generator().manual_seed(9)
+        module,
+        seen,
+        torch.flip(x, (0, 3)),
+        torch.flip(y, (0,)),
+        RECIPE,
+        torch.Generator().manual_seed(9),
     )
     null = infer(logits_of(stranger, seen, x), y, 24, shadows, 0)
     assert null.table[null.name]["p_value"] > 0.01
@@ -86,18 +100,30 @@ def test_the_weights_themselves_tell_members_and_only_of_their_own_images(case):
     assert found[start].residual <= found[None].residual < 1
     told = infer(logits_of(target, seen, x), y, 24, shadows, 0, {"multipliers": found[None].score})
     row = told.table["multipliers"]
-    assert row["auc"] > 0.8 and row["p_value"] < 0.005 and set(told.table) == {"lira", "rmia", "multipliers"}
+    assert (
+        row["auc"] > 0.8
+        and row["p_value"] < 0.005
+        and set(told.table) == {"lira", "rmia", "multipliers"}
+    )
     assert told.table[told.name]["p_value"] == min(each["p_value"] for each in told.table.values())
     of_shadow = explained(shadows.modules[0], seen, x, y, None).score.numpy()
     assert auc(of_shadow, shadows.inside[0].numpy()) > 0.7
-    null = explained(target, seen, torch.flip(x, (0, 3)), torch.flip(y, (0,)), None)  # as many images of nobody's
+    # as many images of nobody's
+    null = explained(target, seen, torch.flip(x, (0, 3)), torch.flip(y, (0,)), None)
     assert permutation_p(null.score.numpy(), np.arange(48) < 24, 0) > 0.01
 
 
 def test_multipliers_are_not_fitted_to_too_many_numbers(monkeypatch, case):
-    assert why_no_multipliers(case[0], 48) is None and "2,001 images" in why_no_multipliers(case[0], 2001)
-    monkeypatch.setattr(membership, "MAX_NUMBERS", 48 * sum(p.numel() for p in case[0].parameters()) - 1)
-    assert why_no_multipliers(case[0], 48).endswith("are too many.") and why_no_multipliers(case[0], 47) is None
+    assert why_no_multipliers(case[0], 48) is None and "2,001 images" in why_no_multipliers(
+        case[0], 2001
+    )
+    monkeypatch.setattr(
+        membership, "MAX_NUMBERS", 48 * sum(p.numel() for p in case[0].parameters()) - 1
+    )
+    assert (
+        why_no_multipliers(case[0], 48).endswith("are too many.")
+        and why_no_multipliers(case[0], 47) is None
+    )
 
 
 def test_probabilities_are_explained_as_the_logits_are(case):
@@ -106,7 +132,9 @@ def test_probabilities_are_explained_as_the_logits_are(case):
     x, y = torch.randn(10, 1, 4, 4, generator=generator), torch.arange(10) % 3
     shown = nn.Sequential(net, nn.Softmax(1)).eval()
     plain = explained(net, anatomy(net, (1, 4, 4)), x, y, None)
-    torch.testing.assert_close(explained(shown, anatomy(shown, (1, 4, 4)), x, y, None).score, plain.score)
+    torch.testing.assert_close(
+        explained(shown, anatomy(shown, (1, 4, 4)), x, y, None).score, plain.score
+    )
 
 
 def test_shadows_are_trained_on_complementary_halves_and_repeat(case):
@@ -139,12 +167,16 @@ def test_training_is_given_up_only_where_its_pace_does_not_reach_the_goal():
     falling = [0.97**k for k in range(2 * PACE)]
     assert not out_of_reach(falling[:-1], 0, 1e-9)  # too early to say
     assert out_of_reach(falling, 100, 1e-9) and not out_of_reach(falling, 800, 1e-9)
-    assert out_of_reach([0.5] * PACE + [0.5] * PACE, 10**6, 0.1) and out_of_reach([float("nan")] * 2 * PACE, 10**6, 0.1)
+    assert out_of_reach([0.5] * PACE + [0.5] * PACE, 10**6, 0.1) and out_of_reach(
+        [float("nan")] * 2 * PACE, 10**6, 0.1
+    )
     assert not out_of_reach([0.01] * 2 * PACE, 10, 0.1)  # it is there
 
 
 def test_a_pilot_that_stalls_costs_few_steps(case, monkeypatch):
-    """Weight decay holds its loss above the goal: it ends after twice `PACE` passes or a little more."""
+    """Weight decay holds its loss above the goal: it ends after twice `PACE` passes or a little
+    more.
+    """
     module, seen, x, y = case
     asked = []
     recipe = Recipe("sgd", 3e-2, None, 2000, 1e-4, 5e-2)
@@ -158,7 +190,8 @@ def test_a_pilot_that_stalls_costs_few_steps(case, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"optimiser": "lion"}, {"lr": 0.0}, {"steps": 0}, {"batch": 0}, {"weight_decay": -1.0}]
+    "wrong",
+    [{"optimiser": "lion"}, {"lr": 0.0}, {"steps": 0}, {"batch": 0}, {"weight_decay": -1.0}],
 )
 def test_recipes_that_cannot_be(wrong):
     with pytest.raises(ReconError):

@@ -1,4 +1,6 @@
-"""Any module: which layer sees whole images, what is folded into one logit, and files that become modules."""
+"""Any module: which layer sees whole images, what is folded into one logit, and files that become
+modules.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,13 @@ def generator():
 
 
 def dense(*tail, outputs=1, norm=False):
-    body = [nn.Linear(DIM, 12), *([nn.BatchNorm1d(12)] if norm else []), nn.ReLU(), nn.Linear(12, 7), nn.ReLU()]
+    body = [
+        nn.Linear(DIM, 12),
+        *([nn.BatchNorm1d(12)] if norm else []),
+        nn.ReLU(),
+        nn.Linear(12, 7),
+        nn.ReLU(),
+    ]
     return nn.Sequential(nn.Flatten(), *body, nn.Linear(7, outputs), *tail)
 
 
@@ -93,14 +101,15 @@ def test_dense_networks_become_one_logit_of_the_same_answers(module, generator):
 @pytest.mark.parametrize(
     ("module", "first", "first_why_not", "mlp_why_not"),
     [
-        (nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(144, 2)), None, "is a convolution", "Conv2d"),
+        (nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(144, 2)), None, "is a convolution", "Conv2d"),  # noqa: E501
         (dense(outputs=10), "1", None, "10 outputs"),
         (nn.Sequential(nn.Flatten(), nn.Linear(DIM, 1)), "1", None, "no hidden layer"),
         (Residual(), "a", None, "not those of its dense layers"),
-        (nn.Sequential(nn.Flatten(), nn.Linear(DIM, 8), nn.Tanh(), nn.Linear(8, 1)), "1", None, "not those"),
-        (nn.Sequential(nn.AvgPool2d(2), nn.Flatten(), nn.Linear(48, 5), nn.ReLU(), nn.Linear(5, 1)), None,
+        (nn.Sequential(nn.Flatten(), nn.Linear(DIM, 8), nn.Tanh(), nn.Linear(8, 1)), "1", None, "not those"),  # noqa: E501
+        (nn.Sequential(nn.AvgPool2d(2), nn.Flatten(), nn.Linear(48, 5), nn.ReLU(), nn.Linear(5, 1)),
+        None,
          "not given the image itself", None),
-        (nn.Sequential(nn.BatchNorm2d(3), nn.Flatten(), nn.Linear(DIM, 1)), "2", None, "BatchNorm2d"),
+        (nn.Sequential(nn.BatchNorm2d(3), nn.Flatten(), nn.Linear(DIM, 1)), "2", None, "BatchNorm2d"),  # noqa: E501
     ],
     ids=["convolution", "ten", "logistic", "residual", "tanh", "pooled", "norm first"],
 )  # fmt: skip
@@ -122,7 +131,10 @@ def test_what_does_not_apply_says_why(module, first, first_why_not, mlp_why_not,
 def test_a_resnet_has_only_membership():
     seen = anatomy(models.resnet18(num_classes=10).eval(), (3, 32, 32))
     assert seen.outputs == 10 and seen.first is None and seen.mlp is None
-    assert seen.first_why_not == "The first layer is a convolution: its weights are no mixtures of whole images."
+    assert (
+        seen.first_why_not
+        == "The first layer is a convolution: its weights are no mixtures of whole images."
+    )
 
 
 def test_images_that_do_not_fit_are_one_sentence():
@@ -132,13 +144,14 @@ def test_images_that_do_not_fit_are_one_sentence():
         anatomy(nn.Conv2d(3, 4, 3).eval(), SHAPE)
 
 
-# ---------------------------------------------------------------------------------------------------------- files
+# -------------------------------------------------------------------------------------------- files
 
 
 def test_every_kind_of_file_is_the_same_network(tmp_path, generator):
     module = dense(outputs=2)
     state = module.state_dict()
-    save_file(state, tmp_path / "a.safetensors", metadata={"format": "pt"})  # as Hugging Face writes it
+    # as Hugging Face writes it
+    save_file(state, tmp_path / "a.safetensors", metadata={"format": "pt"})
     torch.save(state, tmp_path / "b.pt")
     torch.save({"epoch": 3, "optimizer": {}, "state_dict": state}, tmp_path / "c.pth")
     torch.save({"model": {f"module.{k}": v for k, v in state.items()}}, tmp_path / "d.pt")
@@ -228,15 +241,17 @@ def test_a_module_is_copied_and_its_name_is_printable(tmp_path):
     subject = subject_of(module)
     assert module.training and next(module.parameters()).dtype == torch.float64
     assert not subject.module.training and next(subject.module.parameters()).dtype == torch.float32
-    assert printable("a\u202eb") == "a\\u202eb" and printable(tmp_path / "x\udcff") == "x\\udcff".replace(
-        "\\udcff", "\\xff"
-    )
+    assert printable("a\u202eb") == "a\\u202eb" and printable(
+        tmp_path / "x\udcff"
+    ) == "x\\udcff".replace("\\udcff", "\\xff")
 
 
 def test_a_start_is_subtracted_or_refused():
     module = dense()
     subject = subject_of(module)
-    assert torch.equal(start_of(subject, module.state_dict(), None).module[1].weight, module[1].weight)
+    assert torch.equal(
+        start_of(subject, module.state_dict(), None).module[1].weight, module[1].weight
+    )
     with pytest.raises(ReconError, match="does not fit"):
         start_of(subject, {"a": torch.ones(1)}, None)
     with pytest.raises(ReconError, match="other names or shapes"):
@@ -246,7 +261,9 @@ def test_a_start_is_subtracted_or_refused():
 def test_a_fresh_network_is_drawn_from_the_generator_and_nothing_else(generator):
     module = shaken(dense(norm=True), generator)
     before = torch.get_rng_state()
-    a, b, c = (fresh(module, Recipe(), torch.Generator().manual_seed(seed), None) for seed in (1, 1, 2))
+    a, b, c = (
+        fresh(module, Recipe(), torch.Generator().manual_seed(seed), None) for seed in (1, 1, 2)
+    )
     assert torch.equal(before, torch.get_rng_state())
     assert torch.equal(a[1].weight, b[1].weight) and not torch.equal(a[1].weight, c[1].weight)
     assert not a[2].running_mean.any() and (a[2].running_var == 1).all()

@@ -1,4 +1,6 @@
-"""ONNX files: their initialisers are the network's weights, where the package onnx is there; else one sentence."""
+"""ONNX files: their initialisers are the network's weights, where the package onnx is there; else
+one sentence.
+"""
 
 from __future__ import annotations
 
@@ -20,17 +22,25 @@ def module():
     net = nn.Sequential(nn.Linear(12, 5), nn.ReLU(), nn.Linear(5, 1))
     with torch.no_grad():
         for parameter in net.parameters():
-            parameter.copy_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(parameter.numel())))
+            parameter.copy_(
+                torch.randn(
+                    parameter.shape, generator=torch.Generator().manual_seed(parameter.numel())
+                )
+            )
     return net
 
 
 def exported(module, path, how, outside=False):
-    """The file that exporters make of two dense layers: "gemm" as PyTorch's, "gemm turned" and "matmul" as others'."""
+    """The file that exporters make of two dense layers: "gemm" as PyTorch's, "gemm turned" and
+    "matmul" as others'.
+    """
     onnx = pytest.importorskip("onnx")
     helper, numpy_helper = onnx.helper, onnx.numpy_helper
     state = dict(zip(NAMES, module.state_dict().values(), strict=True))
     held = [
-        numpy_helper.from_array((value.mT if how != "gemm" and value.dim() == 2 else value).contiguous().numpy(), name)
+        numpy_helper.from_array(
+            (value.mT if how != "gemm" and value.dim() == 2 else value).contiguous().numpy(), name
+        )
         for name, value in state.items()
     ]
     nodes, given = [], "x"
@@ -46,7 +56,10 @@ def exported(module, path, how, outside=False):
             nodes.append(helper.make_node("Relu", [last], ["relu"]))
             given = "relu"
     kind = onnx.TensorProto.FLOAT
-    ends = [helper.make_tensor_value_info(name, kind, [None, size]) for name, size in (("x", 12), ("y", 1))]
+    ends = [
+        helper.make_tensor_value_info(name, kind, [None, size])
+        for name, size in (("x", 12), ("y", 1))
+    ]
     model = helper.make_model(helper.make_graph(nodes, "net", ends[:1], ends[1:], held))
     onnx.checker.check_model(model)
     onnx.save(model, str(path), save_as_external_data=outside, size_threshold=0)
@@ -57,7 +70,9 @@ def exported(module, path, how, outside=False):
 def test_initialisers_are_the_weights_whichever_way_round_they_lie(how, module, tmp_path):
     subject = subject_of(exported(module, tmp_path / "net.onnx", how))
     x = torch.randn(7, 12, generator=torch.Generator().manual_seed(0))
-    assert subject.arch == "Flatten, Linear, ReLU, Linear" and subject.tensors[0] == "0 = fc1.weight"
+    assert (
+        subject.arch == "Flatten, Linear, ReLU, Linear" and subject.tensors[0] == "0 = fc1.weight"
+    )
     torch.testing.assert_close(subject.module(x), module(x))
 
 
@@ -79,7 +94,9 @@ def test_activations_are_read_off_the_graph(kind, module, tmp_path):
     path = exported(module, tmp_path / "net.onnx", "gemm")
     model = onnx.load(str(path))
     for node in model.graph.node:
-        node.op_type = {"Relu": {"ReLU": "Relu"}.get(kind.__name__, kind.__name__)}.get(node.op_type, node.op_type)
+        node.op_type = {"Relu": {"ReLU": "Relu"}.get(kind.__name__, kind.__name__)}.get(
+            node.op_type, node.op_type
+        )
     onnx.save(model, str(path))
     x = torch.randn(7, 12, generator=torch.Generator().manual_seed(0))
     torch.testing.assert_close(subject_of(path).module(x), module(x))
@@ -105,6 +122,8 @@ def test_a_damaged_file_is_one_sentence(module, tmp_path):
 def test_without_the_package_it_says_what_to_do(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "onnx", None)
     (tmp_path / "net.onnx").write_bytes(b"\x08\x08")
-    assert cli.main(["audit", "--weights", str(tmp_path / "net.onnx"), "--data", str(tmp_path)]) == 2
+    assert (
+        cli.main(["audit", "--weights", str(tmp_path / "net.onnx"), "--data", str(tmp_path)]) == 2
+    )
     said = capsys.readouterr().err
     assert said.count("\n") == 1 and "the package onnx is not installed: pip install onnx" in said

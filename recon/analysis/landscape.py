@@ -1,11 +1,13 @@
-"""Energy landscapes, §4.5 of Runkel et al. (2024): many starts between truth, other images and noise, as one batch.
+"""Energy landscapes, §4.5 of Runkel et al. (2024): many starts between truth, other images and
+noise, as one batch.
 
-    x_init = λ₂ (λ₁ x_truth + (1 − λ₁) x_partition) + (1 − λ₂) x_random                                        (10)
+    x_init = λ₂ (λ₁ x_truth + (1 − λ₁) x_partition) + (1 − λ₂) x_random  (10)
 
-For the affine net all of the bilevel problem happens in the span of the images and θ*: with X̄ the images with a 1
-appended, θ(x) and p = [∇²E]⁻¹∇l of eq. (7) are combinations of the rows of X̄ and of θ*, and so is every step of every
-image.  In n + 1 coordinates instead of d = 3072 pixels the batch of all starts fits into the cache.  That is exact as
-long as no pixel box cuts in; the paper has none.
+For the affine net all of the bilevel problem happens in the span of the images and θ*: with X̄ the
+images with a 1 appended, θ(x) and p = [∇²E]⁻¹∇l of eq. (7) are combinations of the rows of X̄ and
+of θ*, and so is every step of every image. In n + 1 coordinates instead of d = 3072 pixels the
+batch of all starts fits into the cache. That is exact as long as no pixel box cuts in; the paper
+has none.
 """
 
 import math
@@ -28,25 +30,36 @@ from recon.released import Weights
 from recon.training.inner_problem import Objective, solve_affine
 from recon.training.kkt import certificate
 
-#: tensors of the size of x that a step of the bilevel attack holds at once, measured by benchmarks/landscape.py
+#: tensors of the size of x that a step of the bilevel attack holds at once, measured by
+#: benchmarks/landscape.py
 WORKING_COPIES = 24
 
 
-def mixed_starts(truth: Tensor, partition: Tensor, random: Tensor, lambda1: Tensor, lambda2: Tensor) -> Tensor:
-    """Eq. (10) for all pairs of λ₁ (a,) and λ₂ (b,): images (..., n, d) -> starts (..., a, b, n, d)."""
+def mixed_starts(
+    truth: Tensor, partition: Tensor, random: Tensor, lambda1: Tensor, lambda2: Tensor
+) -> Tensor:
+    """Eq. (10) for all pairs of λ₁ (a,) and λ₂ (b,): images (..., n, d) -> starts (..., a, b, n,
+    d).
+    """
     if not truth.shape == partition.shape == random.shape:
         shapes = [tuple(images.shape) for images in (truth, partition, random)]
         raise ReconError(f"the three sets must have one shape, not {shapes}")
     one, two = lambda1.to(truth)[:, None, None, None], lambda2.to(truth)[:, None, None]
-    truth, partition, random = (images.unsqueeze(-3).unsqueeze(-3) for images in (truth, partition, random))
+    truth, partition, random = (
+        images.unsqueeze(-3).unsqueeze(-3) for images in (truth, partition, random)
+    )
     return two * (one * truth + (1 - one) * partition) + (1 - two) * random
 
 
 def in_span(released: Weights, space: Subspace) -> Weights:
-    """The affine bilevel problem in coordinates of the subspace; exact if it holds start and θ*.  theta_star (p,) or
-    (S, p), the subspace's basis (r, d) or (S, r, d).  ReconError for any other network."""
+    """The affine bilevel problem in coordinates of the subspace; exact if it holds start and θ*.
+    theta_star (p,) or (S, p), the subspace's basis (r, d) or (S, r, d). ReconError for any other
+    network.
+    """
     if released.network.depth != 1:
-        raise ReconError("only the affine net's bilevel problem stays in the span of its images and θ*")
+        raise ReconError(
+            "only the affine net's bilevel problem stays in the span of its images and θ*"
+        )
     network, theta = reduced(released.network, released.theta_star, space)
     return replace(released, network=network, theta_star=theta, theta_init=None)
 
@@ -54,8 +67,9 @@ def in_span(released: Weights, space: Subspace) -> Weights:
 def sweep_bilevel(
     released: Weights, x_init: Tensor, steps: int, descent: HeavyBall, limit_bytes: int = 2**30
 ) -> Reconstruction:
-    """All starts x_init (S, n, d) of an affine net at once, θ* (p,) or one per start (S, p).  Each start descends in
-    its own n + 1 coordinates; as many at a time as stay below `limit_bytes`."""
+    """All starts x_init (S, n, d) of an affine net at once, θ* (p,) or one per start (S, p). Each
+    start descends in its own n + 1 coordinates; as many at a time as stay below `limit_bytes`.
+    """
     if descent.box is not None:
         raise ReconError("a pixel box does not fit into the coordinates of the span: leave it out")
     thetas = released.theta_star.expand(len(x_init), -1)
@@ -71,12 +85,17 @@ def sweep_bilevel(
         found = reconstruct(attack, space.reduce(start), steps, descent.tol, label="landscape")
         return replace(found, x_hat=space.lift(found.x_hat))
 
-    numbers = count * (WORKING_COPIES * min(count + 1, dim) + 3 * dim)  # coordinates; start, basis, result in pixels
+    # coordinates; start, basis, result in pixels
+    numbers = count * (WORKING_COPIES * min(count + 1, dim) + 3 * dim)
     return in_chunks(run, len(x_init), numbers * x_init.element_size(), limit_bytes)
 
 
-def in_chunks(run: Callable[[slice], Reconstruction], rows: int, row_bytes: int, limit_bytes: int) -> Reconstruction:
-    """`run` on as many rows at a time as fit into the limit (at least one), joined as if they had been one batch."""
+def in_chunks(
+    run: Callable[[slice], Reconstruction], rows: int, row_bytes: int, limit_bytes: int
+) -> Reconstruction:
+    """`run` on as many rows at a time as fit into the limit (at least one), joined as if they had
+    been one batch.
+    """
     size = max(1, limit_bytes // row_bytes)
     parts = [run(slice(start, start + size)) for start in range(0, rows, size)]
     steps = max(part.steps for part in parts)
@@ -100,8 +119,13 @@ class StationarityAttack:
 
         f(x) = min_{λ≥0} ‖θ_1 − Σ_i λ_i y_i ∇_{θ_1} Φ(x_i; θ*)‖²,   ∇f = ∂R/∂x at the minimising λ
 
-    (envelope theorem).  λ(x) takes the place of θ(x) in eq. (7): fitted before the first step, then refined `refits`
-    times a step from where it was.  weights: θ* (p,) · labels (n,) in {−1, 1}."""
+    (envelope theorem). λ(x) takes the place of θ(x) in eq. (7): fitted before the first step, then
+    refined `refits` times a step from where it was.
+
+    Attributes:
+        weights: θ* (p,).
+        labels (n,) in {−1, 1}.
+    """
 
     weights: Weights
     labels: Tensor
@@ -115,11 +139,15 @@ class StationarityAttack:
         return {**self.descent.init(x_init), "multipliers": fitted}
 
     def fit(self, x: Tensor, multipliers: Tensor, iterations: int) -> Tensor:
-        """λ ≥ 0 (S, n) by accelerated projected gradient descent (Beck & Teboulle 2009) from `multipliers`."""
+        """λ ≥ 0 (S, n) by accelerated projected gradient descent (Beck & Teboulle 2009) from
+        `multipliers`.
+        """
         matrices, products = gram(self.weights.network, self.weights.params, x, alpha=self.alpha)
         k = self.labels[:, None] * matrices[0] * self.labels
         b = self.labels * products[0]
-        size = torch.linalg.matrix_norm(k, ord=torch.inf)[:, None].clamp_min(torch.finfo(x.dtype).tiny)
+        size = torch.linalg.matrix_norm(k, ord=torch.inf)[:, None].clamp_min(
+            torch.finfo(x.dtype).tiny
+        )
         point, previous, momentum = multipliers, multipliers, 1.0
         for _ in range(iterations):
             found = (point - ((k @ point.unsqueeze(-1)).squeeze(-1) - b) / size).clamp_min(0)
@@ -152,10 +180,17 @@ def first_layer(network: MLP) -> tuple[float, ...]:
 
 
 def stationarity_energy(network: MLP, theta_star: Tensor, x: Tensor, y: Tensor) -> Tensor:
-    """min_{λ≥0} ‖θ_1 − Σ_i λ_i y_i ∇_{θ_1} Φ(x_i; θ*)‖² / ‖θ_1‖² for images x (S, n, d); (S,).  DecoReco's energy as a
-    function of the images alone, as `bilevel_energy` is: λ is fitted, like θ(x)."""
-    whole = layer_norms(network, {k: v.double() for k, v in network.unflatten(theta_star).items()})[0]
-    found = [certificate(network, theta_star, images, y, layer_weights=first_layer(network)) for images in x]
+    """min_{λ≥0} ‖θ_1 − Σ_i λ_i y_i ∇_{θ_1} Φ(x_i; θ*)‖² / ‖θ_1‖² for images x (S, n, d); (S,).
+    DecoReco's energy as a function of the images alone, as `bilevel_energy` is: λ is fitted, like
+    θ(x).
+    """
+    whole = layer_norms(network, {k: v.double() for k, v in network.unflatten(theta_star).items()})[
+        0
+    ]
+    found = [
+        certificate(network, theta_star, images, y, layer_weights=first_layer(network))
+        for images in x
+    ]
     return torch.stack([each.energy_by_layer[0] for each in found]) / whole
 
 
@@ -166,7 +201,9 @@ def segment(a: Tensor, b: Tensor, points: int) -> Tensor:
 
 
 def barrier(energy: Tensor) -> Tensor:
-    """How far a path's energies (..., points) rise above the higher of its two ends, ≥ 0; (...,)."""
+    """How far a path's energies (..., points) rise above the higher of its two ends, ≥ 0;
+    (...,).
+    """
     ends = torch.maximum(energy[..., 0], energy[..., -1])
     return (energy.amax(-1) - ends).clamp_min(0)
 
@@ -178,9 +215,15 @@ def inner_minima(energy: Tensor) -> Tensor:
 
 
 def curvature(
-    energy: Callable[[Tensor], Tensor], x: Tensor, radius: float, directions: int, generator: torch.Generator
+    energy: Callable[[Tensor], Tensor],
+    x: Tensor,
+    radius: float,
+    directions: int,
+    generator: torch.Generator,
 ) -> Tensor:
-    """Mean over random directions u, ‖u‖ = `radius`, of E(x + u) + E(x − u) − 2 E(x), for one x (n, d)."""
+    """Mean over random directions u, ‖u‖ = `radius`, of E(x + u) + E(x − u) − 2 E(x), for one x (n,
+    d).
+    """
     u = torch.randn(directions, *x.shape, generator=generator, dtype=x.dtype)
     u = radius * u / u.flatten(1).norm(dim=1)[:, None, None]
     found = energy(torch.cat([x[None], x + u.to(x), x - u.to(x)]))

@@ -1,16 +1,19 @@
-"""All training sets with the same affine classifier: {X : F(X) = 0} for a given θ*, and projections onto it.
+"""All training sets with the same affine classifier: {X : F(X) = 0} for a given θ*, and projections
+onto it.
 
-F(X) = ∇_θ E(X, y; θ*) = (1/n) X̄ᵀ(σ(X̄θ*) − y) + weight_decay · θ*, eq. (6) of Runkel et al. (2024) for the logistic
-loss, with the weight decay that makes the inner problem strongly convex: F(X) = 0 holds *if and only if* training on
-(X, y) gives θ*.  These are d + 1 equations in n·d unknowns, the pixels.  With r = σ(X̄θ*) − y, D = σ(1 − σ), θ_w the
-weights and u = (u_w, u_b) in R^{d+1}, the Jacobian J of F in X has
+F(X) = ∇_θ E(X, y; θ*) = (1/n) X̄ᵀ(σ(X̄θ*) − y) + weight_decay · θ*, eq. (6) of Runkel et al. (2024)
+for the logistic loss, with the weight decay that makes the inner problem strongly convex: F(X) = 0
+holds *if and only if* training on (X, y) gives θ*. These are d + 1 equations in n·d unknowns, the
+pixels. With r = σ(X̄θ*) − y, D = σ(1 − σ), θ_w the weights and u = (u_w, u_b) in R^{d+1}, the
+Jacobian J of F in X has
 
-    (Jᵀu)_i = (1/n) [ r_i u_w + D_i (x̄_i · u) θ_w ]                                          (one image, d numbers)
+    (Jᵀu)_i = (1/n) [ r_i u_w + D_i (x̄_i · u) θ_w ]  (one image, d numbers)
     J M Jᵀ  = (1/n²) [ Σ_i r_i² M_i + A + Aᵀ + Σ_i D_i² s_i x̄_i x̄_iᵀ ],   A = Σ_i r_i D_i (M_i θ_w, 0) x̄_iᵀ,
 
-where the diagonal 0/1 matrices M_i say which pixels are free and s_i = θ_wᵀ M_i θ_w.  The bias column of X̄ is the
-constant 1, not an unknown.  Shapes: x (n, d), y (n,) in {0, 1}, theta (d + 1,) with the bias last; float64 throughout.
-"""
+where the diagonal 0/1 matrices M_i say which pixels are free and s_i = θ_wᵀ M_i θ_w. The bias
+column of X̄ is the constant 1, not an unknown. Shapes: x (n, d), y (n,) in {0, 1}, theta (d + 1,)
+with the bias last; float64 throughout.
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -43,16 +46,21 @@ def apply(x: Tensor, y: Tensor, theta: Tensor, change: Tensor) -> Tensor:
 
 
 def normal_matrix(x: Tensor, y: Tensor, theta: Tensor, free: Tensor | None = None) -> Tensor:
-    """J M Jᵀ, (d + 1, d + 1), by one GEMM; free: (n, d) bool, default all pixels.  J itself is never formed."""
+    """J M Jᵀ, (d + 1, d + 1), by one GEMM; J itself is never formed.
+
+    Args:
+        free: (n, d) bool, default all pixels.
+    """
     diagonal, half, x_bar = _normal_factors(x, y, theta, free)
     product = half.mT @ x_bar
     return product + product.mT + torch.diag(diagonal)
 
 
 def solve_normal(x: Tensor, y: Tensor, theta: Tensor, free: Tensor | None, b: Tensor) -> Tensor:
-    """(J M Jᵀ)⁻¹ b, (d + 1,).  For 2n < d by Woodbury's identity: J M Jᵀ is diagonal plus rank 2n, and δ on the empty
-    diagonal entry of the bias is taken off again as one more rank.  Else, or where a pixel is clipped in all images, by
-    Cholesky."""
+    """(J M Jᵀ)⁻¹ b, (d + 1,). For 2n < d by Woodbury's identity: J M Jᵀ is diagonal plus rank 2n,
+    and δ on the empty diagonal entry of the bias is taken off again as one more rank. Else, or
+    where a pixel is clipped in all images, by Cholesky.
+    """
     diagonal, half, x_bar = _normal_factors(x, y, theta, free)
     n, delta = len(x), diagonal[:-1].mean()
     if 2 * n >= len(theta) or diagonal[:-1].min() <= 1e-6 * delta:
@@ -74,7 +82,9 @@ def solve_normal(x: Tensor, y: Tensor, theta: Tensor, free: Tensor | None, b: Te
     return u + solve(rest)  # one refinement restores the digits that Woodbury's identity loses
 
 
-def _normal_factors(x: Tensor, y: Tensor, theta: Tensor, free: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+def _normal_factors(
+    x: Tensor, y: Tensor, theta: Tensor, free: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
     """c (d + 1,), H (n, d + 1), X̄ with J M Jᵀ = diag(c) + HᵀX̄ + X̄ᵀH."""
     n, d = x.shape
     r, slope = _r_and_slope(x, y, theta)
@@ -93,11 +103,15 @@ def jacobian_dense(x: Tensor, y: Tensor, theta: Tensor) -> Tensor:
 
 
 def jacobian_rank(x: Tensor, y: Tensor, theta: Tensor) -> int:
-    """Rank of J: eigenvalues of J Jᵀ above τ = (d + 1) · ε · ‖J Jᵀ‖_F with ε = 2.2e-16.  J Jᵀ − τI has a Cholesky
-    factor exactly if they all are, so the full rank d + 1 is seen without computing them.  Where it is full, the
-    implicit function theorem makes the solution set a manifold of dimension n·d − rank around x."""
+    """Rank of J: eigenvalues of J Jᵀ above τ = (d + 1) · ε · ‖J Jᵀ‖_F with ε = 2.2e-16. J Jᵀ − τI
+    has a Cholesky factor exactly if they all are, so the full rank d + 1 is seen without computing
+    them. Where it is full, the implicit function theorem makes the solution set a manifold of
+    dimension n·d − rank around x.
+    """
     matrix = normal_matrix(x, y, theta)
-    tolerance = len(matrix) * torch.finfo(matrix.dtype).eps * float(torch.linalg.matrix_norm(matrix))
+    tolerance = (
+        len(matrix) * torch.finfo(matrix.dtype).eps * float(torch.linalg.matrix_norm(matrix))
+    )
     identity = torch.eye(len(matrix), dtype=matrix.dtype, device=matrix.device)
     if not torch.linalg.cholesky_ex(matrix - tolerance * identity)[1].item():
         return len(matrix)
@@ -106,8 +120,15 @@ def jacobian_rank(x: Tensor, y: Tensor, theta: Tensor) -> int:
 
 @dataclass(frozen=True)
 class Projection:
-    """A point of the solution set.  x (n, d) · residual_norm: ‖F(x)‖₂ · iterations: linearisations · multipliers: u
-    (d + 1,) with x = clip(anchor + J(x)ᵀu) · converged: residual_norm ≤ tol · max(1, ‖θ*‖)."""
+    """A point of the solution set.
+
+    Attributes:
+        x (n, d).
+        residual_norm: ‖F(x)‖₂.
+        iterations: linearisations.
+        multipliers: u (d + 1,) with x = clip(anchor + J(x)ᵀu).
+        converged: residual_norm ≤ tol · max(1, ‖θ*‖).
+    """
 
     x: Tensor
     residual_norm: float
@@ -118,7 +139,11 @@ class Projection:
 
 @dataclass(frozen=True)
 class ProjectionSettings:
-    """tol: of ‖F‖, relative to max(1, ‖θ*‖) · max_iter: linearisations at most."""
+    """
+    Attributes:
+        tol: of ‖F‖, relative to max(1, ‖θ*‖).
+        max_iter: linearisations at most.
+    """
 
     tol: float = 1e-14
     max_iter: int = 40
@@ -126,8 +151,9 @@ class ProjectionSettings:
 
 @dataclass(frozen=True)
 class SolutionSet:
-    """{X : F(X) = 0 and lower ≤ X ≤ upper} for labels y (n,), θ* `theta` (d + 1,), weight decay; lower, upper broadcast
-    to (n, d).  ReconError unless y and θ* are float64."""
+    """{X : F(X) = 0 and lower ≤ X ≤ upper} for labels y (n,), θ* `theta` (d + 1,), weight decay;
+    lower, upper broadcast to (n, d). ReconError unless y and θ* are float64.
+    """
 
     y: Tensor
     theta: Tensor
@@ -138,13 +164,17 @@ class SolutionSet:
     def __post_init__(self) -> None:
         _check_double(self.y, self.theta)
 
-    def project(self, x_init: Tensor, settings: ProjectionSettings = ProjectionSettings()) -> Projection:
-        """min_X ½‖X − X_init‖²  over the solution set.  SQP: with F linearised at X_k the solution is
-        X = clip(X_init + J_kᵀu, lower, upper), and u (d + 1 numbers, not n·d) solves F_k + J_k (X − X_k) = 0: one
-        semismooth Newton step per linearisation, whose matrix is J_k M J_kᵀ over the unclipped pixels.  Its fixed
-        points are exactly the KKT points; the box holds at every iterate.  A step that does not lower ‖F‖ is halved; if
-        that fails too, X_k replaces X_init as the anchor (masked Gauss–Newton).  Stops at ‖F‖ ≤ tol · max(1, ‖θ*‖) once
-        X moves by less than 1e-9.  Raises ReconError unless everything is float64."""
+    def project(
+        self, x_init: Tensor, settings: ProjectionSettings = ProjectionSettings()
+    ) -> Projection:
+        """min_X ½‖X − X_init‖² over the solution set. SQP: with F linearised at X_k the solution is
+        X = clip(X_init + J_kᵀu, lower, upper), and u (d + 1 numbers, not n·d) solves F_k + J_k (X −
+        X_k) = 0: one semismooth Newton step per linearisation, whose matrix is J_k M J_kᵀ over the
+        unclipped pixels. Its fixed points are exactly the KKT points; the box holds at every
+        iterate. A step that does not lower ‖F‖ is halved; if that fails too, X_k replaces X_init as
+        the anchor (masked Gauss–Newton). Stops at ‖F‖ ≤ tol · max(1, ‖θ*‖) once X moves by less
+        than 1e-9. Raises ReconError unless everything is float64.
+        """
         _check_double(x_init)
         anchor = x_init.clamp(self.lower, self.upper)
         state = self._at(anchor, torch.zeros_like(self.theta))
@@ -154,7 +184,8 @@ class SolutionSet:
             iteration += 1
             try:
                 u = self._newton_multipliers(state, anchor)
-            except ReconError:  # every pixel is clipped: go on from here, where the bounds themselves count as free
+            # every pixel is clipped: go on from here, where the bounds themselves count as free
+            except ReconError:
                 trial = None
             else:
                 trial = self._line_search(state, u, enough, anchor)
@@ -186,10 +217,16 @@ class SolutionSet:
         free = (wanted >= self.lower) & (wanted <= self.upper)
         return state.u - solve_normal(state.x, self.y, self.theta, free, mismatch)
 
-    def _line_search(self, state: _State, u: Tensor, enough: float, anchor: Tensor) -> _State | None:
-        """The first of the steps 1, ½, … 1/128 from state.u to u that lowers ‖F‖ enough (Armijo) or keeps
-        it ≤ `enough`."""
-        wanted_now, wanted_new = self._wanted(state, state.u, anchor), self._wanted(state, u, anchor)
+    def _line_search(
+        self, state: _State, u: Tensor, enough: float, anchor: Tensor
+    ) -> _State | None:
+        """The first of the steps 1, ½, … 1/128 from state.u to u that lowers ‖F‖ enough (Armijo) or
+        keeps it ≤ `enough`.
+        """
+        wanted_now, wanted_new = (
+            self._wanted(state, state.u, anchor),
+            self._wanted(state, u, anchor),
+        )
         for step in (0.5**k for k in range(8)):
             x = self._clip(wanted_now + step * (wanted_new - wanted_now))
             trial = self._at(x, state.u + step * (u - state.u))
@@ -214,10 +251,16 @@ def _check_double(*tensors: Tensor) -> None:
 
 
 def _solve_spd(matrix: Tensor, b: Tensor) -> Tensor:
-    """matrix⁻¹ b by Cholesky; a ridge of 1e-14 … 1e-8 of the mean diagonal if the mask made the matrix singular."""
+    """matrix⁻¹ b by Cholesky; a ridge of 1e-14 … 1e-8 of the mean diagonal if the mask made the
+    matrix singular.
+    """
     scale = matrix.diagonal().mean()
     for ridge in (0.0, 1e-14, 1e-12, 1e-10, 1e-8):
-        shifted = matrix if ridge == 0 else matrix + ridge * scale * torch.eye(len(b), dtype=b.dtype, device=b.device)
+        shifted = (
+            matrix
+            if ridge == 0
+            else matrix + ridge * scale * torch.eye(len(b), dtype=b.dtype, device=b.device)
+        )
         factor, info = torch.linalg.cholesky_ex(shifted)
         if not info.item():
             return torch.cholesky_solve(b.unsqueeze(-1), factor).squeeze(-1)

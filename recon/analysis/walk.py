@@ -1,29 +1,35 @@
-"""Walks from one training set of an affine classifier to another, over training sets of the same classifier.
+"""Walks from one training set of an affine classifier to another, over training sets of the same
+classifier.
 
-θ* = (w, b), w ≠ 0, signs s_i = 2y_i − 1, a_i = σ(−s_i(x_i·w + b)) in (0, 1), u_i the part of image i orthogonal to w.
-F(X) = 0 of `recon.analysis.solution_set` reads in its bias, along θ* and across w
+θ* = (w, b), w ≠ 0, signs s_i = 2y_i − 1, a_i = σ(−s_i(x_i·w + b)) in (0, 1), u_i the part of image
+i orthogonal to w. F(X) = 0 of `recon.analysis.solution_set` reads in its bias, along θ* and across
+w
 
-    Σ_i s_i a_i = nωb = c,     Σ_i h(a_i) = nω‖θ*‖² = C,  h(a) = a log((1 − a)/a),     Σ_i s_i a_i u_i = 0.
+    Σ_i s_i a_i = nωb = c,     Σ_i h(a_i) = nω‖θ*‖² = C,  h(a) = a log((1 − a)/a),     Σ_i s_i a_i
+    u_i = 0.
 
-The last is linear in u, with coefficients that are never 0, so the set is connected if and only if that of the a's is,
-A.  h is strictly concave, so H = Σ h(a_i) ≥ C is convex.
+The last is linear in u, with coefficients that are never 0, so the set is connected if and only if
+that of the a's is, A. h is strictly concave, so H = Σ h(a_i) ≥ C is convex.
 
-Theorem.  If both labels occur and C > 2 max h + n_c h(t) (`sufficient`), n_c being the number of images with the label
-of c's sign, t = min(|c|/n_c, a*) and a* = `PEAK` where h is largest, the set is connected.  Its proof is in the book's
-chapter on landscapes.
+Theorem. If both labels occur and C > 2 max h + n_c h(t) (`sufficient`), n_c being the number of
+images with the label of c's sign, t = min(|c|/n_c, a*) and a* = `PEAK` where h is largest, the set
+is connected. Its proof is in the book's chapter on landscapes.
 
-Proof, and the curve.  For c ≥ 0 let e(a) have the entries c a_i / Σ_{y=1} a where y_i = 1, and 0 elsewhere (c < 0:
-labels swapped), and let v be 1 at one image of each label, 0 elsewhere.  From a point with H ≥ C go in a direction
-βv − α (a − e(a)), α, β ≥ 0: the sum of s_i a_i stays, entries stay positive up to e(a) + (β/α) v, and there
-H ≤ 2 max h + n_c h(t) < C by Jensen's inequality; if α = 0, one entry nears 1 and H falls to −∞.  H is concave, so
-this way meets A once, and where depends continuously on the point and on the direction.  From a point of A itself H
-falls at once in one of two directions (`outwards`): towards e(a), or else, since then Σ h′(a_i)(a_i − e_i) < 0, by
-raising the largest a_i of each label.  `Curve` goes from the segment between two points of A in the mixture of theirs.
+Proof, and the curve. For c ≥ 0 let e(a) have the entries c a_i / Σ_{y=1} a where y_i = 1, and 0
+elsewhere (c < 0: labels swapped), and let v be 1 at one image of each label, 0 elsewhere. From a
+point with H ≥ C go in a direction βv − α (a − e(a)), α, β ≥ 0: the sum of s_i a_i stays, entries
+stay positive up to e(a) + (β/α) v, and there H ≤ 2 max h + n_c h(t) < C by Jensen's inequality; if
+α = 0, one entry nears 1 and H falls to −∞. H is concave, so this way meets A once, and where
+depends continuously on the point and on the direction. From a point of A itself H falls at once in
+one of two directions (`outwards`): towards e(a), or else, since then Σ h′(a_i)(a_i − e_i) < 0, by
+raising the largest a_i of each label. `Curve` goes from the segment between two points of A in the
+mixture of theirs.
 
-`walk` follows the curve frame by frame.  With bounds on the pixels, of which the curve knows nothing, each frame is
-moved to the nearest point of the solution set inside the box (`SolutionSet.project`), and what that costs in continuity
-is measured.  Without them the same projection removes rounding errors.  (Projecting places of the straight segment
-instead is no walk: the nearest solution jumps.)
+`walk` follows the curve frame by frame. With bounds on the pixels, of which the curve knows
+nothing, each frame is moved to the nearest point of the solution set inside the box
+(`SolutionSet.project`), and what that costs in continuity is measured. Without them the same
+projection removes rounding errors. (Projecting places of the straight segment instead is no walk:
+the nearest solution jumps.)
 
 Shapes: x (n, d), y (n,) in {0, 1}, theta (d + 1,) with the bias last; float64.
 """
@@ -87,22 +93,29 @@ def outwards(a: Tensor, y: Tensor, c: float) -> tuple[float, Tensor]:
 
 @dataclass(frozen=True)
 class Curve:
-    """A continuous curve of training sets of the classifier of `released`, from `start` (n, d) to `end`: a(t) is where
-    the way from (1 − t) a_start + t a_end meets A, and u(t) the nearest to (1 − t) u_start + t u_end with
-    Σ_i s_i a_i u_i = 0: closed forms but for one root at every t."""
+    """A continuous curve of training sets of the classifier of `released`, from `start` (n, d) to
+    `end`: a(t) is where the way from (1 − t) a_start + t a_end meets A, and u(t) the nearest to (1
+    − t) u_start + t u_end with Σ_i s_i a_i u_i = 0: closed forms but for one root at every t.
+    """
 
     released: Weights
     start: Tensor
     end: Tensor
 
     def at(self, t: float) -> Tensor:
-        """X(t), (n, d), for t in [0, 1].  ReconError where the level is too low, which `sufficient` excludes."""
+        """X(t), (n, d), for t in [0, 1]. ReconError where the level is too low, which `sufficient`
+        excludes.
+        """
         w, bias = self.released.theta_star[:-1], self.released.theta_star[-1]
         x = torch.lerp(self.start, self.end, t)
         u = x - torch.outer(x @ w / w.square().sum(), w)
         a, sign = self._a(t), 2 * self._y - 1
         r, z = sign * a, sign * torch.logit(1 - a)
-        return u - torch.outer(r / r.square().sum(), r @ u) + torch.outer((z - bias) / w.square().sum(), w)
+        return (
+            u
+            - torch.outer(r / r.square().sum(), r @ u)
+            + torch.outer((z - bias) / w.square().sum(), w)
+        )
 
     def even_times(self, points: int) -> list[float]:
         """`points` times from 0 to 1 between which the curve goes about equally far."""
@@ -122,7 +135,10 @@ class Curve:
     def _ends(self) -> list[tuple[Tensor, tuple[float, Tensor]]]:
         """a, and α and βv, of start and end."""
         theta, (_, c) = self.released.theta_star, constants(self.released)
-        both = [torch.sigmoid((1 - 2 * self._y) * (x @ theta[:-1] + theta[-1])) for x in (self.start, self.end)]
+        both = [
+            torch.sigmoid((1 - 2 * self._y) * (x @ theta[:-1] + theta[-1]))
+            for x in (self.start, self.end)
+        ]
         return [(a, outwards(a, self._y, c)) for a in both]
 
     def _a(self, t: float) -> Tensor:
@@ -137,7 +153,8 @@ class Curve:
         if above(0) <= 0:  # an end, up to rounding
             return place
         furthest = min(
-            float(torch.where(way > 0, (1 - place) / way, torch.inf).min()), 1 / alpha if alpha else torch.inf
+            float(torch.where(way > 0, (1 - place) / way, torch.inf).min()),
+            1 / alpha if alpha else torch.inf,
         )
         if not above(furthest) < 0:
             raise ReconError("the curve leaves the cube of the a's: the level is too low")
@@ -146,10 +163,16 @@ class Curve:
 
 @dataclass(frozen=True)
 class Walk:
-    """`points` frames from one training set to another.  frames (points, k, d): the rows asked for · error (points,):
-    ‖θ(X_t) − θ*‖ / ‖θ*‖ after training on each frame from scratch; straight (points,): the same at equidistant places
-    of the straight segment · step: the longest between neighbouring frames, relative to the segment's; coarse: between
-    every other frame: a jump would halve it · solved: whether every projection converged."""
+    """`points` frames from one training set to another.
+
+    Attributes:
+        frames (points, k, d): the rows asked for.
+        error (points,): ‖θ(X_t) − θ*‖ / ‖θ*‖ after training on each frame from scratch; straight
+            (points,): the same at equidistant places of the straight segment.
+        step: the longest between neighbouring frames, relative to the segment's; coarse: between
+            every other frame: a jump would halve it.
+        solved: whether every projection converged.
+    """
 
     frames: Tensor
     error: Tensor
@@ -160,7 +183,9 @@ class Walk:
 
 
 def solution_set(released: Weights, box: Box | None = None) -> SolutionSet:
-    """All training sets with the labels and the classifier θ* (d + 1,) of `released`, with pixels in the box."""
+    """All training sets with the labels and the classifier θ* (d + 1,) of `released`, with pixels
+    in the box.
+    """
     assert released.y is not None
     low, high = box or (-torch.inf, torch.inf)
     bounds = (torch.tensor([each]).to(released.theta_star) for each in (low, high))
@@ -168,10 +193,19 @@ def solution_set(released: Weights, box: Box | None = None) -> SolutionSet:
 
 
 def walk(
-    released: Weights, start: Tensor, end: Tensor, points: int, box: Box | None = None, shown: slice = slice(0)
+    released: Weights,
+    start: Tensor,
+    end: Tensor,
+    points: int,
+    box: Box | None = None,
+    shown: slice = slice(0),
 ) -> Walk:
-    """From `start` (n, d) to `end` (n, d), two training sets of the classifier; `points` odd, so that every other frame
-    includes the last.  shown: rows kept of each frame."""
+    """From `start` (n, d) to `end` (n, d), two training sets of the classifier; `points` odd, so
+    that every other frame includes the last.
+
+    Args:
+        shown: rows kept of each frame.
+    """
     curve, solutions = Curve(released, start, end), solution_set(released, box)
     frames, errors, solved = [], [], True
     before: list[Tensor] = []  # no more than two in memory
@@ -185,7 +219,10 @@ def walk(
         before = [*before[-1:], found.x]
         solved = solved and found.converged
     step = float((end - start).norm()) / (points - 1)
-    straight = [retraining_error(released, torch.lerp(start, end, t)) for t in torch.linspace(0, 1, points).tolist()]
+    straight = [
+        retraining_error(released, torch.lerp(start, end, t))
+        for t in torch.linspace(0, 1, points).tolist()
+    ]
     error, off = torch.tensor([errors, straight], dtype=start.dtype)
     return Walk(torch.stack(frames), error, off, longest[0] / step, longest[1] / (2 * step), solved)
 

@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from recon.attacks.door import Candidates
-    from recon.attacks.from_gradients import by_cosine_tv, by_dlg, by_gauss_newton, by_hybrid, by_imprint, by_rgap
+    from recon.attacks.from_gradients import (
+        by_cosine_tv,
+        by_dlg,
+        by_gauss_newton,
+        by_hybrid,
+        by_imprint,
+        by_rgap,
+    )
     from recon.attacks.from_weights import (
         by_bilevel,
         by_decoreco,
@@ -39,7 +46,8 @@ __all__ = [
     "by_rgap",
     "by_separation",
 ]
-PLACES = ("from_weights", "from_gradients", "door")  # modules that have them, imported when one is asked for
+# modules that have them, imported when one is asked for
+PLACES = ("from_weights", "from_gradients", "door")
 
 
 def __getattr__(name: str) -> Any:

@@ -2,11 +2,12 @@
 
     h(x_1, …, x_n) = (1/n) Σ_i g(x_i; y_i) = h*.
 
-n·c·h·w unknowns, one equation for each parameter.  The labels have to be known.  Images of one label can change places;
-those of different labels cannot.  Gauss–Newton (`recon.attacks.gauss_newton`) solves it from faint noise, which tells
-images of one label apart.
+n·c·h·w unknowns, one equation for each parameter. The labels have to be known. Images of one label
+can change places; those of different labels cannot. Gauss–Newton (`recon.attacks.gauss_newton`)
+solves it from faint noise, which tells images of one label apart.
 
-`BatchSystem` has JᵀJ in closed form for a `ConvNet`; `ModuleSystem` is any module, with a dense Jacobian.
+`BatchSystem` has JᵀJ in closed form for a `ConvNet`; `ModuleSystem` is any module, with a dense
+Jacobian.
 """
 
 from __future__ import annotations
@@ -32,8 +33,14 @@ GROW, SHRINK, LEAST = 1.5, 0.6, 1e-4  # of the noise of a hop
 
 @dataclass(frozen=True)
 class BatchSystem:
-    """network · theta: float64 · labels (n,): of the images · target (p,): h*, all tensors as one vector · seed: of
-    the start.  x holds all images, (n·c·h·w,)."""
+    """
+    Attributes:
+        network.
+        theta: float64.
+        labels (n,): of the images.
+        target (p,): h*, all tensors as one vector.
+        seed: of the start. x holds all images, (n·c·h·w,).
+    """
 
     network: ConvNet
     theta: Params
@@ -43,7 +50,9 @@ class BatchSystem:
 
     @staticmethod
     def of(gradient: Gradient, labels: Tensor, seed: int = 0) -> BatchSystem:
-        """From a mean gradient (B = 1) and the labels (n,) of its images; ReconError for several gradients."""
+        """From a mean gradient (B = 1) and the labels (n,) of its images; ReconError for several
+        gradients.
+        """
         if len(gradient.labels) != 1:
             raise ReconError(f"one mean gradient at a time, not {len(gradient.labels)}")
         check_labels(labels, gradient.network.classes)
@@ -76,12 +85,16 @@ class BatchSystem:
     def gram(self, x: Tensor) -> Tensor:
         """JᵀJ (n·c·h·w, n·c·h·w).
 
-        No row of the fully connected layer is formed: its gradient δfᵀ has, for images i, j and pixels a, b of theirs,
+        No row of the fully connected layer is formed: its gradient δfᵀ has, for images i, j and
+        pixels a, b of theirs,
 
             ⟨∂_a(δ_i f_iᵀ), ∂_b(δ_j f_jᵀ)⟩ = (∂_aδ_i·∂_bδ_j)(f_i·f_j) + (∂_aδ_i·δ_j)(f_i·∂_bf_j)
                                              + (δ_i·∂_bδ_j)(∂_af_i·f_j) + (δ_i·δ_j)(∂_af_i·∂_bf_j).
         """
-        parts = [self._parts(image, self.labels[i : i + 1]) for i, image in enumerate(self.images(x).flatten(1))]
+        parts = [
+            self._parts(image, self.labels[i : i + 1])
+            for i, image in enumerate(self.images(x).flatten(1))
+        ]
         size, n = math.prod(self.network.shape), len(parts)
         gram = x.new_empty(n, size, n, size)
         for i, first in enumerate(parts):
@@ -96,7 +109,11 @@ class BatchSystem:
                 self.theta, pixels.view(1, *self.network.shape), cross_entropy_direction(label)
             )
             shared = [(layer.delta[0] @ layer.input[0].mT).flatten() for layer in convolutions]
-            return last.input[0], last.delta[0], torch.cat(shared) if shared else pixels.new_zeros(0)
+            return (
+                last.input[0],
+                last.delta[0],
+                torch.cat(shared) if shared else pixels.new_zeros(0),
+            )
 
         features, delta, _ = passes(image)
         return _Parts(features, delta, *by_columns(passes, image))
@@ -104,7 +121,9 @@ class BatchSystem:
 
 @dataclass(frozen=True)
 class _Parts:
-    """Of one image: f (F,), δ (k,), and the derivatives of f, δ and the convolutions' gradients by each pixel."""
+    """Of one image: f (F,), δ (k,), and the derivatives of f, δ and the convolutions' gradients by
+    each pixel.
+    """
 
     f: Tensor
     delta: Tensor
@@ -123,15 +142,23 @@ class _Parts:
 
 @dataclass(frozen=True)
 class ModuleSystem:
-    """h(x) = ∇_θ ℓ(x; y)/‖∇_θ ℓ‖, all parameters as one vector, for the n images of one gradient, x (n·c·h·w,).
-    gradient: in float64 · shape: of one image as the module takes it · seed: of the start."""
+    """h(x) = ∇_θ ℓ(x; y)/‖∇_θ ℓ‖, all parameters as one vector, for the n images of one gradient, x
+    (n·c·h·w,).
+
+    Attributes:
+        gradient: in float64.
+        shape: of one image as the module takes it.
+        seed: of the start.
+    """
 
     gradient: Gradient[ModuleNetwork]
     shape: tuple[int, ...]
     seed: int = 0
 
     @staticmethod
-    def of(gradient: Gradient[ModuleNetwork], shape: tuple[int, ...], seed: int = 0) -> ModuleSystem:
+    def of(
+        gradient: Gradient[ModuleNetwork], shape: tuple[int, ...], seed: int = 0
+    ) -> ModuleSystem:
         """In float64, whatever the module computes in."""
         return ModuleSystem(gradient.to(torch.float64), shape, seed)
 
@@ -164,9 +191,10 @@ class ModuleSystem:
 
 
 def by_hopping(system: ModuleSystem, rounds: int, enough: float = 1e-20) -> Solved:
-    """Gauss–Newton, and up to `rounds` times again from its result with noise added: basin hopping (Wales & Doye 1997).
-    A result of lower energy ‖h(x) − h*‖² is kept, and the noise grows; else it shrinks.  It stops at energy ≤ `enough`.
-    It goes by the energy alone, which the adversary sees."""
+    """Gauss–Newton, and up to `rounds` times again from its result with noise added: basin hopping
+    (Wales & Doye 1997). A result of lower energy ‖h(x) − h*‖² is kept, and the noise grows; else it
+    shrinks. It stops at energy ≤ `enough`. It goes by the energy alone, which the adversary sees.
+    """
     best, size = gauss_newton(system, steps=FIRST_STEPS), FAINT / 2
     generator = torch.Generator().manual_seed(system.seed + 1)
     for _ in range(rounds):

@@ -1,15 +1,17 @@
-"""The bilevel attack on a one-hidden-layer net in the span of the images: eq. (7) at a width of thousands.
+"""The bilevel attack on a one-hidden-layer net in the span of the images: eq. (7) at a width of
+thousands.
 
-With weight decay θ*'s first layer lies in the span of the n training images, W1* = A* V with orthonormal rows V (k, d),
-k ≤ n; the adversary reads it off θ* (`SpanWeights.of`, a singular value decomposition).  θ(x) lies in the row space of
-x, W1 = A Q.  So do p and the hypergradient, but for what of V is outside Q:
+With weight decay θ*'s first layer lies in the span of the n training images, W1* = A* V with
+orthonormal rows V (k, d), k ≤ n; the adversary reads it off θ* (`SpanWeights.of`, a singular value
+decomposition). θ(x) lies in the row space of x, W1 = A Q. So do p and the hypergradient, but for
+what of V is outside Q:
 
     ‖θ* − θ(x)‖² = ‖A − A*VQᵀ‖² + ‖A*V⊥‖² + ‖other layers‖²,      V⊥ = V − VQᵀQ,
     p = (p_Q, −2 A*V⊥/ω),      dl/dx = −(M A + (r/n)δ p_Q) Q + (2/ωn) r δ A*V⊥,
 
-with r, δ, M of `_mixed`.  Nothing of the size of θ is ever formed: at the paper's 3072-6144-1 and n = 40 an outer step
-works on 6144 × 40 instead of 6144 × 3072 numbers.  Every iterate stays in the span of the start and of the training
-images until a pixel box cuts it off.
+with r, δ, M of `_mixed`. Nothing of the size of θ is ever formed: at the paper's 3072-6144-1 and n
+= 40 an outer step works on 6144 × 40 instead of 6144 × 3072 numbers. Every iterate stays in the
+span of the start and of the training images until a pixel box cuts it off.
 """
 
 from __future__ import annotations
@@ -32,8 +34,9 @@ from recon.training.one_hidden_layer import HiddenObjective, Pass
 
 @dataclass(frozen=True)
 class SpanWeights:
-    """θ of `network` whose first layer is A B: `theta` (p',) holds A (m, k) and all other layers, `basis` B (k, d) has
-    orthonormal rows."""
+    """θ of `network` whose first layer is A B: `theta` (p',) holds A (m, k) and all other layers,
+    `basis` B (k, d) has orthonormal rows.
+    """
 
     network: MLP
     theta: Tensor
@@ -41,8 +44,12 @@ class SpanWeights:
 
     @staticmethod
     def of(network: MLP, theta: Tensor, rank: int) -> SpanWeights:
-        """From θ (p,): the span of the first `rank` singular directions of its first layer, and θ in it."""
-        space = Subspace(torch.linalg.svd(network.unflatten(theta)["w1"], full_matrices=False).Vh[:rank])
+        """From θ (p,): the span of the first `rank` singular directions of its first layer, and θ
+        in it.
+        """
+        space = Subspace(
+            torch.linalg.svd(network.unflatten(theta)["w1"], full_matrices=False).Vh[:rank]
+        )
         return SpanWeights(network, reduced(network, theta, space)[1], space.basis)
 
     @property
@@ -61,8 +68,9 @@ class SpanWeights:
         return self.small.flatten({**params, "w1": params["w1"] @ (self.basis @ basis.mT)})
 
     def apart(self, theta: Tensor, basis: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """θ* = self held against θ in a basis Q: ‖θ* − θ‖² · θ − θ* in coordinates of Q (p',) · V⊥ (k, d), what of the
-        basis of θ* is outside Q."""
+        """θ* = self held against θ in a basis Q: ‖θ* − θ‖² · θ − θ* in coordinates of Q (p',) · V⊥
+        (k, d), what of the basis of θ* is outside Q.
+        """
         inside = theta - self.onto(basis)
         outside = self.basis - (self.basis @ basis.mT) @ basis
         hidden = (self.first.mT @ self.first * (outside @ outside.mT)).sum()  # ‖A*V⊥‖²
@@ -73,16 +81,21 @@ class SpanWeights:
         return float(self.apart(other.theta, other.basis)[0])
 
 
-def _mixed(objective: HiddenObjective, theta: Tensor, now: Pass, p: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """∂_x ⟨∇_θ E, p⟩ in coordinates (n, r), for p (p',) inside the span; r δ/n (n, m), for what is outside; and M
-    (n, m), for what a start adds.  With t = C p_w1ᵀ + p_b1:  M = (1/n)[σ'(f) (Jp) δ + r (σ''(z) w2 t + σ'(z) p_w2)],
-    the result M A + (r δ/n) p_w1."""
+def _mixed(
+    objective: HiddenObjective, theta: Tensor, now: Pass, p: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """∂_x ⟨∇_θ E, p⟩ in coordinates (n, r), for p (p',) inside the span; r δ/n (n, m), for what is
+    outside; and M (n, m), for what a start adds. With t = C p_w1ᵀ + p_b1: M = (1/n)[σ'(f) (Jp) δ +
+    r (σ''(z) w2 t + σ'(z) p_w2)], the result M A + (r δ/n) p_w1.
+    """
     n = len(objective.y)
     p1, pb, p2, _ = objective.parts(p)
     w1, b1, w2, _ = objective.parts(theta)
     residual = now.residual[:, None] / n
     weighted = residual * now.delta
-    m = (now.curvature * objective.times(now, p) / n)[:, None] * now.delta + residual * (now.slope * p2)
+    m = (now.curvature * objective.times(now, p) / n)[:, None] * now.delta + residual * (
+        now.slope * p2
+    )
     bend = objective.bend(now)
     w2 = w2 if objective.start is None else w2 + objective.start[1]
     if bend is not None:
@@ -90,7 +103,8 @@ def _mixed(objective: HiddenObjective, theta: Tensor, now: Pass, p: Tensor) -> t
     return m @ w1 + weighted @ p1, weighted, m
 
 
-STALLED = 1e-7  # a proposal nearer than this to the accepted images, relatively, is the same in float32
+# a proposal nearer than this to the accepted images, relatively, is the same in float32
+STALLED = 1e-7
 
 
 def _carried(found: LBFGSResult, basis: Tensor) -> State:
@@ -100,15 +114,24 @@ def _carried(found: LBFGSResult, basis: Tensor) -> State:
 
 @dataclass(frozen=True)
 class SpanAttack:
-    """Eq. (7) for one start: L-BFGS warm-started in the row space of x, a hypergradient in closed form, a descent step.
+    """Eq. (7) for one start: L-BFGS warm-started in the row space of x, a hypergradient in closed
+    form, a descent step.
 
-    star: θ* · y: labels (n,) of the training images · weight_decay: of the training · theta_0: x's basis (n, d) ->
-    coordinates (p',) of the inner start θ⁰ in it · first, next: of the inner solver before and during the outer loop ·
-    descent: of x · start: θ⁰ by name where the adversary knows what the released training began with; `star` and the
-    inner θ are then what training added to it, and the decay is of that.  Sees its own x and the release, nothing else.
+    Sees its own x and the release, nothing else.
 
-    [∇²E]⁻¹ is that of its Gauss–Newton part: positive definite at every θ, also where ReLU minimisers sit on kinks and
-    ∇²E is indefinite."""
+    [∇²E]⁻¹ is that of its Gauss–Newton part: positive definite at every θ, also where ReLU
+    minimisers sit on kinks and ∇²E is indefinite.
+
+    Attributes:
+        star: θ*.
+        y: labels (n,) of the training images.
+        weight_decay: of the training.
+        theta_0: x's basis (n, d) -> coordinates (p',) of the inner start θ⁰ in it.
+        first, next: of the inner solver before and during the outer loop.
+        descent: of x.
+        start: θ⁰ by name where the adversary knows what the released training began with; `star`
+            and the inner θ are then what training added to it, and the decay is of that.
+    """
 
     star: SpanWeights
     y: Tensor
@@ -121,21 +144,29 @@ class SpanAttack:
 
     def __post_init__(self) -> None:
         if self.weight_decay <= 0:
-            raise ReconError("without weight decay the trained weights do not lie in the span of the images")
+            raise ReconError(
+                "without weight decay the trained weights do not lie in the span of the images"
+            )
 
     def init(self, x_init: Tensor) -> State:
-        """State at x_init (1, n, d), the inner problem solved once; with "accepted" goes the inner solution there."""
+        """State at x_init (1, n, d), the inner problem solved once; with "accepted" goes the inner
+        solution there.
+        """
         basis = self.basis_of(x_init[0])
         found = self.solved(x_init[0], basis, self.theta_0(basis), self.first)
         state = self.descent.init(x_init)
         return {**state, "accepted": {**state["accepted"], **_carried(found, basis)}}
 
     def step(self, state: State) -> State:
-        """One outer iteration.  A rejected proposal takes the inner problem back with it, and the accepted point is
-        looked at again after as many more inner iterations: the energy that decides must not be that of a θ which is
-        still on its way, or nothing would ever be lower."""
+        """One outer iteration. A rejected proposal takes the inner problem back with it, and the
+        accepted point is looked at again after as many more inner iterations: the energy that
+        decides must not be that of a θ which is still on its way, or nothing would ever be lower.
+        """
         x, accepted = state["x"][0], state["accepted"]["x"][0]
-        if torch.isfinite(state["accepted"]["energy"]).all() and (x - accepted).norm() <= STALLED * accepted.norm():
+        if (
+            torch.isfinite(state["accepted"]["energy"]).all()
+            and (x - accepted).norm() <= STALLED * accepted.norm()
+        ):
             return state  # the proposal is where we are: nothing more will happen
         inner, energy, grad = self._looked_at(x, state["accepted"])
         better = bool(energy < state["accepted"]["energy"])
@@ -147,7 +178,9 @@ class SpanAttack:
         return {**after, "accepted": {**looked, **inner}}
 
     def _looked_at(self, x: Tensor, inner: State) -> tuple[State, Tensor, Tensor]:
-        """The inner problem at x (n, d) from where `inner` is; energy (1,) and hypergradient (1, n, d)."""
+        """The inner problem at x (n, d) from where `inner` is; energy (1,) and hypergradient (1, n,
+        d).
+        """
         basis = self.basis_of(x)
         before = SpanWeights(self.star.network, inner["theta"][0], inner["basis"][0])
         found = self.solved(x, basis, before.onto(basis), self.next, inner["scale"][0])
@@ -162,12 +195,21 @@ class SpanAttack:
     def objective(self, x: Tensor, basis: Tensor) -> HiddenObjective:
         """E in coordinates."""
         begun = self.start
-        start = None if begun is None else (x @ begun["w1"].mT + begun["b1"], begun["w2"][0], begun["b2"][0])
+        start = (
+            None
+            if begun is None
+            else (x @ begun["w1"].mT + begun["b1"], begun["w2"][0], begun["b2"][0])
+        )
         small = self.star.network.with_inputs(len(basis))
         return HiddenObjective(small, x @ basis.mT, self.y, self.weight_decay, start)
 
     def solved(
-        self, x: Tensor, basis: Tensor, theta: Tensor, settings: LBFGSSettings, scale: Tensor | None = None
+        self,
+        x: Tensor,
+        basis: Tensor,
+        theta: Tensor,
+        settings: LBFGSSettings,
+        scale: Tensor | None = None,
     ) -> LBFGSResult:
         """The inner problem at x (n, d), from coordinates theta (p',)."""
         return lbfgs(self.objective(x, basis).value_and_grad, theta, settings, scale)

@@ -1,7 +1,8 @@
 """DecoReco: training images from weights through the stationarity condition (3).
 
-Haim et al. (2022) and Buzaglo et al. (2023): at the end of training θ* ≈ Σ_i c_i ∇_θ Φ(x_i; θ*), so look for images x
-and coefficients c_i = λ_i y_i that minimise R(x, c) of `recon.attacks.stationarity`, plus what is known of the answer:
+Haim et al. (2022) and Buzaglo et al. (2023): at the end of training θ* ≈ Σ_i c_i ∇_θ Φ(x_i; θ*), so
+look for images x and coefficients c_i = λ_i y_i that minimise R(x, c) of
+`recon.attacks.stationarity`, plus what is known of the answer:
 
     energy = R(x, c) + ω_box Σ (relu(x − 1)² + relu(−1 − x)²) + ω_λ Σ_i relu(λ_min − λ_i)².
 
@@ -29,13 +30,22 @@ MULTIPLIERS = ("log", "free")
 
 @dataclass(frozen=True)
 class DecoReco:
-    """Minimise the energy above over S restarts at once, each with m candidates.  weights: θ* (p,) · labels (m,) in
-    {−1, 1}, or class numbers for a net with K outputs · multipliers_init (S, m), in units of λ · steps: length of the
-    cosine schedule · multipliers: "log" (λ = e^ν, positive by itself) or "free" (λ with the penalty; the reference
-    recipe) · optimiser_x, optimiser_multipliers: `Adam` or `SGD` · alpha: slope of the smoothed ReLU' · layer_weights:
-    ω of `stationarity` · final: factor of both step sizes at the end, 1 for none · box_weight, lambda_min,
-    lambda_weight: ω_box, λ_min, ω_λ · space: set where x are coordinates of images space.lift(x), so that the box means
-    pixels."""
+    """Minimise the energy above over S restarts at once, each with m candidates.
+
+    Attributes:
+        weights: θ* (p,).
+        labels (m,) in {−1, 1}, or class numbers for a net with K outputs.
+        multipliers_init (S, m), in units of λ.
+        steps: length of the cosine schedule.
+        multipliers: "log" (λ = e^ν, positive by itself) or "free" (λ with the penalty; the
+            reference recipe).
+        optimiser_x, optimiser_multipliers: `Adam` or `SGD`.
+        alpha: slope of the smoothed ReLU'.
+        layer_weights: ω of `stationarity`.
+        final: factor of both step sizes at the end, 1 for none.
+        box_weight, lambda_min, lambda_weight: ω_box, λ_min, ω_λ.
+        space: set where x are coordinates of images space.lift(x), so that the box means pixels.
+    """
 
     weights: Weights
     labels: Tensor
@@ -65,9 +75,14 @@ class DecoReco:
         if binary and not torch.isin(self.labels, self.labels.new_tensor([-1, 1])).all():
             raise ReconError("the candidates' labels must be −1 or 1")
         if self.multipliers not in MULTIPLIERS:
-            raise ReconError(f"unknown multipliers '{self.multipliers}': choose one of {', '.join(MULTIPLIERS)}")
+            raise ReconError(
+                f"unknown multipliers '{self.multipliers}': choose one of {', '.join(MULTIPLIERS)}"
+            )
         if self.multipliers_init.dim() != 2 or self.multipliers_init.shape[1] != m:
-            raise ReconError(f"multipliers_init must have shape (S, {m}), not {tuple(self.multipliers_init.shape)}")
+            raise ReconError(
+                f"multipliers_init must have shape (S, {m}), not"
+                f" {tuple(self.multipliers_init.shape)}"
+            )
         if not (self.alpha > 0 and self.steps > 0):
             raise ReconError("alpha and steps must be positive")
         if self.multipliers == "log" and not (self.multipliers_init > 0).all():
@@ -78,7 +93,9 @@ class DecoReco:
         start, m = x_init.shape[0], len(self.labels)
         if x_init.shape[1:] != (m, self.network.dim) or self.multipliers_init.shape[0] != start:
             wanted = (len(self.multipliers_init), m, self.network.dim)
-            raise ReconError(f"x_init {tuple(x_init.shape)} does not fit starts, candidates and numbers {wanted}")
+            raise ReconError(
+                f"x_init {tuple(x_init.shape)} does not fit starts, candidates and numbers {wanted}"
+            )
         raw = self.multipliers_init.log() if self.multipliers == "log" else self.multipliers_init
         accepted = unevaluated(x_init, multipliers=self.multipliers_init.clone())
         by_layer = accepted["energy"][:, None].repeat(1, self.network.depth)
@@ -99,12 +116,16 @@ class DecoReco:
         factor = cosine(int(state["taken"]) + 1, self.steps, self.final)
         return {
             "x": self.optimiser_x.step(state["x"], energy, grad_x, factor),
-            "multipliers": self.optimiser_multipliers.step(state["multipliers"], energy, grad_raw, factor),
+            "multipliers": self.optimiser_multipliers.step(
+                state["multipliers"], energy, grad_raw, factor
+            ),
             "taken": state["taken"] + 1,
             "accepted": keep(energy < state["accepted"]["energy"], new, state["accepted"]),
         }
 
-    def value_and_grad(self, x: Tensor, multipliers: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def value_and_grad(
+        self, x: Tensor, multipliers: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """(R by layer (S, L), energy (S,), ∂energy/∂x (S, m, d), ∂energy/∂λ (S, m))."""
         several = self.network.widths[-1] > 1
         sign = torch.ones_like(multipliers) if several else self.labels
@@ -121,7 +142,9 @@ class DecoReco:
             pixels = x if self.space is None else self.space.lift(x)
             outside = (pixels - 1).clamp_min(0) - (-1 - pixels).clamp_min(0)
             energy = energy + self.box_weight * outside.square().sum((-2, -1))
-            grad_x = grad_x + 2 * self.box_weight * (outside if self.space is None else self.space.reduce(outside))
+            grad_x = grad_x + 2 * self.box_weight * (
+                outside if self.space is None else self.space.reduce(outside)
+            )
         if self.lambda_weight and self.multipliers == "free":
             short = (self.lambda_min - multipliers).clamp_min(0)
             energy = energy + self.lambda_weight * short.square().sum(-1)
@@ -129,8 +152,9 @@ class DecoReco:
         return found.by_layer, energy, grad_x, grad_multipliers
 
     def restricted(self, space: Subspace) -> DecoReco:
-        """The same attack on coordinates (r,) in a subspace of the images.  R differs by the constant ‖w1 − w1 BᵀB‖²,
-        what no image in the span of B can explain."""
+        """The same attack on coordinates (r,) in a subspace of the images. R differs by the
+        constant ‖w1 − w1 BᵀB‖², what no image in the span of B can explain.
+        """
         network, theta_star = reduced(self.network, self.weights.theta_star, space)
         weights = replace(self.weights, network=network, theta_star=theta_star, theta_init=None)
         return replace(self, weights=weights, space=space)
@@ -142,17 +166,25 @@ def check_released(weights: Weights) -> None:
         raise ReconError(f"one θ* is wanted, not {tuple(weights.theta_star.shape)}")
 
 
-def half_and_half(m: int, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32) -> Tensor:
-    """Labels of m candidates, −1 for the first half and 1 for the second; ReconError for m odd or 0."""
+def half_and_half(
+    m: int, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32
+) -> Tensor:
+    """Labels of m candidates, −1 for the first half and 1 for the second; ReconError for m odd or
+    0.
+    """
     if m <= 0 or m % 2:
         raise ReconError(f"the number of candidates must be even and positive, not {m}")
     return torch.tensor([-1.0, 1.0], dtype=dtype, device=device).repeat_interleave(m // 2)
 
 
 def image_span(weights: Weights) -> Subspace:
-    """What training added to the first layer, r ≥ 1 dimensions: nearly the span of the images.  `signal_span` of its
-    weights; their first direction where nothing stands out.  Needs no image: θ* alone."""
+    """What training added to the first layer, r ≥ 1 dimensions: nearly the span of the images.
+    `signal_span` of its weights; their first direction where nothing stands out. Needs no image: θ*
+    alone.
+    """
     check_released(weights)
     w = weights.params[weights.network.names[0][0]]
     span = signal_span(w)
-    return Subspace(span if len(span) else torch.linalg.svd(w.double(), full_matrices=False).Vh[:1].to(w.dtype))
+    return Subspace(
+        span if len(span) else torch.linalg.svd(w.double(), full_matrices=False).Vh[:1].to(w.dtype)
+    )

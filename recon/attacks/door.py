@@ -1,9 +1,10 @@
-"""What all attacks have in common from outside: one signature, one result, and what each of them needs.
+"""What all attacks have in common from outside: one signature, one result, and what each of them
+needs.
 
     attack(released, shape_or_prior, settings=None, generator=None) -> Candidates
 
-`released` is `Weights` or `Gradient`: of any `nn.Module`, which is converted to the network of the attack's closed form
-or refused in one sentence, or of this package's own networks.
+`released` is `Weights` or `Gradient`: of any `nn.Module`, which is converted to the network of the
+attack's closed form or refused in one sentence, or of this package's own networks.
 """
 
 from collections.abc import Callable, Mapping
@@ -31,9 +32,14 @@ AnyGradient = Gradient | Gradient[ModuleNetwork]
 
 @dataclass(frozen=True)
 class Candidates:
-    """What an attack brings home.  images (m, *shape) · score (m,): of each, larger is better, by what the adversary
-    sees · knows: what they used, in words · diagnostics: what the attack says of itself, by name; never a measure
-    against the truth."""
+    """What an attack brings home.
+
+    Attributes:
+        images (m, *shape).
+        score (m,): of each, larger is better, by what the adversary sees.
+        knows: what they used, in words.
+        diagnostics: what the attack says of itself, by name; never a measure against the truth.
+    """
 
     images: Tensor
     score: Tensor
@@ -46,8 +52,15 @@ class Candidates:
 
 @dataclass(frozen=True)
 class Needs:
-    """What an attack asks for, in words.  title · released: the type · start, labels: whether θ⁰ and the labels are
-    used · prior: what stands beside the release · layers: of the network."""
+    """What an attack asks for, in words.
+
+    Attributes:
+        title.
+        released: the type.
+        start, labels: whether θ⁰ and the labels are used.
+        prior: what stands beside the release.
+        layers: of the network.
+    """
 
     title: str
     released: type
@@ -63,7 +76,9 @@ Attack = TypeVar("Attack", bound=Callable[..., Candidates])
 
 
 def door(needs: Needs) -> Callable[[Attack], Attack]:
-    """Registers an attack with what it needs, and has it refuse another kind of release: ReconError."""
+    """Registers an attack with what it needs, and has it refuse another kind of release:
+    ReconError.
+    """
 
     def registered(attack: Attack) -> Attack:
         NEEDS[attack.__name__] = needs
@@ -71,8 +86,14 @@ def door(needs: Needs) -> Callable[[Attack], Attack]:
         @wraps(attack)
         def checked(released: Any, *args: Any, **kwargs: Any) -> Candidates:
             if not isinstance(released, needs.released):
-                name, wanted, given = attack.__name__, needs.released.__name__, type(released).__name__
-                raise ReconError(f"{name} takes {wanted}, such as {wanted}.of(module, …), not a {given}")
+                name, wanted, given = (
+                    attack.__name__,
+                    needs.released.__name__,
+                    type(released).__name__,
+                )
+                raise ReconError(
+                    f"{name} takes {wanted}, such as {wanted}.of(module, …), not a {given}"
+                )
             return attack(released, *args, **kwargs)
 
         return checked  # type: ignore[return-value]
@@ -102,26 +123,39 @@ def dense_weights(weights: AnyWeights, shape: Shape) -> Weights:
 
 
 def one_logit(weights: AnyWeights, shape: Shape) -> Weights:
-    """`dense_weights` of a binary classifier; of two outputs the second minus the first.  ReconError for more."""
+    """`dense_weights` of a binary classifier; of two outputs the second minus the first. ReconError
+    for more.
+    """
     found = dense_weights(weights, shape)
     widths, last = found.network.widths, [name for name in found.network.names[-1] if name]
     if widths[-1] > 2:
-        raise ReconError(f"the attack inverts binary classifiers, and this network has {widths[-1]} outputs")
+        raise ReconError(
+            f"the attack inverts binary classifiers, and this network has {widths[-1]} outputs"
+        )
     if widths[-1] == 1:
         return found
     network = MLP((*widths[:-1], 1), found.network.bias)
-    return _changed(found, network, lambda theta: theta | {name: theta[name][1:] - theta[name][:1] for name in last})
+    return _changed(
+        found,
+        network,
+        lambda theta: theta | {name: theta[name][1:] - theta[name][:1] for name in last},
+    )
 
 
 def _changed(weights: AnyWeights, network: MLP, change: Callable[[Params], Params]) -> Weights:
     """The weights of another network, whose θ* and θ⁰ are those of this one after a `change`."""
     start = weights.params_init
-    theta = network.flatten(change(weights.params)), None if start is None else network.flatten(change(start))
+    theta = (
+        network.flatten(change(weights.params)),
+        None if start is None else network.flatten(change(start)),
+    )
     return Weights(network, *theta, weights.y, weights.weight_decay, weights.n_train)
 
 
 def by_layers(gradient: AnyGradient, shape: Shape) -> Gradient:
-    """Of convolutions and a dense layer, under cross-entropy, one image: what linear systems are for."""
+    """Of convolutions and a dense layer, under cross-entropy, one image: what linear systems are
+    for.
+    """
     network = gradient.network
     if isinstance(network, ConvNet):
         return Gradient(network, gradient.theta, gradient.labels, gradient.gradients)
@@ -129,16 +163,23 @@ def by_layers(gradient: AnyGradient, shape: Shape) -> Gradient:
         raise ReconError(f"layer by layer goes one image at a time, not {len(gradient.labels)}")
     found, names = as_convnet(network, shape)
     _check_loss(gradient, found.classes)
-    theta, gradients = ({own: d[name] for own, name in names.items()} for d in (gradient.theta, gradient.gradients))
+    theta, gradients = (
+        {own: d[name] for own, name in names.items()} for d in (gradient.theta, gradient.gradients)
+    )
     return Gradient(found, theta, gradient.labels, gradients)
 
 
 def _check_loss(gradient: AnyGradient, classes: int) -> None:
     logits = torch.randn(
-        len(gradient.labels), classes, generator=torch.Generator().manual_seed(0), dtype=torch.float64
+        len(gradient.labels),
+        classes,
+        generator=torch.Generator().manual_seed(0),
+        dtype=torch.float64,
     ).to(gradient.labels.device)
     try:
-        same = torch.allclose(gradient.loss(logits, gradient.labels), F.cross_entropy(logits, gradient.labels))
+        same = torch.allclose(
+            gradient.loss(logits, gradient.labels), F.cross_entropy(logits, gradient.labels)
+        )
     except (RuntimeError, ValueError, TypeError, IndexError):
         same = False
     if not same:

@@ -1,4 +1,6 @@
-"""The doors of attacks on gradients; see `recon.attacks.door`.  score: −‖g(x̂) − g‖/‖g‖, unless it says otherwise."""
+"""The doors of attacks on gradients; see `recon.attacks.door`. score: −‖g(x̂) − g‖/‖g‖, unless it
+says otherwise.
+"""
 
 import math
 from collections.abc import Mapping
@@ -11,7 +13,16 @@ from torch import Tensor, nn
 from recon.attacks.batches import ModuleSystem, by_hopping
 from recon.attacks.door import AnyGradient, Candidates, Draws, Needs, Shape, by_layers, door, seeded
 from recon.attacks.gauss_newton import gauss_newton
-from recon.attacks.gradient_matching import COSINE_STEPS, DLG_STEPS, GEIPINGS, PAPERS, Descent, cosine_tv, dlg, hybrid
+from recon.attacks.gradient_matching import (
+    COSINE_STEPS,
+    DLG_STEPS,
+    GEIPINGS,
+    PAPERS,
+    Descent,
+    cosine_tv,
+    dlg,
+    hybrid,
+)
 from recon.attacks.gradient_system import JointSystem, relative_residual
 from recon.attacks.imprint import Imprint
 from recon.attacks.rgap import rgap
@@ -25,10 +36,15 @@ KNOWS = "the gradient, the weights and the label of every image"
 CLOSED = "convolutions without bias, then dense"
 
 
-def _scored(gradient: AnyGradient, images: Tensor, about: Mapping[str, Any], knows: str = KNOWS) -> Candidates:
+def _scored(
+    gradient: AnyGradient, images: Tensor, about: Mapping[str, Any], knows: str = KNOWS
+) -> Candidates:
     """Of images (n, *shape), all of one gradient, or one of each."""
     victims: list[Any] = [*gradient.split()]
-    off = [relative_residual(each, x) for each, x in zip(victims, images.chunk(len(victims)), strict=True)]
+    off = [
+        relative_residual(each, x)
+        for each, x in zip(victims, images.chunk(len(victims)), strict=True)
+    ]
     score = -torch.tensor(off, device=images.device).repeat_interleave(len(images) // len(victims))
     return Candidates(images, score, knows, about)
 
@@ -40,8 +56,12 @@ def _start(gradient: AnyGradient, shape: Shape, generator: Draws) -> Tensor:
 
 
 @door(Needs("R-GAP", Gradient, "no", "no", "shape", f"{CLOSED}; invertible activation"))
-def by_rgap(released: AnyGradient, shape_or_prior: Shape, settings: None = None, generator: Draws = None) -> Candidates:
-    """Layer by layer, the minimum-norm solution; see `recon.attacks.rgap`.  Nothing is drawn, nothing to be set."""
+def by_rgap(
+    released: AnyGradient, shape_or_prior: Shape, settings: None = None, generator: Draws = None
+) -> Candidates:
+    """Layer by layer, the minimum-norm solution; see `recon.attacks.rgap`. Nothing is drawn,
+    nothing to be set.
+    """
     gradient = by_layers(released, shape_or_prior)
     images = torch.cat([rgap(each) for each in gradient.split()])
     return _scored(released, images, {}, "the gradient and the weights")
@@ -49,24 +69,37 @@ def by_rgap(released: AnyGradient, shape_or_prior: Shape, settings: None = None,
 
 @dataclass(frozen=True)
 class DLGSettings:
-    """steps: outer ones of L-BFGS."""
+    """
+    Attributes:
+        steps: outer ones of L-BFGS.
+    """
 
     steps: int = DLG_STEPS
 
 
 @door(Needs("DLG", Gradient, "no", "needed", "shape", "any, smooth"))
 def by_dlg(
-    released: AnyGradient, shape_or_prior: Shape, settings: DLGSettings | None = None, generator: Draws = None
+    released: AnyGradient,
+    shape_or_prior: Shape,
+    settings: DLGSettings | None = None,
+    generator: Draws = None,
 ) -> Candidates:
     """Squared differences by L-BFGS from N(0, 1); see `recon.attacks.gradient_matching`."""
-    images, history = dlg(released, _start(released, shape_or_prior, generator), (settings or DLGSettings()).steps)
+    images, history = dlg(
+        released, _start(released, shape_or_prior, generator), (settings or DLGSettings()).steps
+    )
     return _scored(released, images, {"history": history})
 
 
 @dataclass(frozen=True)
 class CosineSettings:
-    """steps · whole: one cosine of the whole gradient, or one for each tensor · descent · tv: weight of the total
-    variation."""
+    """
+    Attributes:
+        steps.
+        whole: one cosine of the whole gradient, or one for each tensor.
+        descent.
+        tv: weight of the total variation.
+    """
 
     steps: int = COSINE_STEPS
     whole: bool = False
@@ -80,47 +113,82 @@ GEIPING = CosineSettings(whole=True, descent=GEIPINGS)  # as its authors do; pix
 
 @door(Needs("CosineTV", Gradient, "no", "needed", "shape", "any"))
 def by_cosine_tv(
-    released: AnyGradient, shape_or_prior: Shape, settings: CosineSettings | None = None, generator: Draws = None
+    released: AnyGradient,
+    shape_or_prior: Shape,
+    settings: CosineSettings | None = None,
+    generator: Draws = None,
 ) -> Candidates:
-    """Angles between gradients and total variation, by Adam from N(0, 1); see `recon.attacks.gradient_matching`.
-    settings: `CHEN`, the default, or `GEIPING`."""
+    """Angles between gradients and total variation, by Adam from N(0, 1); see
+    `recon.attacks.gradient_matching`.
+
+    Args:
+        settings: `CHEN`, the default, or `GEIPING`.
+    """
     s = settings or CHEN
     start = _start(released, shape_or_prior, generator)
     found = cosine_tv(released, start, s.steps, whole=s.whole, descent=s.descent, tv=s.tv)
-    return _scored(released, found.x_hat.view_as(start), {"energy": found.energy, "history": found.history})
+    return _scored(
+        released, found.x_hat.view_as(start), {"energy": found.energy, "history": found.history}
+    )
 
 
 @dataclass(frozen=True)
 class HybridSettings:
-    """share: of the published steps."""
+    """
+    Attributes:
+        share: of the published steps.
+    """
 
     share: float = 1.0
 
 
 @door(Needs("Hybrid", Gradient, "no", "needed", "shape", f"{CLOSED}; invertible activation"))
 def by_hybrid(
-    released: AnyGradient, shape_or_prior: Shape, settings: HybridSettings | None = None, generator: Draws = None
+    released: AnyGradient,
+    shape_or_prior: Shape,
+    settings: HybridSettings | None = None,
+    generator: Draws = None,
 ) -> Candidates:
-    """R-GAP, improved layer by layer by gradient matching; see `recon.attacks.gradient_matching`.  Nothing is drawn."""
-    return _scored(released, hybrid(by_layers(released, shape_or_prior), (settings or HybridSettings()).share), {})
+    """R-GAP, improved layer by layer by gradient matching; see `recon.attacks.gradient_matching`.
+    Nothing is drawn.
+    """
+    return _scored(
+        released,
+        hybrid(by_layers(released, shape_or_prior), (settings or HybridSettings()).share),
+        {},
+    )
 
 
 @dataclass(frozen=True)
 class GaussNewtonSettings:
-    """hops: restarts with noise, of modules without closed forms."""
+    """
+    Attributes:
+        hops: restarts with noise, of modules without closed forms.
+    """
 
     hops: int = 0
 
 
-@door(Needs("Gauss–Newton", Gradient, "no", "needed", "shape", "any, small; convolutions without bias in closed form"))
+@door(
+    Needs(
+        "Gauss–Newton",
+        Gradient,
+        "no",
+        "needed",
+        "shape",
+        "any, small; convolutions without bias in closed form",
+    )
+)
 def by_gauss_newton(
     released: AnyGradient,
     shape_or_prior: Shape,
     settings: GaussNewtonSettings | None = None,
     generator: Draws = None,
 ) -> Candidates:
-    """All equations of all layers at once; see `recon.attacks.gradient_system` for one image of a network that has
-    closed forms, `recon.attacks.batches` for all else, from faint noise.  In float64."""
+    """All equations of all layers at once; see `recon.attacks.gradient_system` for one image of a
+    network that has closed forms, `recon.attacks.batches` for all else, from faint noise. In
+    float64.
+    """
     try:
         systems = [JointSystem.of(each) for each in by_layers(released, shape_or_prior).split()]
     except ReconError:
@@ -139,35 +207,66 @@ def by_gauss_newton(
 
 @dataclass(frozen=True)
 class ImprintSettings:
-    """n: images in the batch; None for as many as there are labels."""
+    """
+    Attributes:
+        n: images in the batch; None for as many as there are labels.
+    """
 
     n: int | None = None
 
 
-@door(Needs("Imprint", Gradient, "no", "their number", "shape", "as the adversary made them: brightness in bins first"))
+@door(
+    Needs(
+        "Imprint",
+        Gradient,
+        "no",
+        "their number",
+        "shape",
+        "as the adversary made them: brightness in bins first",
+    )
+)
 def by_imprint(
-    released: AnyGradient, shape_or_prior: Shape, settings: ImprintSettings | None = None, generator: Draws = None
+    released: AnyGradient,
+    shape_or_prior: Shape,
+    settings: ImprintSettings | None = None,
+    generator: Draws = None,
 ) -> Candidates:
-    """A batch read off a first layer that was made for it; see `recon.attacks.imprint`.  Nothing is drawn.  score: 1
-    for what is one image for certain, 0 for a mixture.  ReconError for a layer that was not made so."""
+    """A batch read off a first layer that was made for it; see `recon.attacks.imprint`. Nothing is
+    drawn. score: 1 for what is one image for certain, 0 for a mixture. ReconError for a layer that
+    was not made so.
+    """
     if not isinstance(released.network, ModuleNetwork):
-        raise ReconError("imprint reads a network of two dense layers that the adversary made, not a ConvNet")
+        raise ReconError(
+            "imprint reads a network of two dense layers that the adversary made, not a ConvNet"
+        )
     names = _two_dense(released.network, shape_or_prior)
     theta = {own: released.theta[name] for own, name in names.items()}
     dim = math.prod(shape_or_prior)
     made = torch.allclose(theta["w1"], torch.full_like(theta["w1"], 1 / dim))
     if not (made and torch.equal(theta["w2"], theta["w2"][:, :1].expand_as(theta["w2"]))):
-        raise ReconError("the first layer is not made of brightness in bins, with one column behind every unit")
+        raise ReconError(
+            "the first layer is not made of brightness in bins, with one column behind every unit"
+        )
     server = Imprint(-theta["b1"], theta["w2"][:, 0], theta["b2"])
     gradient = {own: released.gradients[name][0] for own, name in names.items()}
     found = server.read(gradient, (settings or ImprintSettings()).n or len(released.labels))
     knows = "the mean gradient, weights of their own making and the number of images"
-    return Candidates(found.images.view(-1, *shape_or_prior), found.alone.double(), knows, {"alone": found.alone})
+    return Candidates(
+        found.images.view(-1, *shape_or_prior), found.alone.double(), knows, {"alone": found.alone}
+    )
 
 
 def _two_dense(network: ModuleNetwork, shape: Shape) -> dict[str, str]:
     seen = Watched.of(network, shape)
-    dense = [each.name for each in seen.layers if isinstance(each.module, nn.Linear) and each.module.bias is not None]
+    dense = [
+        each.name
+        for each in seen.layers
+        if isinstance(each.module, nn.Linear) and each.module.bias is not None
+    ]
     if len(dense) != 2 or len(seen.layers) != 2:
         raise ReconError(f"imprint reads two dense layers with biases: it has {seen.parts}")
-    return {f"{kind[0]}{k}": f"{stem}.{kind}" for k, stem in enumerate(dense, 1) for kind in ("weight", "bias")}
+    return {
+        f"{kind[0]}{k}": f"{stem}.{kind}"
+        for k, stem in enumerate(dense, 1)
+        for kind in ("weight", "bias")
+    }

@@ -37,10 +37,14 @@ from recon.released import Weights
 
 @door(Needs("Separation", Weights, "helps", "no", "shape", "a dense layer that is given the image"))
 def by_separation(
-    released: AnyWeights, shape_or_prior: Shape, settings: SeparationSettings | None = None, generator: Draws = None
+    released: AnyWeights,
+    shape_or_prior: Shape,
+    settings: SeparationSettings | None = None,
+    generator: Draws = None,
 ) -> Candidates:
-    """Sources of the first layer, each with both signs; see `recon.attacks.separation`.  score: of a source, its share
-    in what training has written."""
+    """Sources of the first layer, each with both signs; see `recon.attacks.separation`. score: of a
+    source, its share in what training has written.
+    """
     layer = first_layer(released, shape_or_prior)
     found = separate(layer, shape_or_prior, settings, seeded(generator))
     about = {name: getattr(found, name) for name in ("sparsity", "stability", "mixing", "contrast")}
@@ -50,31 +54,54 @@ def by_separation(
 
 @door(Needs("DecoReco", Weights, "no", "no", "shape", "dense with ReLU, one or two outputs"))
 def by_decoreco(
-    released: AnyWeights, shape_or_prior: Shape, settings: RecoverSettings | None = None, generator: Draws = None
+    released: AnyWeights,
+    shape_or_prior: Shape,
+    settings: RecoverSettings | None = None,
+    generator: Draws = None,
 ) -> Candidates:
-    """Candidates that make θ* stationary; see `recon.attacks.recover`.  settings: by default two candidates a training
-    image; ReconError where their number is not known.  score: ‖λ_i ∇Φ(x_i)‖, the share in θ*."""
+    """Candidates that make θ* stationary; see `recon.attacks.recover`.
+
+    Args:
+        settings: by default two candidates a training image; ReconError where their number is not
+            known. score: ‖λ_i ∇Φ(x_i)‖, the share in θ*.
+    """
     weights = one_logit(released, shape_or_prior)
     depth = weights.network.depth
     if settings is None:
         if weights.n_train is None:
-            raise ReconError("say how many training images there are, Weights.of(module, n_train=…), or pass settings")
+            raise ReconError(
+                "say how many training images there are, Weights.of(module, n_train=…), or pass"
+                " settings"
+            )
         settings = RecoverSettings(2 * weights.n_train, layer_weights=(1.0,) + (0.0,) * (depth - 1))
     found = recover(weights, settings, seeded(generator))
     names = ("multipliers", "labels", "agreement", "energy", "by_layer", "multiplier_scale")
     about = {name: getattr(found, name) for name in names}
-    return Candidates(found.x_hat.unflatten(1, shape_or_prior), found.contribution, "θ* and the images' shape", about)
+    return Candidates(
+        found.x_hat.unflatten(1, shape_or_prior),
+        found.contribution,
+        "θ* and the images' shape",
+        about,
+    )
 
 
 HAIM = PublishedSettings(m=1000)  # of Haim et al. (2022) and Buzaglo et al. (2023), CIFAR-10
 
 
-@door(Needs("Published recipe", Weights, "no", "no", "shape", "dense with ReLU, one or two outputs"))
+@door(
+    Needs("Published recipe", Weights, "no", "no", "shape", "dense with ReLU, one or two outputs")
+)
 def by_published_recipe(
-    released: AnyWeights, shape_or_prior: Shape, settings: PublishedSettings | None = None, generator: Draws = None
+    released: AnyWeights,
+    shape_or_prior: Shape,
+    settings: PublishedSettings | None = None,
+    generator: Draws = None,
 ) -> Candidates:
-    """DecoReco with the published step sizes, nothing searched; see `recon.attacks.haim_recipe`.  settings: default
-    `HAIM`.  score: λ_i."""
+    """DecoReco with the published step sizes, nothing searched; see `recon.attacks.haim_recipe`.
+
+    Args:
+        settings: default `HAIM`. score: λ_i.
+    """
     weights = one_logit(released, shape_or_prior)
     found = recover_as_published(weights, settings or HAIM, seeded(generator))
     about = {"energy": found.energy, "history": found.history, "trace": found.accepted["trace"][0]}
@@ -84,9 +111,15 @@ def by_published_recipe(
 
 @dataclass(frozen=True)
 class BilevelSettings:
-    """steps: outer ones · step_size, momentum, max_relative_step: of the descent in the images · tol: outer energy at
-    which it stops · box: of pixels · inner_first, inner_next: L-BFGS iterations of a hidden layer's inner problem,
-    before and during the outer loop."""
+    """
+    Attributes:
+        steps: outer ones.
+        step_size, momentum, max_relative_step: of the descent in the images.
+        tol: outer energy at which it stops.
+        box: of pixels.
+        inner_first, inner_next: L-BFGS iterations of a hidden layer's inner problem, before and
+            during the outer loop.
+    """
 
     steps: int
     step_size: float
@@ -102,34 +135,60 @@ class BilevelSettings:
 RUNKEL = {1: BilevelSettings(500, 3.0, 0.9), 2: BilevelSettings(100, 10.0, 0.5, 0.1)}
 
 
-@door(Needs("Bilevel", Weights, "helps", "needed", "shape", "dense with ReLU, at most one hidden, weight decay"))
+@door(
+    Needs(
+        "Bilevel",
+        Weights,
+        "helps",
+        "needed",
+        "shape",
+        "dense with ReLU, at most one hidden, weight decay",
+    )
+)
 def by_bilevel(
-    released: AnyWeights, shape_or_prior: Shape, settings: BilevelSettings | None = None, generator: Draws = None
+    released: AnyWeights,
+    shape_or_prior: Shape,
+    settings: BilevelSettings | None = None,
+    generator: Draws = None,
 ) -> Candidates:
-    """Images on which training ends at θ*, from U(box), one for each label; see `recon.attacks.bilevel`.  settings:
-    default `RUNKEL`, by the network's depth · score: −‖θ* − θ(x)‖², one number for all.  ReconError without labels in
-    {0, 1}, without weight decay, and for deeper networks."""
+    """Images on which training ends at θ*, from U(box), one for each label; see
+    `recon.attacks.bilevel`. ReconError without labels in {0, 1}, without weight decay, and for
+    deeper networks.
+
+    Args:
+        settings: default `RUNKEL`, by the network's depth · score: −‖θ* − θ(x)‖², one number for
+            all.
+    """
     weights = dense_weights(released, shape_or_prior).to(dtype=torch.float64)
     network, depth, generator = weights.network, weights.network.depth, seeded(generator)
     if weights.y is None or weights.weight_decay <= 0 or depth > 2 or network.widths[-1] != 1:
-        raise ReconError("the bilevel attack needs labels y, weight decay and one logit after at most one hidden layer")
+        raise ReconError(
+            "the bilevel attack needs labels y, weight decay and one logit after at most one hidden"
+            " layer"
+        )
     settings = settings or RUNKEL[depth]
     low, high = settings.box
     drawn = torch.rand(len(weights.y), network.dim, generator=generator, dtype=torch.float64)
     x_init = (low + (high - low) * drawn).to(weights.theta_star)[None]
     found = (_affine if depth == 1 else _one_hidden)(weights, x_init, settings, generator)
     score = -found.energy.expand(len(weights.y))
-    knows = "θ*, labels, weight decay and the images' shape" + ("; θ⁰" if weights.theta_init is not None else "")
+    knows = "θ*, labels, weight decay and the images' shape" + (
+        "; θ⁰" if weights.theta_init is not None else ""
+    )
     about = {"energy": found.energy, "history": found.history[:, 0], "x_init": x_init[0]}
     return Candidates(found.x_hat[0].unflatten(1, shape_or_prior), score, knows, about)
 
 
 def _descent(settings: BilevelSettings) -> HeavyBall:
     steps = settings.step_size, settings.momentum
-    return HeavyBall(*steps, tol=settings.tol, box=settings.box, max_relative_step=settings.max_relative_step)
+    return HeavyBall(
+        *steps, tol=settings.tol, box=settings.box, max_relative_step=settings.max_relative_step
+    )
 
 
-def _affine(weights: Weights, x_init: Tensor, settings: BilevelSettings, _: torch.Generator) -> Reconstruction:
+def _affine(
+    weights: Weights, x_init: Tensor, settings: BilevelSettings, _: torch.Generator
+) -> Reconstruction:
     attack = BilevelAttack(weights, _descent(settings))
     return reconstruct(attack, x_init, settings.steps, settings.tol)
 
@@ -141,7 +200,9 @@ def _one_hidden(
     if network.bias is not None and not all(network.bias):
         raise ReconError("the bilevel attack takes a hidden layer with biases everywhere")
     if theta_init is None:  # the paper's θ⁰ ~ U(0, 1)
-        theta_init = network.flatten(network.init(generator, "uniform", torch.float64)).to(weights.theta_star)
+        theta_init = network.flatten(network.init(generator, "uniform", torch.float64)).to(
+            weights.theta_star
+        )
     start, (_, n, d) = theta_init, x_init.shape
     assert weights.y is not None
     attack = SpanAttack(
@@ -158,7 +219,9 @@ def _one_hidden(
 
 @dataclass(frozen=True)
 class Pool:
-    """What the adversary holds already: candidates x (N, ...), as the network takes them, and classes y (N,)."""
+    """What the adversary holds already: candidates x (N, ...), as the network takes them, and
+    classes y (N,).
+    """
 
     x: Tensor
     y: Tensor
@@ -166,7 +229,10 @@ class Pool:
 
 @dataclass(frozen=True)
 class MultiplierSettings:
-    """ridge: of the least squares, relative to the mean squared norm of a gradient."""
+    """
+    Attributes:
+        ridge: of the least squares, relative to the mean squared norm of a gradient.
+    """
 
     ridge: float = RIDGE
 
@@ -178,16 +244,21 @@ def by_multipliers(
     settings: MultiplierSettings | None = None,
     generator: Draws = None,
 ) -> Candidates:
-    """The pool's own images, by how much of the weights each accounts for; see `recon.attacks.multipliers`.  Nothing is
-    drawn.  score: λ_i, or by how much i is refused."""
+    """The pool's own images, by how much of the weights each accounts for; see
+    `recon.attacks.multipliers`. Nothing is drawn. score: λ_i, or by how much i is refused.
+    """
     x, y, network = shape_or_prior.x, shape_or_prior.y, released.network
     if isinstance(network, MLP):
         problem = from_network(network, released.params, x.flatten(1), y, released.params_init)
     else:
         problem = from_module(network.module, x, y, _module_at(network, released.theta_init))
     found = multipliers(problem, (settings or MultiplierSettings()).ridge)
-    knows = "θ* and candidates with their classes" + ("; θ⁰" if released.theta_init is not None else "")
-    return Candidates(x, found.score, knows, {"multipliers": found.values, "residual": found.residual})
+    knows = "θ* and candidates with their classes" + (
+        "; θ⁰" if released.theta_init is not None else ""
+    )
+    return Candidates(
+        x, found.score, knows, {"multipliers": found.values, "residual": found.residual}
+    )
 
 
 def _module_at(network: ModuleNetwork, theta: Tensor | None) -> nn.Module | None:
@@ -201,8 +272,12 @@ def _module_at(network: ModuleNetwork, theta: Tensor | None) -> nn.Module | None
 
 @dataclass(frozen=True)
 class AllButOne:
-    """Everything but one image: train, images (S, d) and labels (S,) -> θ (S, p) · guesses (K, d): one for each label,
-    where the search begins."""
+    """Everything but one image:
+
+    Attributes:
+        train, images (S, d) and labels (S,) -> θ (S, p).
+        guesses (K, d): one for each label, where the search begins.
+    """
 
     train: Train
     guesses: Tensor
@@ -210,24 +285,42 @@ class AllButOne:
 
 @dataclass(frozen=True)
 class InversionSettings:
-    """steps: of Gauss–Newton, at most."""
+    """
+    Attributes:
+        steps: of Gauss–Newton, at most.
+    """
 
     steps: int = 25
 
 
-@door(Needs("Training inversion", Weights, "needed", "found", "all other images and the recipe", "any, small"))
+@door(
+    Needs(
+        "Training inversion",
+        Weights,
+        "needed",
+        "found",
+        "all other images and the recipe",
+        "any, small",
+    )
+)
 def by_retraining(
     released: AnyWeights,
     shape_or_prior: AllButOne,
     settings: InversionSettings | None = None,
     generator: Draws = None,
 ) -> Candidates:
-    """The one image that training would need to end at θ*; see `recon.attacks.training_inversion`.  Nothing is drawn.
-    score: −‖θ(x̂) − θ*‖/‖θ*‖."""
+    """The one image that training would need to end at θ*; see `recon.attacks.training_inversion`.
+    Nothing is drawn. score: −‖θ(x̂) − θ*‖/‖θ*‖.
+    """
     guesses = shape_or_prior.guesses
     found = invert_training(
-        shape_or_prior.train, released.theta_star.double(), guesses.flatten(1), (settings or InversionSettings()).steps
+        shape_or_prior.train,
+        released.theta_star.double(),
+        guesses.flatten(1),
+        (settings or InversionSettings()).steps,
     )
     about = {"label": found.label, "history": found.history}
     knows = "θ*, θ⁰, the recipe and all other images"
-    return Candidates(found.x_hat.view_as(guesses[:1]), guesses.new_tensor([-found.residual]), knows, about)
+    return Candidates(
+        found.x_hat.view_as(guesses[:1]), guesses.new_tensor([-found.residual]), knows, about
+    )

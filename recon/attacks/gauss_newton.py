@@ -16,7 +16,9 @@ CHUNK = 128  # columns or rows of a Jacobian at a time
 
 
 class System(Protocol):
-    """h(x) = h* for x (unknowns,).  start: of what nothing else is known · linear: its Jacobian J at one point."""
+    """h(x) = h* for x (unknowns,). start: of what nothing else is known · linear: its Jacobian J at
+    one point.
+    """
 
     @property
     def start(self) -> Tensor: ...
@@ -36,8 +38,12 @@ class Dense:
     jacobian: Tensor
 
     def step(self, residual: Tensor, damping: float, free: Tensor | None = None) -> Tensor:
-        """(JᵀJ + μI)⁻¹ Jᵀ r by the smaller of JᵀJ and JJᵀ, μ being `damping` times the mean diagonal; free: entries of
-        x that may move."""
+        """(JᵀJ + μI)⁻¹ Jᵀ r by the smaller of JᵀJ and JJᵀ, μ being `damping` times the mean
+        diagonal;
+
+        Args:
+            free: entries of x that may move.
+        """
         if self._by_columns:
             return Normal(self._gram, lambda r: self.jacobian.mT @ r).step(residual, damping, free)
         if free is not None:
@@ -51,7 +57,11 @@ class Dense:
     @cached_property
     def _gram(self) -> Tensor:
         """JᵀJ or JJᵀ, formed once: a point may see several steps, with other dampings."""
-        return self.jacobian.mT @ self.jacobian if self._by_columns else self.jacobian @ self.jacobian.mT
+        return (
+            self.jacobian.mT @ self.jacobian
+            if self._by_columns
+            else self.jacobian @ self.jacobian.mT
+        )
 
 
 @dataclass(frozen=True)
@@ -70,17 +80,27 @@ class Normal:
 
 
 def damped_solution(gram: Tensor, right: Tensor, damping: float) -> Tensor:
-    """(G + μI)⁻¹ b for G (k, k), which is overwritten, and b (k,); by Cholesky, by least squares where that fails."""
+    """(G + μI)⁻¹ b for G (k, k), which is overwritten, and b (k,); by Cholesky, by least squares
+    where that fails.
+    """
     gram.diagonal().add_(damping * gram.diagonal().mean())
     factor, failed = torch.linalg.cholesky_ex(gram)
     column = right.unsqueeze(-1)
-    solved = torch.linalg.lstsq(gram, column).solution if bool(failed) else torch.cholesky_solve(column, factor)
+    solved = (
+        torch.linalg.lstsq(gram, column).solution
+        if bool(failed)
+        else torch.cholesky_solve(column, factor)
+    )
     return solved.squeeze(-1)
 
 
 @dataclass(frozen=True)
 class Solved:
-    """x (unknowns,) · energy: ‖h(x) − h*‖² after every iteration, the start's first."""
+    """
+    Attributes:
+        x (unknowns,).
+        energy: ‖h(x) − h*‖² after every iteration, the start's first.
+    """
 
     x: Tensor
     energy: Tensor
@@ -95,11 +115,16 @@ def gauss_newton(
     box: tuple[float, float] | None = None,
     gain: float = 0.0,
 ) -> Solved:
-    """Levenberg–Marquardt: x ← x − (JᵀJ + μI)⁻¹ Jᵀ (h(x) − h*), from x_init (unknowns,), default `system.start`.  μ is
-    `damping` times the mean diagonal, a tenth after a step that lowered the energy, ten times as much after one that
-    did not.  It stops at ‖h(x) − h*‖² ≤ tol, after `steps` linear systems, or once a step lowers the energy by less
-    than the share `gain` of it; it never sees the image.  box: bounds that every iterate keeps; entries at a bound that
-    a step would cross stay there, and the others do their part."""
+    """Levenberg–Marquardt: x ← x − (JᵀJ + μI)⁻¹ Jᵀ (h(x) − h*), from x_init (unknowns,), default
+    `system.start`. μ is `damping` times the mean diagonal, a tenth after a step that lowered the
+    energy, ten times as much after one that did not. It stops at ‖h(x) − h*‖² ≤ tol, after `steps`
+    linear systems, or once a step lowers the energy by less than the share `gain` of it; it never
+    sees the image.
+
+    Args:
+        box: bounds that every iterate keeps; entries at a bound that a step would cross stay there,
+            and the others do their part.
+    """
     target, x = system.target, (system.start if x_init is None else x_init.double().flatten())
     residual = system(x) - target
     energies = [residual.square().sum()]
@@ -130,14 +155,19 @@ def gauss_newton(
 
 @dataclass(frozen=True)
 class RowSpace:
-    """Of a Jacobian J (rows, unknowns).  basis (unknowns, rank): orthonormal, of what J sees."""
+    """Of a Jacobian J (rows, unknowns).
+
+    Attributes:
+        basis (unknowns, rank): orthonormal, of what J sees.
+    """
 
     basis: Tensor
 
     @staticmethod
     def of(jacobian: Tensor) -> RowSpace:
-        """By eigenvalues of the smaller Gram matrix: singular values above √(ε · Σσ²), about 1e-8 of the largest,
-        count."""
+        """By eigenvalues of the smaller Gram matrix: singular values above √(ε · Σσ²), about 1e-8
+        of the largest, count.
+        """
         wide = jacobian.shape[0] < jacobian.shape[1]
         gram = jacobian @ jacobian.mT if wide else jacobian.mT @ jacobian
         squares, vectors = torch.linalg.eigh(gram)
@@ -153,8 +183,11 @@ class RowSpace:
 
 
 def by_columns(function: Callable[[Tensor], Any], x: Tensor) -> Any:
-    """Derivatives of all that `function` returns by each entry of x (k,), tensors with a leading dimension k."""
+    """Derivatives of all that `function` returns by each entry of x (k,), tensors with a leading
+    dimension k.
+    """
     unit = torch.eye(len(x), dtype=x.dtype, device=x.device)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # of torch's own, when forward mode is first used
+        # of torch's own, when forward mode is first used
+        warnings.simplefilter("ignore", FutureWarning)
         return vmap(lambda column: jvp(function, (x,), (column,))[1], chunk_size=CHUNK)(unit)

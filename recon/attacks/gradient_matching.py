@@ -1,13 +1,16 @@
-"""Gradient matching: DLG, CosineTV and Hybrid of Chen & Campbell (2022); see `recon.attacks.rgap` for linear systems.
+"""Gradient matching: DLG, CosineTV and Hybrid of Chen & Campbell (2022); see `recon.attacks.rgap`
+for linear systems.
 
     DLG       min_x Σ_j ‖g_j(x) − g_j‖²                          (Zhu, Liu & Han 2019), by L-BFGS
-    CosineTV  min_x Σ_j D(g_j(x), g_j) + τ TV(x)                 (Geiping et al. 2020, as the paper has it), by Adam
+    CosineTV  min_x Σ_j D(g_j(x), g_j) + τ TV(x)                 (Geiping et al. 2020, as the paper
+    has it), by Adam
     Hybrid    min_x α Σ_{j≥i} D(g_j(x), g_j) + β TV(x) + γ ‖U_i x − V_i‖²     (16), layer by layer, by Adam
 
-with D(u, v) = 1 − ⟨u, v⟩/(‖u‖ ‖v‖) (10), g_j the gradient of parameter tensor j, TV the mean absolute difference of
-horizontal plus that of vertical neighbours.  Geiping et al. themselves take *one* cosine, D(g(x), g) with g all tensors
-as one vector, and other steps: two choices, `whole` and `Descent`, that are here for both attacks.
-"""
+with D(u, v) = 1 − ⟨u, v⟩/(‖u‖ ‖v‖) (10), g_j the gradient of parameter tensor j, TV the mean
+absolute difference of horizontal plus that of vertical neighbours. Geiping et al. themselves take
+*one* cosine, D(g(x), g) with g all tensors as one vector, and other steps: two choices, `whole` and
+`Descent`, that are here for both attacks.
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -35,8 +38,9 @@ DLG_STEPS = 300
 
 @dataclass(frozen=True)
 class Alignment:
-    """Of the gradients g_j(x) of B images with their targets g_j, tensor by tensor, (T, B): inner ⟨g_j(x), g_j⟩ ·
-    size ‖g_j(x)‖ · target ‖g_j‖."""
+    """Of the gradients g_j(x) of B images with their targets g_j, tensor by tensor, (T, B): inner
+    ⟨g_j(x), g_j⟩ · size ‖g_j(x)‖ · target ‖g_j‖.
+    """
 
     inner: Tensor
     size: Tensor
@@ -44,8 +48,9 @@ class Alignment:
 
     @staticmethod
     def of(layers: list[LayerPass], targets: Params) -> Alignment:
-        """Of these layers, the fully connected one last.  Its gradient δfᵀ is never formed: ⟨δfᵀ, G⟩ = δᵀ G f and
-        ‖δfᵀ‖ = ‖δ‖ ‖f‖."""
+        """Of these layers, the fully connected one last. Its gradient δfᵀ is never formed: ⟨δfᵀ, G⟩
+        = δᵀ G f and ‖δfᵀ‖ = ‖δ‖ ‖f‖.
+        """
         *convolutions, last = layers
         matrix = targets[last.weight]
         rest = per_image_gradients(convolutions)
@@ -53,14 +58,19 @@ class Alignment:
             rest[last.bias] = last.delta
         more = Alignment.between(rest, targets)
         inner = (last.delta.unsqueeze(1) @ matrix @ last.input.unsqueeze(2)).view(1, -1)
-        size, target = last.delta.norm(dim=1) * last.input.norm(dim=1), matrix.flatten(1).norm(dim=1)
+        size, target = (
+            last.delta.norm(dim=1) * last.input.norm(dim=1),
+            matrix.flatten(1).norm(dim=1),
+        )
         pairs = ((inner, more.inner), (size[None], more.size), (target[None], more.target))
         return Alignment(*(torch.cat(pair) for pair in pairs))
 
     @staticmethod
     def between(found: Params, targets: Params) -> Alignment:
         """Of gradients (B, ...) by name, once they are formed."""
-        pairs = [(u.reshape(len(u), -1), targets[name].reshape(len(u), -1)) for name, u in found.items()]
+        pairs = [
+            (u.reshape(len(u), -1), targets[name].reshape(len(u), -1)) for name, u in found.items()
+        ]
         return Alignment(
             torch.stack([(u * v).sum(1) for u, v in pairs]),
             torch.stack([u.norm(dim=1) for u, _ in pairs]),
@@ -88,9 +98,15 @@ def total_variation(x: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Descent:
-    """How x is moved, by Adam.  step_size · signed: by the sign of the gradient · boxed: x is kept within what it can
-    be, [−½, ½] for an image and [−1, 1] for what tanh returns · milestones: step size divided by ten at these shares
-    of the budget."""
+    """How x is moved, by Adam.
+
+    Attributes:
+        step_size.
+        signed: by the sign of the gradient.
+        boxed: x is kept within what it can be, [−½, ½] for an image and [−1, 1] for what tanh
+            returns.
+        milestones: step size divided by ten at these shares of the budget.
+    """
 
     step_size: float
     signed: bool = False
@@ -104,10 +120,14 @@ GEIPINGS = Descent(0.1, signed=True, boxed=True, milestones=(3 / 8, 5 / 8, 7 / 8
 
 @dataclass(frozen=True)
 class GradientMatching:
-    """α D + β TV(x) + γ ‖U x − V‖², B victims at once, each with its own Adam; x is x_{first−1}.  whole: one D of the
-    whole gradient, else Σ_j D_j over its tensors j ≥ first · system: z (B, o, h', w') and δ of layer `first`, needed
-    for γ > 0 · image: shape of one image, where the gradient is a module's: x is then a set of n images with one
-    gradient."""
+    """α D + β TV(x) + γ ‖U x − V‖², B victims at once, each with its own Adam; x is x_{first−1}.
+
+    Attributes:
+        whole: one D of the whole gradient, else Σ_j D_j over its tensors j ≥ first.
+        system: z (B, o, h', w') and δ of layer `first`, needed for γ > 0.
+        image: shape of one image, where the gradient is a module's: x is then a set of n images
+            with one gradient.
+    """
 
     gradient: Gradient | Gradient[ModuleNetwork]
     steps: int
@@ -124,7 +144,9 @@ class GradientMatching:
     def shape(self) -> tuple[int, ...]:
         """Of one x, (c, h, w)."""
         network = self.gradient.network
-        return network.image_shapes()[self.first - 1] if isinstance(network, ConvNet) else self.image
+        return (
+            network.image_shapes()[self.first - 1] if isinstance(network, ConvNet) else self.image
+        )
 
     @property
     def optimiser(self) -> Adam:
@@ -132,11 +154,15 @@ class GradientMatching:
         return Adam(self.descent.step_size, (0.9, 0.999), 1e-8)
 
     def init(self, x_init: Tensor) -> State:
-        """State at x_init (B, 1, c·h·w): B sets of one flat image, as `reconstruct` has it; by a module one of n."""
+        """State at x_init (B, 1, c·h·w): B sets of one flat image, as `reconstruct` has it; by a
+        module one of n.
+        """
         return {"adam": self.optimiser.init(x_init), "accepted": unevaluated(x_init)}
 
     def energy(self, x: Tensor) -> Tensor:
-        """Of x (B, c, h, w); (B,).  Of n images of a module (1,), with the mean of their total variation."""
+        """Of x (B, c, h, w); (B,). Of n images of a module (1,), with the mean of their total
+        variation.
+        """
         released, passes = self.gradient, None
         if isinstance(released.network, ConvNet):
             direction = cross_entropy_direction(released.labels)
@@ -162,7 +188,9 @@ class GradientMatching:
             energy = self.energy(leaf.reshape(-1, *self.shape))
         (grad,) = torch.autograd.grad(energy.sum(), leaf)
         energy, grad = energy.detach(), grad.sign() if self.descent.signed else grad
-        accepted = keep(energy < state["accepted"]["energy"], {"x": x, "energy": energy}, state["accepted"])
+        accepted = keep(
+            energy < state["accepted"]["energy"], {"x": x, "energy": energy}, state["accepted"]
+        )
         factor = 0.1 ** sum(k > share * self.steps for share in self.descent.milestones)
         adam = self.optimiser.step(state["adam"], energy, grad, factor)
         if self.descent.boxed:
@@ -172,7 +200,9 @@ class GradientMatching:
 
 
 def seeded_start(gradient: Gradient, seed: int) -> Tensor:
-    """N(0, 1) right after manual_seed(seed), the same for every victim, as in the paper; (B, c, h, w)."""
+    """N(0, 1) right after manual_seed(seed), the same for every victim, as in the paper; (B, c, h,
+    w).
+    """
     own = torch.Generator().manual_seed(seed)
     one = torch.randn(1, *gradient.network.shape, generator=own)
     return one.expand(len(gradient.labels), -1, -1, -1).to(gradient.theta[gradient.network.last[0]])
@@ -188,11 +218,18 @@ def cosine_tv(
     descent: Descent = PAPERS,
     tv: float = 0.01,
 ) -> Reconstruction:
-    """CosineTV as the paper runs it, unless told otherwise, from x_init (B, c, h, w); x̂ (B, 1, d), or (1, n, d) of n
-    images with one gradient by a module.  whole: see `GradientMatching` · tv: weight of the total variation, once per
-    cosine, so per parameter tensor unless `whole`, as published."""
+    """CosineTV as the paper runs it, unless told otherwise, from x_init (B, c, h, w); x̂ (B, 1, d),
+    or (1, n, d) of n images with one gradient by a module.
+
+    Args:
+        whole: see `GradientMatching`.
+        tv: weight of the total variation, once per cosine, so per parameter tensor unless `whole`,
+            as published.
+    """
     cosines = 1 if whole else len(gradient.gradients)
-    attack = GradientMatching(gradient, steps, descent, whole=whole, beta=tv * cosines, image=tuple(x_init.shape[1:]))
+    attack = GradientMatching(
+        gradient, steps, descent, whole=whole, beta=tv * cosines, image=tuple(x_init.shape[1:])
+    )
     dtype = next(iter(gradient.theta.values())).dtype
     start = x_init.to(dtype).flatten(1).view(len(gradient.split()), -1, x_init[0].numel())
     return reconstruct(attack, start, steps, checkpoint=checkpoint, label="cosine")
@@ -210,10 +247,15 @@ def hybrid(
     whole: bool = False,
     descent: Descent = PAPERS,
 ) -> Tensor:
-    """Hybrid, eq. (16): from the last layer to the first, each started from the minimum-norm solution of eq. (8) and
-    improved by gradient matching; images (B, c, h, w).  share: of the published steps · whole: see `GradientMatching`.
-    The linear systems are solved victim by victim in float64, the matching runs on all victims at once in the precision
-    of `gradient`."""
+    """Hybrid, eq. (16): from the last layer to the first, each started from the minimum-norm
+    solution of eq. (8) and improved by gradient matching; images (B, c, h, w). The linear systems
+    are solved victim by victim in float64, the matching runs on all victims at once in the
+    precision of `gradient`.
+
+    Args:
+        share: of the published steps.
+        whole: see `GradientMatching`.
+    """
     if gradient.network.depth == 0:
         raise ReconError("the network has no convolution: eq. (4) alone gives the image")
     chains = [layer_by_layer(each) for each in gradient.split()]
@@ -223,31 +265,48 @@ def hybrid(
         published, alpha, beta, gamma = HYBRID[min(layer, len(HYBRID)) - 1]
         steps = max(1, round(share * published))
         start, z, delta = (
-            torch.cat([getattr(f, name) for f in found]).to(gradient.theta[f"w{layer}"]) for name in ("x", "z", "delta")
+            torch.cat([getattr(f, name) for f in found]).to(gradient.theta[f"w{layer}"])
+            for name in ("x", "z", "delta")
         )
-        attack = GradientMatching(gradient, steps, descent, layer, whole, alpha, beta, gamma, (z, delta))
+        attack = GradientMatching(
+            gradient, steps, descent, layer, whole, alpha, beta, gamma, (z, delta)
+        )
         kept = checkpoints.at(f"hybrid-{layer}") if checkpoints is not None else None
-        result = reconstruct(attack, start.flatten(1)[:, None], steps, checkpoint=kept, label=f"hybrid, layer {layer}")
+        result = reconstruct(
+            attack,
+            start.flatten(1)[:, None],
+            steps,
+            checkpoint=kept,
+            label=f"hybrid, layer {layer}",
+        )
         x = result.x_hat.view_as(start)
         if layer == 1:
             return x
         found = [chain.send(image[None]) for chain, image in zip(chains, x, strict=True)]
 
 
-def dlg(gradient: Gradient | Gradient[ModuleNetwork], x_init: Tensor, steps: int = DLG_STEPS) -> tuple[Tensor, Tensor]:
-    """DLG: PyTorch's L-BFGS, learning rate 1, `steps` outer steps of up to 20 inner ones, from x_init (B, c, h, w).
-    Returns the last images, as published, and the energies after each outer step (steps, B); of n images with one
-    gradient by a module (steps, 1).  It may diverge: numbers then grow without bound and stop being reproducible."""
+def dlg(
+    gradient: Gradient | Gradient[ModuleNetwork], x_init: Tensor, steps: int = DLG_STEPS
+) -> tuple[Tensor, Tensor]:
+    """DLG: PyTorch's L-BFGS, learning rate 1, `steps` outer steps of up to 20 inner ones, from
+    x_init (B, c, h, w). Returns the last images, as published, and the energies after each outer
+    step (steps, B); of n images with one gradient by a module (steps, 1). It may diverge: numbers
+    then grow without bound and stop being reproducible.
+    """
     images, histories, victims = [], [], gradient.split()
     dtype = next(iter(gradient.theta.values())).dtype
     for victim, start in zip(victims, x_init.chunk(len(victims)), strict=True):
         x = start.to(dtype, copy=True).requires_grad_()
         optimiser = torch.optim.LBFGS([x], lr=1)
 
-        def closure(x: Tensor = x, victim: Any = victim, optimiser: torch.optim.LBFGS = optimiser) -> Tensor:
+        def closure(
+            x: Tensor = x, victim: Any = victim, optimiser: torch.optim.LBFGS = optimiser
+        ) -> Tensor:
             optimiser.zero_grad()
             found = victim.at(x)
-            value = torch.as_tensor(sum((g - victim.gradients[name]).square().sum() for name, g in found.items()))
+            value = torch.as_tensor(
+                sum((g - victim.gradients[name]).square().sum() for name, g in found.items())
+            )
             value.backward()
             return value
 

@@ -1,17 +1,19 @@
 """A whole gradient as one system in the image, h(x) = h*, and Gauss–Newton on it.
 
-Chen & Campbell (2022) solve layer by layer; a layer whose own system U_i x_{i−1} = V_i (7) lacks rank is taken to lose
-the image.  But ∇_{W_1} ℓ, …, ∇_{W_i} ℓ and x_i are all functions of the same image x = x_0, and together they may
-determine it.  From the output to the image, layers with full rank are solved exactly, as in R-GAP.  Of the first layer
-i that is not, x_i and ∂ℓ/∂x_i are known, and what is left is
+Chen & Campbell (2022) solve layer by layer; a layer whose own system U_i x_{i−1} = V_i (7) lacks
+rank is taken to lose the image. But ∇_{W_1} ℓ, …, ∇_{W_i} ℓ and x_i are all functions of the same
+image x = x_0, and together they may determine it. From the output to the image, layers with full
+rank are solved exactly, as in R-GAP. Of the first layer i that is not, x_i and ∂ℓ/∂x_i are known,
+and what is left is
 
     h(x) = (x_i(x), ∇_{W_1} ℓ(x), …, ∇_{W_i} ℓ(x)) = h*,
 
-each block over the norm of its target.  The gradient is a smooth function of h and the other way round, so that both
-have the same solutions, and Jacobians of the same rank at a solution.
+each block over the norm of its target. The gradient is a smooth function of h and the other way
+round, so that both have the same solutions, and Jacobians of the same rank at a solution.
 
-Its Jacobian is made of sparse matrices: an entry of a convolution's output depends on few pixels, and so does an entry
-of what is sent back through it.  Forward or reverse mode would compute all the zeros.
+Its Jacobian is made of sparse matrices: an entry of a convolution's output depends on few pixels,
+and so does an entry of what is sent back through it. Forward or reverse mode would compute all the
+zeros.
 """
 
 from __future__ import annotations
@@ -47,8 +49,15 @@ PEELED = 1e-9  # relative residual up to which a layer counts as solved
 
 @dataclass(frozen=True)
 class JointSystem:
-    """h(x) = h* for one image x (c·h·w,), float64.  depth: i, the number of convolutions that are left; 0: `output` is
-    the image, and h the identity · output: x_i (c, h, w) · back: ∂ℓ/∂x_i · targets: ∇_{W_1} ℓ … ∇_{W_i} ℓ by name."""
+    """h(x) = h* for one image x (c·h·w,), float64.
+
+    Attributes:
+        depth: i, the number of convolutions that are left; 0: `output` is the image, and h the
+            identity.
+        output: x_i (c, h, w).
+        back: ∂ℓ/∂x_i.
+        targets: ∇_{W_1} ℓ … ∇_{W_i} ℓ by name.
+    """
 
     network: ConvNet
     theta: Params
@@ -59,9 +68,12 @@ class JointSystem:
 
     @staticmethod
     def of(gradient: Gradient, peel: bool = True) -> JointSystem:
-        """From the gradient of one image (B = 1), on the CPU, where SciPy solves.  peel: whether
-        layers with full rank are solved first · ReconError for several images, and for an
-        activation without an inverse."""
+        """From the gradient of one image (B = 1), on the CPU, where SciPy solves.
+
+        Args:
+            peel: whether layers with full rank are solved first · ReconError for several images,
+                and for an activation without an inverse.
+        """
         if len(gradient.labels) != 1:
             raise ReconError(f"one image at a time, not {len(gradient.labels)}")
         gradient = gradient.to(torch.float64, "cpu")
@@ -71,13 +83,19 @@ class JointSystem:
         back = (gradient.gradients[bias] @ gradient.theta[last]).view_as(x)
         depth = network.depth
         while peel and depth:
-            conv, weight, shape = network.convs[depth - 1], gradient.theta[f"w{depth}"], shapes[depth - 1]
+            conv, weight, shape = (
+                network.convs[depth - 1],
+                gradient.theta[f"w{depth}"],
+                shapes[depth - 1],
+            )
             target = gradient.gradients[f"w{depth}"]
             if generic_rank(conv, shape) < math.prod(shape):
                 break
             delta = back * network.activation.slope(x)
             system = system_of(conv, weight, delta[0], shape)
-            v = np.concatenate([network.activation.inverse(x).flatten().numpy(), target.flatten().numpy()])
+            v = np.concatenate(
+                [network.activation.inverse(x).flatten().numpy(), target.flatten().numpy()]
+            )
             if not system.full_rank():
                 break
             before = minimum_norm(system, v)
@@ -96,7 +114,11 @@ class JointSystem:
     @property
     def start(self) -> Tensor:
         """Grey, (unknowns,); the image, where it is known already."""
-        return self.output.flatten().clone() if self.depth == 0 else torch.zeros(self.unknowns, dtype=torch.float64)
+        return (
+            self.output.flatten().clone()
+            if self.depth == 0
+            else torch.zeros(self.unknowns, dtype=torch.float64)
+        )
 
     @property
     def target(self) -> Tensor:
@@ -109,7 +131,9 @@ class JointSystem:
 
     def _joined(self, blocks: Sequence[Tensor]) -> Tensor:
         """Each over the norm of its target, along the first dimension."""
-        norms = (target.norm().clamp_min(torch.finfo(target.dtype).tiny) for target in self._targets)
+        norms = (
+            target.norm().clamp_min(torch.finfo(target.dtype).tiny) for target in self._targets
+        )
         return torch.cat([each / norm for each, norm in zip(blocks, norms, strict=True)])
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -118,7 +142,9 @@ class JointSystem:
         image, inputs, outputs = x.view(1, *shapes[0]), [], []
         for i in range(1, self.depth + 1):
             inputs.append(network.convs[i - 1].patches(image))
-            image = network.activation(self.theta[f"w{i}"].flatten(1) @ inputs[-1]).view(1, *shapes[i])
+            image = network.activation(self.theta[f"w{i}"].flatten(1) @ inputs[-1]).view(
+                1, *shapes[i]
+            )
             outputs.append(image)
         gradients: list[Tensor] = []
         back = self.back[None]
@@ -140,7 +166,10 @@ class JointSystem:
     def _matrices(self) -> Matrices:
         """A_j and A_jᵀ of the convolutions that are left, which do not depend on the image."""
         shapes, layers = self.network.image_shapes(), range(1, self.depth + 1)
-        found = [convolution_matrix(self.network.convs[j - 1], self.theta[f"w{j}"], shapes[j - 1]) for j in layers]
+        found = [
+            convolution_matrix(self.network.convs[j - 1], self.theta[f"w{j}"], shapes[j - 1])
+            for j in layers
+        ]
         return [(matrix.tocsr(), matrix.T.tocsr()) for matrix in found]
 
     def linear(self, x: Tensor) -> Dense:
@@ -149,8 +178,10 @@ class JointSystem:
 
 
 def relative_residual(gradient: Gradient | Gradient[ModuleNetwork], x: Tensor) -> float:
-    """‖g(x) − g‖ / ‖g‖ over all parameters, in float64: the certificate, which the adversary sees.  g: of one image
-    (B = 1), x (c·h·w,), or of all images x (n, ...) that have one gradient by a module."""
+    """‖g(x) − g‖ / ‖g‖ over all parameters, in float64: the certificate, which the adversary sees.
+    g: of one image (B = 1), x (c·h·w,), or of all images x (n, ...) that have one gradient by a
+    module.
+    """
     exact: Any = gradient.to(torch.float64)
     if isinstance(exact.network, ConvNet):
         x = x.view(1, *exact.network.shape)
@@ -162,17 +193,25 @@ def relative_residual(gradient: Gradient | Gradient[ModuleNetwork], x: Tensor) -
 Matrices = list[tuple[sparse.csr_array, sparse.csr_array]]
 
 
-def chain_jacobian(network: ConvNet, theta: Params, x: Tensor, back: Tensor, matrices: Matrices) -> list[np.ndarray]:
-    """∂x_i/∂x and ∂(∇_{W_1} ℓ)/∂x … ∂(∇_{W_i} ℓ)/∂x, each (entries, c·h·w), for the first i convolutions.
+def chain_jacobian(
+    network: ConvNet, theta: Params, x: Tensor, back: Tensor, matrices: Matrices
+) -> list[np.ndarray]:
+    """∂x_i/∂x and ∂(∇_{W_1} ℓ)/∂x … ∂(∇_{W_i} ℓ)/∂x, each (entries, c·h·w), for the first i
+    convolutions.
 
-    x (c·h·w,): the image, float64 · back (c_i, h_i, w_i): ∂ℓ/∂x_i, which is held fixed · matrices: of i convolutions.
-    Forwards, with A_j the matrix of convolution j, z_j = A_j x_{j−1} and dx_j = σ'(z_j) A_j dx_{j−1}.  Backwards, from
-    b_i = back and db_i = 0,
+    Forwards, with A_j the matrix of convolution j, z_j = A_j x_{j−1} and dx_j = σ'(z_j) A_j
+    dx_{j−1}. Backwards, from b_i = back and db_i = 0,
 
         δ_j = b_j σ'(z_j),   dδ_j = db_j σ'(z_j) + b_j dσ'(z_j),
         d∇_{W_j} ℓ = K(δ_j) dx_{j−1} + dδ_j · patches(x_{j−1})ᵀ,   b_{j−1} = A_jᵀ δ_j,   db_{j−1} = A_jᵀ dδ_j,
 
-    K of eq. (1b)."""
+    K of eq. (1b).
+
+    Args:
+        x (c·h·w,): the image, float64.
+        back (c_i, h_i, w_i): ∂ℓ/∂x_i, which is held fixed.
+        matrices: of i convolutions.
+    """  # noqa: E501
     shapes, activation = network.image_shapes(), network.activation
     images, tangents = [x.view(shapes[0])], [sparse.eye_array(len(x), format="csr")]
     for j, (matrix, _) in enumerate(matrices, 1):
@@ -181,14 +220,22 @@ def chain_jacobian(network: ConvNet, theta: Params, x: Tensor, back: Tensor, mat
     found: list[np.ndarray] = []
     dback = sparse.csr_array(tangents[-1].shape)
     for j in range(len(matrices), 0, -1):
-        conv, (before, image), (dbefore, dimage) = network.convs[j - 1], images[j - 1 : j + 1], tangents[j - 1 : j + 1]
+        conv, (before, image), (dbefore, dimage) = (
+            network.convs[j - 1],
+            images[j - 1 : j + 1],
+            tangents[j - 1 : j + 1],
+        )
         slope = activation.slope(image)
         delta = back * slope
         ddelta = _scaled(slope, dback) + _scaled(back * activation.bend(image), dimage)
         taps = conv.patches(before[None])[0].numpy()
         height = ddelta.shape[0] // conv.channels
-        moved = [taps @ ddelta[k * height : (k + 1) * height].toarray() for k in range(conv.channels)]
-        found.insert(0, np.concatenate(moved) + gradient_matrix(conv, delta, shapes[j - 1]) @ dbefore)
+        moved = [
+            taps @ ddelta[k * height : (k + 1) * height].toarray() for k in range(conv.channels)
+        ]
+        found.insert(
+            0, np.concatenate(moved) + gradient_matrix(conv, delta, shapes[j - 1]) @ dbefore
+        )
         if j > 1:
             back = conv.transpose(delta[None], theta[f"w{j}"], shapes[j - 1])[0]
             dback = matrices[j - 1][1] @ ddelta
@@ -196,6 +243,8 @@ def chain_jacobian(network: ConvNet, theta: Params, x: Tensor, back: Tensor, mat
 
 
 def _scaled(values: Tensor, matrix: sparse.csr_array) -> sparse.csr_array:
-    """Every row times its value: a diagonal matrix in front, without the product of two sparse matrices."""
+    """Every row times its value: a diagonal matrix in front, without the product of two sparse
+    matrices.
+    """
     each = np.repeat(values.flatten().numpy(), np.diff(matrix.indptr))
     return sparse.csr_array((matrix.data * each, matrix.indices, matrix.indptr), shape=matrix.shape)

@@ -1,11 +1,13 @@
-"""The reference recipe of Haim et al. (2022) and Buzaglo et al. (2023) with its published step sizes, nothing searched.
+"""The reference recipe of Haim et al. (2022) and Buzaglo et al. (2023) with its published step
+sizes, nothing searched.
 
     E(x, λ) = ‖θ − (1/m) Σ_i λ_i y_i ∇Φ(x_i; θ)‖² + Σ relu(|x| − 1)² + 5 Σ_i relu(λ_min − λ_i)²
 
-over all layers, by gradient descent with momentum 0.9 on x (step 0.5549) and on λ (step 1e-4) for 50,000 steps.  These
-values (CIFAR-10, binary, run 1; `RUNS` has run 2) were found by random search with the true images, and fit weights as
-large as the reference's own: train with `KKTSettings.gradient_flow`.  On weights of another size the descent may
-diverge; `recipe_attack` has the step size in x as an argument.
+over all layers, by gradient descent with momentum 0.9 on x (step 0.5549) and on λ (step 1e-4) for
+50,000 steps. These values (CIFAR-10, binary, run 1; `RUNS` has run 2) were found by random search
+with the true images, and fit weights as large as the reference's own: train with
+`KKTSettings.gradient_flow`. On weights of another size the descent may diverge; `recipe_attack` has
+the step size in x as an argument.
 """
 
 import math
@@ -27,14 +29,17 @@ from recon.released import Weights
 
 STEP_X, MOMENTUM, STEPS, CANDIDATES = 0.554917, 0.9, 50_000, 1000
 ALPHA, LAMBDA_MIN, STEP_MULTIPLIERS, TUNED_SCALE = 19.14455, 0.498303, 1e-4, 8.857493e-4
-#: by run of the published table, found for CIFAR-10 and two classes: (init_scale, step in x, λ_min, α)
+#: by run of the published table, found for CIFAR-10 and two classes: (init_scale, step in x, λ_min,
+#: α)
 RUNS = {1: (TUNED_SCALE, STEP_X, LAMBDA_MIN, ALPHA), 2: (4.473685e-3, 0.346208, 0.493591, 21.67936)}
 PRECISIONS = {"float32": "highest", "bfloat16": "medium"}
 
 
 @contextmanager
 def products_in(precision: str) -> Iterator[None]:
-    """float32 matrices are multiplied in this precision, sums in float32; ReconError for one not in `PRECISIONS`."""
+    """float32 matrices are multiplied in this precision, sums in float32; ReconError for one not in
+    `PRECISIONS`.
+    """
     if precision not in PRECISIONS:
         raise ReconError(f"unknown precision '{precision}': choose one of {', '.join(PRECISIONS)}")
     before = torch.get_float32_matmul_precision()
@@ -47,7 +52,8 @@ def products_in(precision: str) -> Iterator[None]:
 
 @lru_cache(maxsize=8)
 def marks(steps: int, early: int = 30, late: int = 20) -> tuple[int, ...]:
-    """Steps at which `Observed` notes where it is: `early` evenly on a log scale, `late` evenly, the last one.
+    """Steps at which `Observed` notes where it is: `early` evenly on a log scale, `late` evenly,
+    the last one.
 
     >>> marks(10, early=3, late=2)
     (1, 3, 5, 10)
@@ -67,7 +73,9 @@ def recipe_attack(
     lambda_min: float = LAMBDA_MIN,
     alpha: float = ALPHA,
 ) -> DecoReco:
-    """The recipe as `DecoReco`, from λ = unit (1, m).  With c_i = λ_i/m, λ's step and penalty scale by 1/m² and m²."""
+    """The recipe as `DecoReco`, from λ = unit (1, m). With c_i = λ_i/m, λ's step and penalty scale
+    by 1/m² and m².
+    """
     m = len(labels)
     return DecoReco(
         *(weights, labels, unit / m, steps),
@@ -86,10 +94,13 @@ def recipe_attack(
 class Observed:
     """One start of the recipe, with notes on where it is; `reconstruct` runs it.
 
-    attack: `recipe_attack` · precision: of the products, see `products_in`.
+    Beside what `DecoReco` keeps, "accepted" holds x_init and a trace (len(marks), L + 2): at every
+    mark the energy of each layer, ‖θ_l − …‖², the whole energy, and the mean of `moved`.
 
-    Beside what `DecoReco` keeps, "accepted" holds x_init and a trace (len(marks), L + 2): at every mark the energy of
-    each layer, ‖θ_l − …‖², the whole energy, and the mean of `moved`."""
+    Attributes:
+        attack: `recipe_attack`.
+        precision: of the products, see `products_in`.
+    """
 
     attack: DecoReco
     precision: str = "float32"
@@ -100,7 +111,10 @@ class Observed:
             raise ReconError(f"one start (1, m, d) is wanted, not {tuple(x_init.shape)}")
         state, columns = self.attack.init(x_init), self.attack.network.depth + 2
         trace = x_init.new_full((len(marks(self.attack.steps)), columns), torch.nan)
-        return {**state, "accepted": {**state["accepted"], "x_init": x_init.clone(), "trace": trace}}
+        return {
+            **state,
+            "accepted": {**state["accepted"], "x_init": x_init.clone(), "trace": trace},
+        }
 
     def step(self, state: State) -> State:
         """One step, and a note where there is a mark."""
@@ -112,7 +126,9 @@ class Observed:
                 x = state["x"]["x"]
                 by_layer, energy, *_ = self.attack.value_and_grad(x, state["multipliers"]["x"])
                 trace = trace.clone()
-                trace[at.index(taken)] = torch.cat([by_layer[0], energy, moved(x, x_init).mean()[None]])
+                trace[at.index(taken)] = torch.cat(
+                    [by_layer[0], energy, moved(x, x_init).mean()[None]]
+                )
         return {**after, "accepted": {**after["accepted"], "x_init": x_init, "trace": trace}}
 
 
@@ -123,10 +139,17 @@ def moved(x: Tensor, x_init: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class PublishedSettings:
-    """m: candidates, as many as `x_init` where that is given · steps · init_scale: standard deviation of the start's
-    pixels · precision: of the products · scaled: both step sizes times m / 1000.  The multipliers enter as λ_i/m, so
-    the gradient by an image is as 1/m, and the published steps, for m = 1000, are that much longer for fewer · run: of
-    `RUNS`, whose init_scale is not taken over."""
+    """
+    Attributes:
+        m: candidates, as many as `x_init` where that is given.
+        steps.
+        init_scale: standard deviation of the start's pixels.
+        precision: of the products.
+        scaled: both step sizes times m / 1000. The multipliers enter as λ_i/m, so the gradient by
+            an image is as 1/m, and the published steps, for m = 1000, are that much longer for
+            fewer.
+        run: of `RUNS`, whose init_scale is not taken over.
+    """
 
     m: int
     steps: int = STEPS
@@ -143,10 +166,15 @@ def recover_as_published(
     checkpoint: Checkpoint | None = None,
     x_init: Tensor | None = None,
 ) -> Reconstruction:
-    """x ~ init_scale · N(0, 1) or x_init (m, d), labels −1 first; λ ~ U[0, 1).  `accepted` holds λ (1, m) at the lowest
-    energy, x_init (1, m, d) and the trace of `Observed`.  ReconError for a run that is not in `RUNS`."""
+    """x ~ init_scale · N(0, 1) or x_init (m, d), labels −1 first; λ ~ U[0, 1). `accepted` holds λ
+    (1, m) at the lowest energy, x_init (1, m, d) and the trace of `Observed`. ReconError for a run
+    that is not in `RUNS`.
+    """
     if settings.run not in RUNS:
-        raise ReconError(f"the published table has no run {settings.run}: choose one of {', '.join(map(str, RUNS))}")
+        raise ReconError(
+            f"the published table has no run {settings.run}: choose one of"
+            f" {', '.join(map(str, RUNS))}"
+        )
     theta_star = weights.theta_star
     m = settings.m if x_init is None else len(x_init)
     unit = torch.rand(1, m, generator=generator).to(theta_star)
@@ -155,7 +183,13 @@ def recover_as_published(
     scale = m / CANDIDATES if settings.scaled else 1.0
     _, step_x, *smooth = RUNS[settings.run]
     labels = half_and_half(m, theta_star.device, theta_star.dtype)
-    attack = recipe_attack(weights, labels, unit, settings.steps, scale * step_x, scale * STEP_MULTIPLIERS, *smooth)
+    attack = recipe_attack(
+        weights, labels, unit, settings.steps, scale * step_x, scale * STEP_MULTIPLIERS, *smooth
+    )
     run = Observed(attack, settings.precision)
-    found = reconstruct(run, start, settings.steps, checkpoint=checkpoint, every_s=90.0, label="published recipe")
-    return replace(found, accepted={**found.accepted, "multipliers": m * found.accepted["multipliers"]})
+    found = reconstruct(
+        run, start, settings.steps, checkpoint=checkpoint, every_s=90.0, label="published recipe"
+    )
+    return replace(
+        found, accepted={**found.accepted, "multipliers": m * found.accepted["multipliers"]}
+    )

@@ -1,23 +1,27 @@
-"""Training features out of a head, and who was trained on: a first layer over frozen features that are not negative.
+"""Training features out of a head, and who was trained on: a first layer over frozen features that
+are not negative.
 
-A head's first layer is W = κ W(0) + A F after plain SGD: its rows are mixtures of the training features, F (n, d), as
-those of any first layer are of its inputs.  Features behind a ReLU are more than inputs: none is negative, and about
-half of their numbers are zero.  So a training feature is an *extreme* vector of the span: with more than n − 1 zeros it
-is, up to scale, the only vector there that has them.  It is found by a linear programme (Spielman, Wang & Wright 2012,
-for sparse dictionaries; here with the sign known), one for each anchor a in the span,
+A head's first layer is W = κ W(0) + A F after plain SGD: its rows are mixtures of the training
+features, F (n, d), as those of any first layer are of its inputs. Features behind a ReLU are more
+than inputs: none is negative, and about half of their numbers are zero. So a training feature is an
+*extreme* vector of the span: with more than n − 1 zeros it is, up to scale, the only vector there
+that has them. It is found by a linear programme (Spielman, Wang & Wright 2012, for sparse
+dictionaries; here with the sign known), one for each anchor a in the span,
 
     min_x Σ_p x_p   subject to   x ≥ 0,   x in the span of the rows of W,   ⟨x, a⟩ = 1,
 
-solved by Douglas–Rachford splitting for all anchors at once, then again with the answer as the anchor, until it moves
-no more.  Anchors are public features.  Those of later rounds are less their part in the span of what has been found, so
-that what has been found violates their constraint.
+solved by Douglas–Rachford splitting for all anchors at once, then again with the answer as the
+anchor, until it moves no more. Anchors are public features. Those of later rounds are less their
+part in the span of what has been found, so that what has been found violates their constraint.
 
-*Certificate.*  By chance an extreme vector of an n-dimensional span has n − 1 zeros, and a few entries that are merely
-small.  One with many more is a coincidence, or a training feature.  No label, no image and no other head enters.
+*Certificate.* By chance an extreme vector of an n-dimensional span has n − 1 zeros, and a few
+entries that are merely small. One with many more is a coincidence, or a training feature. No label,
+no image and no other head enters.
 
-Membership needs no unmixing: a feature that was trained on lies in the span (`span_test`).  Under Adam and AdamW every
-weight has a step size of its own and the span is bent; dividing the columns of W by their norms straightens it.  Where
-the start is unknown and not gone its noise fills the span: `matched_filter` looks for what a feature has of its own.
+Membership needs no unmixing: a feature that was trained on lies in the span (`span_test`). Under
+Adam and AdamW every weight has a step size of its own and the span is bent; dividing the columns of
+W by their norms straightens it. Where the start is unknown and not gone its noise fills the span:
+`matched_filter` looks for what a feature has of its own.
 """
 
 from dataclasses import dataclass
@@ -38,17 +42,25 @@ ALIKE = 0.9  # |cos| above which two vectors are one
 
 @dataclass(frozen=True)
 class Public:
-    """What anybody knows of a backbone: its features (k, d) of public images.  mean, scale (d,): of each feature, scale
-    at least a hundredth of the median one, so that a feature that is constant in public does not dominate · ReconError
-    for fewer than two rows, other than finite numbers, or all rows alike."""
+    """What anybody knows of a backbone: its features (k, d) of public images. mean, scale (d,): of
+    each feature, scale at least a hundredth of the median one, so that a feature that is constant
+    in public does not dominate · ReconError for fewer than two rows, other than finite numbers, or
+    all rows alike.
+    """
 
     features: Tensor
 
     def __post_init__(self) -> None:
-        if self.features.dim() != 2 or len(self.features) < 2 or not torch.isfinite(self.features).all():
+        if (
+            self.features.dim() != 2
+            or len(self.features) < 2
+            or not torch.isfinite(self.features).all()
+        ):
             raise ReconError("public features must be a finite matrix with two rows or more")
         if not (self.features.std(0) > 0).any():
-            raise ReconError("all public features are alike: they tell nothing of what the backbone gives")
+            raise ReconError(
+                "all public features are alike: they tell nothing of what the backbone gives"
+            )
 
     @property
     def mean(self) -> Tensor:
@@ -63,8 +75,9 @@ class Public:
 
     @property
     def units(self) -> Tensor:
-        """Those of the search (d,): the scale, at least its median.  What is left of the start is as large in features
-        that hardly vary, and would stand out."""
+        """Those of the search (d,): the scale, at least its median. What is left of the start is as
+        large in features that hardly vary, and would stand out.
+        """
         scale = self.scale
         return scale.clamp_min(scale.median().item())
 
@@ -75,10 +88,17 @@ class Public:
 
 @dataclass(frozen=True)
 class SparseSettings:
-    """rank: dimensions of the span, by default those that stand out of the spectrum · anchors: public features used in
-    a round, at most · rounds, at most: they end when one finds nothing new · restarts: of each programme from its own
-    answer · iterations: of the splitting each time · excess: of zeros over rank − 1, see `by_chance`.  Tuned on heads
-    trained on other images than any that are reported (benchmarks/heads_tuning.py)."""
+    """Tuned on heads trained on other images than any that are reported
+    (benchmarks/heads_tuning.py).
+
+    Attributes:
+        rank: dimensions of the span, by default those that stand out of the spectrum.
+        anchors: public features used in a round, at most.
+        rounds, at most: they end when one finds nothing new.
+        restarts: of each programme from its own answer.
+        iterations: of the splitting each time.
+        excess: of zeros over rank − 1, see `by_chance`.
+    """
 
     rank: int | None = None
     anchors: int = 400
@@ -89,15 +109,25 @@ class SparseSettings:
 
     def __post_init__(self) -> None:
         ranks = [] if self.rank is None else [self.rank]
-        if min(self.anchors, self.rounds, self.restarts, self.iterations, *ranks) < 1 or self.excess <= 0:
-            raise ReconError("rank, anchors, rounds, restarts, iterations and excess must be positive")
+        if (
+            min(self.anchors, self.rounds, self.restarts, self.iterations, *ranks) < 1
+            or self.excess <= 0
+        ):
+            raise ReconError(
+                "rank, anchors, rounds, restarts, iterations and excess must be positive"
+            )
 
 
 @dataclass(frozen=True)
 class SparseFeatures:
-    """x_hat (r, d): found features, not negative, of the length of a public one, those with most zeros first · zeros
-    (r,): how many entries of each are zero · certified (r,): whether those are more than `by_chance` · basis (rank, d):
-    orthonormal, of the span, in the public `units`."""
+    """
+    Attributes:
+        x_hat (r, d): found features, not negative, of the length of a public one, those with most
+            zeros first.
+        zeros (r,): how many entries of each are zero.
+        certified (r,): whether those are more than `by_chance`.
+        basis (rank, d): orthonormal, of the span, in the public `units`.
+    """
 
     x_hat: Tensor
     zeros: Tensor
@@ -113,9 +143,13 @@ class SparseFeatures:
 def sparsest(
     layer: FirstLayer, public: Public, settings: SparseSettings | None = None, bent: bool = False
 ) -> SparseFeatures:
-    """The attack: sparse vectors in the span of the layer's rows that are not negative.  bent: the head was trained
-    with Adam or AdamW.  ReconError where the widths of layer and features differ; an empty result where nothing stands
-    out of the spectrum."""
+    """The attack: sparse vectors in the span of the layer's rows that are not negative. ReconError
+    where the widths of layer and features differ; an empty result where nothing stands out of the
+    spectrum.
+
+    Args:
+        bent: the head was trained with Adam or AdamW.
+    """
     settings = settings or SparseSettings()
     basis = span_of(layer, public, settings.rank, bent)
     rank, units = len(basis), public.units
@@ -129,7 +163,11 @@ def sparsest(
             part = part - (part @ inside) @ inside.mT
         x = programmes(part, basis, settings)
         sure = zeros(x) > by_chance(basis, settings)
-        before, found, rest = len(found), distinct(torch.cat([found, x[sure]])), torch.cat([rest, x[~sure]])
+        before, found, rest = (
+            len(found),
+            distinct(torch.cat([found, x[sure]])),
+            torch.cat([rest, x[~sure]]),
+        )
         if len(found) >= rank or len(found) == before:
             break
     x = distinct(torch.cat([found, rest]))[:rank]
@@ -139,31 +177,46 @@ def sparsest(
 
 
 def by_chance(basis: Tensor, settings: SparseSettings) -> float:
-    """Zeros that an extreme vector of the span has at most by chance: rank − 1, times `excess`, and `ZERO` of all."""
+    """Zeros that an extreme vector of the span has at most by chance: rank − 1, times `excess`, and
+    `ZERO` of all.
+    """
     rank, d = basis.shape
     return settings.excess * (rank - 1) + ZERO * d
 
 
-def span_of(layer: FirstLayer, public: Public, rank: int | None = None, bent: bool = False) -> Tensor:
-    """Orthonormal rows (r, d) of what training wrote into the layer, in the public `units`; see `sparsest`.  The rank
-    is told where what is left of the start has entries alike (`signal_rank`): in the weights as they are, or over
-    column norms where bent.  ReconError for a rank above the number of rows."""
+def span_of(
+    layer: FirstLayer, public: Public, rank: int | None = None, bent: bool = False
+) -> Tensor:
+    """Orthonormal rows (r, d) of what training wrote into the layer, in the public `units`; see
+    `sparsest`. The rank is told where what is left of the start has entries alike (`signal_rank`):
+    in the weights as they are, or over column norms where bent. ReconError for a rank above the
+    number of rows.
+    """
     w = layer.update.detach()
     if w.shape[1] != public.features.shape[1]:
-        raise ReconError(f"a layer of {w.shape[1]} inputs does not take {public.features.shape[1]} features")
+        raise ReconError(
+            f"a layer of {w.shape[1]} inputs does not take {public.features.shape[1]} features"
+        )
     if rank is not None and rank > len(w):
-        raise ReconError(f"a first layer of {len(w)} rows holds the span of at most {len(w)} features, not of {rank}")
+        raise ReconError(
+            f"a first layer of {len(w)} rows holds the span of at most {len(w)} features, not of"
+            f" {rank}"
+        )
     values, directions = right_singular(w / column_norms(w) if bent else w)
     rank = signal_rank(values, (w.shape[0], w.shape[1])) if rank is None else rank
-    rows = directions[:rank] if bent else torch.linalg.qr((directions[:rank] / public.units).mT).Q.mT
+    rows = (
+        directions[:rank] if bent else torch.linalg.qr((directions[:rank] / public.units).mT).Q.mT
+    )
     return rows.to(public.features)
 
 
 def uncentred(update: Tensor, mean: Tensor, deviation: Tensor | None = None) -> Tensor:
-    """Rows (h + 1, d) that mix features, of a layer (h, d) that was trained on z = (f − mean) / deviation.  Σ_i a_i z_i
-    · deviation = Σ_i a_i f_i − (Σ_i a_i) mean: with the mean as one more row, as long as all others together, features
-    are in their span.  So it is under batch norm, after which the a_i of a row sum to zero in every batch; there the
-    public mean stands in for theirs."""
+    """Rows (h + 1, d) that mix features, of a layer (h, d) that was trained on z = (f − mean) /
+    deviation. Σ_i a_i z_i · deviation = Σ_i a_i f_i − (Σ_i a_i) mean: with the mean as one more
+    row, as long as all others together, features are in their span. So it is under batch norm,
+    after which the a_i of a row sum to zero in every batch; there the public mean stands in for
+    theirs.
+    """
     rows = update if deviation is None else update * deviation
     return torch.cat([rows, mean[None] * rows.norm() / mean.norm()])
 
@@ -175,9 +228,10 @@ def column_norms(w: Tensor) -> Tensor:
 
 
 def programmes(anchors: Tensor, basis: Tensor, settings: SparseSettings) -> Tensor:
-    """Answers x (k, d) of the linear programmes of `anchors` (k, d), in the span of `basis` (r, d).  Douglas–Rachford:
-    with P the projection onto all x of the span with ⟨x, a⟩ = 1, for ‖a‖ = 1, and t the step, z ← z + max(2
-    P(z) − z − t, 0) − P(z)."""
+    """Answers x (k, d) of the linear programmes of `anchors` (k, d), in the span of `basis` (r, d).
+    Douglas–Rachford: with P the projection onto all x of the span with ⟨x, a⟩ = 1, for ‖a‖ = 1, and
+    t the step, z ← z + max(2 P(z) − z − t, 0) − P(z).
+    """
     a = normalize(anchors[anchors.norm(dim=1) > 1e-6 * anchors.norm(dim=1).max()], dim=1)
     z, t = a, STEP / a.shape[1] ** 0.5
     for _ in range(settings.restarts):
@@ -206,19 +260,27 @@ def distinct(x: Tensor) -> Tensor:
     return x[kept.to(x.device)]
 
 
-def span_test(layer: FirstLayer, features: Tensor, public: Public, rank: int, bent: bool = False) -> Tensor:
-    """−‖f − P f‖ / ‖f‖ (k,) of features (k, d) in the public `units`, P onto the layer's `rank` strongest
-    directions: 0 in the span, −1 at right angles to it.  Exact for plain SGD with the start gone or known."""
+def span_test(
+    layer: FirstLayer, features: Tensor, public: Public, rank: int, bent: bool = False
+) -> Tensor:
+    """−‖f − P f‖ / ‖f‖ (k,) of features (k, d) in the public `units`, P onto the layer's `rank`
+    strongest directions: 0 in the span, −1 at right angles to it. Exact for plain SGD with the
+    start gone or known.
+    """
     basis = span_of(layer, public, rank, bent)
     x = features / public.units
     return -(x - (x @ basis.mT) @ basis).norm(dim=1) / x.norm(dim=1).clamp_min(1e-12)
 
 
-def matched_filter(w: Tensor, bias: Tensor, features: Tensor, public: Public, ridge: float = 3.0) -> Tensor:
-    """Response of the layer w (h, d), bias (h,) to what each of features (k, d) has of its own, (k,).
-    u = (C + ridge)⁻¹ (f − mean) / scale, C the public correlation: what other images share is filtered out, as radar
-    filters clutter (the matched filter of Reed, Mallett & Brennan 1974, loaded diagonally).  The score is the root mean
-    square of ⟨ŵ_j, u⟩ / ‖u‖ over the units j that f activates, ŵ being w with columns of unit norm."""
+def matched_filter(
+    w: Tensor, bias: Tensor, features: Tensor, public: Public, ridge: float = 3.0
+) -> Tensor:
+    """Response of the layer w (h, d), bias (h,) to what each of features (k, d) has of its own,
+    (k,). u = (C + ridge)⁻¹ (f − mean) / scale, C the public correlation: what other images share is
+    filtered out, as radar filters clutter (the matched filter of Reed, Mallett & Brennan 1974,
+    loaded diagonally). The score is the root mean square of ⟨ŵ_j, u⟩ / ‖u‖ over the units j that f
+    activates, ŵ being w with columns of unit norm.
+    """
     z = public.standardised(features)
     clutter = torch.cov(public.standardised(public.features).mT)
     u = torch.linalg.solve(clutter + ridge * torch.eye(len(clutter)).to(clutter), z.mT).mT

@@ -1,17 +1,20 @@
-"""With candidates in hand: which of them do the weights consist of?  KKT multipliers as a score of membership.
+"""With candidates in hand: which of them do the weights consist of? KKT multipliers as a score of
+membership.
 
 Where training ends, weights are a sum over training images,
 
     θ* = Σ_i λ_i ∇_θ φ(x_i, y_i; θ*),   λ_i ≥ 0,
 
-with the confidence φ = log p_y − log(1 − p_y): of one logit ± Φ, of K outputs Φ_y − log Σ_{j≠y} e^{Φ_j}.  That is exact
-where weight decay has come to rest, with λ_i = (1 − p_i)/(n · decay).  Without decay it holds in the limit of long
-training of homogeneous networks, where φ becomes the margin (Lyu & Li 2020; eq. 3 of Haim et al. 2022).  Where θ⁰ is
-known, θ* − θ⁰ takes the place of θ*: exact for linear models trained by gradient descent, nearly so for wide networks.
+with the confidence φ = log p_y − log(1 − p_y): of one logit ± Φ, of K outputs Φ_y − log Σ_{j≠y}
+e^{Φ_j}. That is exact where weight decay has come to rest, with λ_i = (1 − p_i)/(n · decay).
+Without decay it holds in the limit of long training of homogeneous networks, where φ becomes the
+margin (Lyu & Li 2020; eq. 3 of Haim et al. 2022). Where θ⁰ is known, θ* − θ⁰ takes the place of θ*:
+exact for linear models trained by gradient descent, nearly so for wide networks.
 
-The adversary has a pool of candidates, some of them training images, and fits λ ≥ 0 over all of the pool by least
-squares, as ImpMIA does (Golbari et al. 2025).  What they compare are the λ_i.  Only inner products of gradients enter,
-an n × n matrix; no shadow network is trained, and nothing is known of the training.
+The adversary has a pool of candidates, some of them training images, and fits λ ≥ 0 over all of the
+pool by least squares, as ImpMIA does (Golbari et al. 2025). What they compare are the λ_i. Only
+inner products of gradients enter, an n × n matrix; no shadow network is trained, and nothing is
+known of the training.
 """
 
 from __future__ import annotations
@@ -28,15 +31,17 @@ from recon.errors import ReconError
 from recon.nets.gram import gram_matrix, products_with_theta
 from recon.nets.mlp import MLP, Params
 
-RIDGE = 1e-6  # of the mean squared norm of a gradient: copies share a multiplier, and rounding is not fitted
+# of the mean squared norm of a gradient: copies share a multiplier, and rounding is not fitted
+RIDGE = 1e-6
 BUDGET = 2**30  # bytes of gradients held at once
 COLUMNS = 2**16  # of them in float64 at once
 
 
 @dataclass(frozen=True)
 class KKTSystem:
-    """The least-squares problem of N candidates, in float64: gram ⟨g_i, g_j⟩ (N, N), products ⟨θ, g_i⟩ (N,) and norm
-    ‖θ‖² (), where g_i = ∇_θ φ(x_i) and θ is θ*, or θ* − θ⁰."""
+    """The least-squares problem of N candidates, in float64: gram ⟨g_i, g_j⟩ (N, N), products ⟨θ,
+    g_i⟩ (N,) and norm ‖θ‖² (), where g_i = ∇_θ φ(x_i) and θ is θ*, or θ* − θ⁰.
+    """
 
     gram: Tensor
     products: Tensor
@@ -52,14 +57,21 @@ class KKTSystem:
         return cls(zeros, zeros.sum(0), zeros.sum())
 
     def __add__(self, other: KKTSystem) -> KKTSystem:
-        return KKTSystem(self.gram + other.gram, self.products + other.products, self.norm + other.norm)
+        return KKTSystem(
+            self.gram + other.gram, self.products + other.products, self.norm + other.norm
+        )
 
 
 @dataclass(frozen=True)
 class Multipliers:
-    """values λ (N,) ≥ 0 · score (N,): ⟨θ − Σ_{j≠i} λ_j g_j, g_i⟩ / ‖g_i‖², what candidate i would take beside the
-    others were negative numbers allowed: λ_i where that is positive, and by how much i is refused where it is 0 ·
-    residual ‖θ − Σ_i λ_i g_i‖ / ‖θ‖: 0 where the pool explains the weights, 1 where it explains nothing."""
+    """
+    Attributes:
+        values λ (N,) ≥ 0.
+        score (N,): ⟨θ − Σ_{j≠i} λ_j g_j, g_i⟩ / ‖g_i‖², what candidate i would take beside the
+            others were negative numbers allowed: λ_i where that is positive, and by how much i is
+            refused where it is 0 · residual ‖θ − Σ_i λ_i g_i‖ / ‖θ‖: 0 where the pool explains the
+            weights, 1 where it explains nothing.
+    """
 
     values: Tensor
     score: Tensor
@@ -67,7 +79,8 @@ class Multipliers:
 
 
 def confidence(logits: Tensor, labels: Tensor) -> Tensor:
-    """φ = log p_y − log(1 − p_y), (..., N) for logits (..., N, K) and classes (N,); K = 1 is one logit for class 1.
+    """φ = log p_y − log(1 − p_y), (..., N) for logits (..., N, K) and classes (N,); K = 1 is one
+    logit for class 1.
 
     >>> confidence(torch.tensor([[2.0], [2.0]]), torch.tensor([1, 0])).tolist()
     [2.0, -2.0]
@@ -75,17 +88,28 @@ def confidence(logits: Tensor, labels: Tensor) -> Tensor:
     if logits.shape[-1] == 1:
         return logits[..., 0] * (2 * labels - 1)
     own = logits.gather(-1, labels.expand(logits.shape[:-1])[..., None])[..., 0]
-    others = torch.where(torch.nn.functional.one_hot(labels, logits.shape[-1]).bool(), -torch.inf, logits)
+    others = torch.where(
+        torch.nn.functional.one_hot(labels, logits.shape[-1]).bool(), -torch.inf, logits
+    )
     return own - others.logsumexp(-1)
 
 
 def multipliers(problem: KKTSystem, ridge: float = RIDGE) -> Multipliers:
-    """λ ≥ 0 with the smallest ‖θ − Σ_i λ_i g_i‖² + ρ ‖λ‖², ρ = `ridge` times the mean ‖g_i‖², by SciPy's NNLS on the
-    Cholesky factor of the Gram matrix.  ReconError where a number is not finite, or no gradient differs from 0."""
+    """λ ≥ 0 with the smallest ‖θ − Σ_i λ_i g_i‖² + ρ ‖λ‖², ρ = `ridge` times the mean ‖g_i‖², by
+    SciPy's NNLS on the Cholesky factor of the Gram matrix. ReconError where a number is not finite,
+    or no gradient differs from 0.
+    """
     size = problem.gram.diagonal().mean()
-    if not (torch.isfinite(problem.gram).all() and torch.isfinite(problem.products).all() and size > 0):
-        raise ReconError("the gradients at the candidates vanish or are not finite: there are no multipliers to fit")
-    matrix = problem.gram + ridge * size * torch.eye(len(problem), dtype=torch.float64, device=size.device)
+    if not (
+        torch.isfinite(problem.gram).all() and torch.isfinite(problem.products).all() and size > 0
+    ):
+        raise ReconError(
+            "the gradients at the candidates vanish or are not finite: there are no multipliers"
+            " to fit"
+        )
+    matrix = problem.gram + ridge * size * torch.eye(
+        len(problem), dtype=torch.float64, device=size.device
+    )
     factor = torch.linalg.cholesky(matrix)
     right = torch.linalg.solve_triangular(factor, problem.products[:, None], upper=False)[:, 0]
     solution, _ = nnls(factor.mT.cpu().numpy(), right.cpu().numpy(), maxiter=30 * len(matrix))
@@ -104,14 +128,23 @@ def from_gradients(gradients: Tensor, target: Tensor) -> KKTSystem:
     return total
 
 
-def from_network(network: MLP, theta: Params, x: Tensor, y: Tensor, theta_init: Params | None = None) -> KKTSystem:
-    """Of one of the package's networks on images x (N, ...) with classes y (N,), by its layers, without forming a
-    gradient where no weights are shared.  In the precision of θ."""
-    moved = theta if theta_init is None else {name: theta[name] - theta_init[name] for name in theta}
+def from_network(
+    network: MLP, theta: Params, x: Tensor, y: Tensor, theta_init: Params | None = None
+) -> KKTSystem:
+    """Of one of the package's networks on images x (N, ...) with classes y (N,), by its layers,
+    without forming a gradient where no weights are shared. In the precision of θ.
+    """
+    moved = (
+        theta if theta_init is None else {name: theta[name] - theta_init[name] for name in theta}
+    )
     total = KKTSystem.empty(len(x), x.device)
     for layer in network.layers(theta, x, lambda outputs: _direction(outputs, y)):
-        norm = torch.stack([moved[name].double().square().sum() for name in (layer.weight, layer.bias) if name]).sum()
-        total = total + KKTSystem(gram_matrix(layer).double(), products_with_theta(moved, layer).double(), norm)
+        norm = torch.stack(
+            [moved[name].double().square().sum() for name in (layer.weight, layer.bias) if name]
+        ).sum()
+        total = total + KKTSystem(
+            gram_matrix(layer).double(), products_with_theta(moved, layer).double(), norm
+        )
     return total
 
 
@@ -123,28 +156,43 @@ def from_module(
     answers: Callable[[nn.Module, Tensor], Tensor] | None = None,
     budget: int = BUDGET,
 ) -> KKTSystem:
-    """Of any module in evaluation mode on inputs x (N, ...) with classes y (N,), image by image by autograd.  start:
-    the module before training · answers: logits (n, K) of a module and inputs, by default what it returns · budget:
-    bytes of gradients that are held at once; more parameters take more passes.  Frozen parameters do not count, unless
-    all are frozen."""
+    """Of any module in evaluation mode on inputs x (N, ...) with classes y (N,), image by image by
+    autograd. Frozen parameters do not count, unless all are frozen.
+
+    Args:
+        start: the module before training.
+        answers: logits (n, K) of a module and inputs, by default what it returns.
+        budget: bytes of gradients that are held at once; more parameters take more passes.
+    """
     learned = {name for name, p in module.named_parameters() if p.requires_grad}
     module = copy.deepcopy(module).requires_grad_(True)
-    parameters = {name: p for name, p in module.named_parameters() if name in learned or not learned}
+    parameters = {
+        name: p for name, p in module.named_parameters() if name in learned or not learned
+    }
     before = {} if start is None else dict(start.named_parameters())
     total = KKTSystem.empty(len(x), x.device)
 
     def gradient(chosen: list[nn.Parameter], image: Tensor, label: Tensor) -> Tensor:
         """∇ φ (p,) with respect to these parameters."""
         with torch.enable_grad():
-            phi = confidence((module(image) if answers is None else answers(module, image)).reshape(1, -1), label).sum()
+            phi = confidence(
+                (module(image) if answers is None else answers(module, image)).reshape(1, -1), label
+            ).sum()
             found = torch.autograd.grad(phi, chosen, allow_unused=True, materialize_grads=True)
         return torch.cat([g.detach().flatten() for g in found])
 
-    for part in _parts({name: p.numel() for name, p in parameters.items()}, len(x) * x.element_size(), budget):
+    for part in _parts(
+        {name: p.numel() for name, p in parameters.items()}, len(x) * x.element_size(), budget
+    ):
         chosen = [parameters[name] for name in part]
-        moved = [parameters[name].detach() - (before[name].detach().to(x) if before else 0) for name in part]
+        moved = [
+            parameters[name].detach() - (before[name].detach().to(x) if before else 0)
+            for name in part
+        ]
         rows = [gradient(chosen, x[i : i + 1], y[i : i + 1]) for i in range(len(x))]
-        total = total + from_gradients(torch.stack(rows), torch.cat([each.flatten() for each in moved]))
+        total = total + from_gradients(
+            torch.stack(rows), torch.cat([each.flatten() for each in moved])
+        )
     return total
 
 

@@ -1,4 +1,6 @@
-"""From a start to a reconstruction: every attack runs here, and stops by its own energy and budget alone."""
+"""From a start to a reconstruction: every attack runs here, and stops by its own energy and budget
+alone.
+"""
 
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -12,7 +14,9 @@ from recon.optim.tree import State
 
 
 class Attack(Protocol):
-    """State is a tree of tensors with at least "accepted", itself with at least x (S, n, d) and its energy (S,)."""
+    """State is a tree of tensors with at least "accepted", itself with at least x (S, n, d) and its
+    energy (S,).
+    """
 
     def init(self, x_init: Tensor) -> State: ...
 
@@ -21,8 +25,15 @@ class Attack(Protocol):
 
 @dataclass(frozen=True)
 class Reconstruction:
-    """x_hat: (S, n, d) · energy: (S,) of x_hat · history: (steps, S) energy after each step · steps · converged: (S,)
-    whether the energy reached the tolerance · accepted: what else the attack keeps with x_hat, by name."""
+    """
+    Attributes:
+        x_hat: (S, n, d).
+        energy: (S,) of x_hat.
+        history: (steps, S) energy after each step.
+        steps.
+        converged: (S,) whether the energy reached the tolerance.
+        accepted: what else the attack keeps with x_hat, by name.
+    """
 
     x_hat: Tensor
     energy: Tensor
@@ -41,9 +52,13 @@ def reconstruct(
     every_s: float = 20.0,
     label: str = "reconstruct",
 ) -> Reconstruction:
-    """Run `attack` from x_init (S, n, d) until every row's energy is ≤ tol, or for `steps` iterations.  checkpoint:
-    where the state goes every `every_s` seconds, and from which an interrupted run goes on to the same answer.  Raises
-    ReconError for non-finite or wrongly shaped starts."""
+    """Run `attack` from x_init (S, n, d) until every row's energy is ≤ tol, or for `steps`
+    iterations. Raises ReconError for non-finite or wrongly shaped starts.
+
+    Args:
+        checkpoint: where the state goes every `every_s` seconds, and from which an interrupted run
+            goes on to the same answer.
+    """
     if x_init.dim() != 3 or 0 in x_init.shape:
         raise ReconError(f"x_init must have shape (starts, n, d), not {tuple(x_init.shape)}")
     if not torch.isfinite(x_init).all():

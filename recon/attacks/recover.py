@@ -1,6 +1,8 @@
-"""What an adversary does with DecoReco: look where the weights point, set the scale, restart, pool, choose.
+"""What an adversary does with DecoReco: look where the weights point, set the scale, restart, pool,
+choose.
 
-Every decision is made by the attack's own energy or by what a candidate contributes to it.  No image enters.
+Every decision is made by the attack's own energy or by what a candidate contributes to it. No image
+enters.
 """
 
 from collections.abc import Callable
@@ -17,17 +19,27 @@ from recon.optim.descent import Adam
 from recon.optim.loop import Checkpoints
 from recon.released import Weights
 
-AT_ONCE_ON_CPU = 2  # restarts in one batch: more of them leave the cache and cost time there, on a GPU they save it
+# restarts in one batch: more of them leave the cache and cost time there, on a GPU they save it
+AT_ONCE_ON_CPU = 2
 
 
 @dataclass(frozen=True)
 class RecoverSettings:
-    """m: candidates in the answer, and per restart · restarts · steps: of each · init_scale: standard
-    deviation of the start's pixels · multiplier_scales: λ starts from U[0, 1) times one of these,
-    whichever has the lowest energy after `scale_steps` · step_x, step_multipliers: Adam's (the latter for log λ) ·
-    alpha, layer_weights: of the objective · distinct: of candidates more alike than this correlation the pool keeps
-    one · alike: that one is averaged with those of other restarts more alike than this (a low value blurs, and blur
-    resembles any image) · project: whether to search the `image_span` only, or all of pixel space."""
+    """
+    Attributes:
+        m: candidates in the answer, and per restart.
+        restarts.
+        steps: of each.
+        init_scale: standard deviation of the start's pixels.
+        multiplier_scales: λ starts from U[0, 1) times one of these, whichever has the lowest energy
+            after `scale_steps`.
+        step_x, step_multipliers: Adam's (the latter for log λ).
+        alpha, layer_weights: of the objective.
+        distinct: of candidates more alike than this correlation the pool keeps one.
+        alike: that one is averaged with those of other restarts more alike than this (a low value
+            blurs, and blur resembles any image).
+        project: whether to search the `image_span` only, or all of pixel space.
+    """
 
     m: int
     restarts: int = 8
@@ -46,10 +58,18 @@ class RecoverSettings:
 
 @dataclass(frozen=True)
 class Recovered:
-    """The m candidates chosen, most contributing first: x_hat (m, d), multipliers, labels, restart, row in it (m,).
-    contribution (m,): ‖λ_i ∇_θ Φ(x_i)‖ · agreement (m,): mean over the other restarts of the best correlation there ·
-    energy (restarts,) · by_layer (restarts, L): R with every layer counted once · history (steps, restarts) ·
-    multiplier_scale: the one used · basis (r, d): of the span searched, None for all of pixel space."""
+    """The m candidates chosen, most contributing first: x_hat (m, d), multipliers, labels, restart,
+    row in it (m,).
+
+    Attributes:
+        contribution (m,): ‖λ_i ∇_θ Φ(x_i)‖.
+        agreement (m,): mean over the other restarts of the best correlation there.
+        energy (restarts,).
+        by_layer (restarts, L): R with every layer counted once.
+        history (steps, restarts).
+        multiplier_scale: the one used.
+        basis (r, d): of the span searched, None for all of pixel space.
+    """
 
     x_hat: Tensor
     multipliers: Tensor
@@ -72,9 +92,12 @@ def recover(
     checkpoints: Checkpoints | None = None,
     x_init: Tensor | None = None,
 ) -> Recovered:
-    """The whole attack on a binary classifier θ* (p,).  Unfinished restarts go on from `checkpoints`.  x_init (m, d):
-    start of every restart, −1 labels first; default noise, `random_start`.  Uses θ* alone of the weights; ReconError
-    for more than one θ*."""
+    """The whole attack on a binary classifier θ* (p,). Unfinished restarts go on from
+    `checkpoints`. Uses θ* alone of the weights; ReconError for more than one θ*.
+
+    Args:
+        x_init (m, d): start of every restart, −1 labels first; default noise, `random_start`.
+    """
     network, theta_star = weights.network, weights.theta_star
     labels = half_and_half(settings.m, theta_star.device, theta_star.dtype)
     check_released(weights)
@@ -82,7 +105,9 @@ def recover(
     seeds = torch.randint(2**31, (settings.restarts + 1,), generator=generator).tolist()
 
     def run(own: list[int], scale: float, steps: int, name: str | None) -> Reconstruction:
-        starts, units = zip(*(random_start(settings, network.dim, theta_star, seed) for seed in own), strict=True)
+        starts, units = zip(
+            *(random_start(settings, network.dim, theta_star, seed) for seed in own), strict=True
+        )
         start = torch.cat(starts) if x_init is None else x_init.repeat(len(own), 1, 1)
         attack = tuned_attack(weights, labels, torch.cat(units) * scale, steps, settings)
         if space is not None:
@@ -90,15 +115,26 @@ def recover(
         checkpoint = checkpoints.at(name) if checkpoints is not None and name else None
         return reconstruct(attack, start, steps, checkpoint=checkpoint, label=name or "scale")
 
-    scale = choose_scale(settings, lambda value: run(seeds[-1:], value, settings.scale_steps, None).energy.item())
+    scale = choose_scale(
+        settings, lambda value: run(seeds[-1:], value, settings.scale_steps, None).energy.item()
+    )
     size = AT_ONCE_ON_CPU if theta_star.device.type == "cpu" else settings.restarts
-    batches = [range(r, min(r + size, settings.restarts)) for r in range(0, settings.restarts, size)]
-    found = [run([seeds[r] for r in each], scale, settings.steps, f"restarts-{each[0]}-{each[-1]}") for each in batches]
+    batches = [
+        range(r, min(r + size, settings.restarts)) for r in range(0, settings.restarts, size)
+    ]
+    found = [
+        run([seeds[r] for r in each], scale, settings.steps, f"restarts-{each[0]}-{each[-1]}")
+        for each in batches
+    ]
     return pool(weights, found, None if space is None else space.basis, settings, scale)
 
 
-def random_start(settings: RecoverSettings, dim: int, like: Tensor, seed: int) -> tuple[Tensor, Tensor]:
-    """(x (1, m, d) ~ init_scale · N(0, 1), λ (1, m) ~ U[0.01, 1) in units of the scale to be chosen)."""
+def random_start(
+    settings: RecoverSettings, dim: int, like: Tensor, seed: int
+) -> tuple[Tensor, Tensor]:
+    """(x (1, m, d) ~ init_scale · N(0, 1), λ (1, m) ~ U[0.01, 1) in units of the scale to be
+    chosen).
+    """
     own = torch.Generator().manual_seed(seed)
     x = settings.init_scale * torch.randn(1, settings.m, dim, generator=own)
     return x.to(like), torch.rand(1, settings.m, generator=own).clamp_min(1e-2).to(like)
@@ -128,7 +164,9 @@ def choose_scale(settings: RecoverSettings, energy_of: Callable[[float], float])
 
 
 def contribution(attack: DecoReco, x: Tensor, multipliers: Tensor) -> Tensor:
-    """‖λ_i ∇_θ Φ(x_i)‖ over the layers that count, (..., m): each candidate's share in explaining θ*."""
+    """‖λ_i ∇_θ Φ(x_i)‖ over the layers that count, (..., m): each candidate's share in explaining
+    θ*.
+    """
     weights = attack.layer_weights or (1.0,) * attack.network.depth
     theta = attack.weights.params
     matrices, _ = gram(attack.network, theta, x, alpha=attack.alpha)
@@ -137,17 +175,23 @@ def contribution(attack: DecoReco, x: Tensor, multipliers: Tensor) -> Tensor:
 
 
 def agreement(x: Tensor, labels: Tensor, restart: Tensor) -> Tensor:
-    """Mean over the other restarts of the best correlation with a candidate of the same label there, (P,) in [0, 1]."""
+    """Mean over the other restarts of the best correlation with a candidate of the same label
+    there, (P,) in [0, 1].
+    """
     correlation = torch.corrcoef(x).masked_fill(labels[:, None] != labels, 0.0).nan_to_num()
     restarts = int(restart.max()) + 1
-    best = torch.stack([correlation[:, restart == r].amax(1).clamp_min(0) for r in range(restarts)], dim=1)
+    best = torch.stack(
+        [correlation[:, restart == r].amax(1).clamp_min(0) for r in range(restarts)], dim=1
+    )
     others = best.sum(1) - best.gather(1, restart[:, None])[:, 0]
     return others / max(restarts - 1, 1)
 
 
 def select(x: Tensor, score: Tensor, m: int, distinct: float) -> Tensor:
-    """Rows of the m best by score (P,) among x (P, d), in that order, none correlated above `distinct` with an earlier
-    one; where fewer than m are that distinct, the best of the rest fill up."""
+    """Rows of the m best by score (P,) among x (P, d), in that order, none correlated above
+    `distinct` with an earlier one; where fewer than m are that distinct, the best of the rest fill
+    up.
+    """
     correlation = torch.corrcoef(x).nan_to_num().cpu()  # looked at row by row
     order, scores = score.argsort(descending=True).tolist(), score.tolist()
     chosen: list[int] = []
@@ -160,15 +204,21 @@ def select(x: Tensor, score: Tensor, m: int, distinct: float) -> Tensor:
     return torch.tensor(sorted(chosen, key=lambda row: -scores[row]), device=x.device)
 
 
-def merge(x: Tensor, share: Tensor, labels: Tensor, restart: Tensor, rows: Tensor, alike: float) -> Tensor:
-    """The chosen `rows` of x (P, d), each averaged with its counterparts in the other restarts; (len(rows), d).  A
-    counterpart is the most correlated candidate of a restart, with the same label, if correlated above `alike`. Weights
-    are the contributions `share`.  Errors of independent restarts average out."""
+def merge(
+    x: Tensor, share: Tensor, labels: Tensor, restart: Tensor, rows: Tensor, alike: float
+) -> Tensor:
+    """The chosen `rows` of x (P, d), each averaged with its counterparts in the other restarts;
+    (len(rows), d). A counterpart is the most correlated candidate of a restart, with the same
+    label, if correlated above `alike`. Weights are the contributions `share`. Errors of independent
+    restarts average out.
+    """
     standard = torch.nn.functional.normalize(x - x.mean(1, keepdim=True), dim=1)
     total, weight = x[rows] * share[rows, None], share[rows]
     for r in range(int(restart.max()) + 1):
         there = (restart == r).nonzero()[:, 0]
-        correlation = (standard[rows] @ standard[there].mT).masked_fill(labels[rows, None] != labels[there], -1.0)
+        correlation = (standard[rows] @ standard[there].mT).masked_fill(
+            labels[rows, None] != labels[there], -1.0
+        )
         best = correlation.max(1)
         partner = there[best.indices]
         counts = ((best.values > alike) & (restart[rows] != r)).to(x.dtype) * share[partner]
@@ -177,9 +227,15 @@ def merge(x: Tensor, share: Tensor, labels: Tensor, restart: Tensor, rows: Tenso
 
 
 def pool(
-    weights: Weights, found: list[Reconstruction], basis: Tensor | None, settings: RecoverSettings, scale: float
+    weights: Weights,
+    found: list[Reconstruction],
+    basis: Tensor | None,
+    settings: RecoverSettings,
+    scale: float,
 ) -> Recovered:
-    """All restarts' candidates together: the m of them that explain θ* best and differ, merged with their like."""
+    """All restarts' candidates together: the m of them that explain θ* best and differ, merged with
+    their like.
+    """
     x = torch.cat([result.x_hat for result in found])
     x = x if basis is None else x @ basis
     multipliers = torch.cat([result.accepted["multipliers"] for result in found])
@@ -189,8 +245,13 @@ def pool(
         stationarity(weights, x[r], signed, alpha=settings.alpha).by_layer
         for r, signed in enumerate(multipliers * labels)
     ]
-    share = torch.stack([contribution(whole, *pair) for pair in zip(x, multipliers, strict=True)]).flatten()
-    labels, restart = labels.repeat(len(x)), torch.arange(len(x), device=x.device).repeat_interleave(len(labels))
+    share = torch.stack(
+        [contribution(whole, *pair) for pair in zip(x, multipliers, strict=True)]
+    ).flatten()
+    labels, restart = (
+        labels.repeat(len(x)),
+        torch.arange(len(x), device=x.device).repeat_interleave(len(labels)),
+    )
     x, multipliers = x.flatten(0, 1), multipliers.flatten()
     rows = select(x, share, settings.m, settings.distinct)
     return Recovered(

@@ -1,19 +1,23 @@
-"""R-GAP (Zhu & Blaschko 2021) as Chen & Campbell (2022) pose it: layer by layer, the minimum-norm solution of U x = V.
+"""R-GAP (Zhu & Blaschko 2021) as Chen & Campbell (2022) pose it: layer by layer, the minimum-norm
+solution of U x = V.
 
-From the output to the image: eq. (4) gives x_d, then for i = d … 1, with z_i = σ⁻¹(x_i) (2) and ∇_{z_i} ℓ (3),
+From the output to the image: eq. (4) gives x_d, then for i = d … 1, with z_i = σ⁻¹(x_i) (2) and
+∇_{z_i} ℓ (3),
 
     x_{i−1} = argmin ‖x‖  among the minimisers of  ‖U_i x − V_i‖,   U_i = [W_i; K_i],  V_i = [z_i; ∇_{W_i} ℓ].      (8)
 
-*Last layer.* For z = W x + b the gradients are ∂ℓ/∂W_kj = (∂ℓ/∂z_k) x_j and ∂ℓ/∂b_k = ∂ℓ/∂z_k: a ratio is the
-input (4).  Without a bias x_j = (∂ℓ/∂W_kj)/(∂ℓ/∂z_k) (5), and ∂ℓ/∂z_k has to come from elsewhere: from the softmax.
+*Last layer.* For z = W x + b the gradients are ∂ℓ/∂W_kj = (∂ℓ/∂z_k) x_j and ∂ℓ/∂b_k = ∂ℓ/∂z_k: a
+ratio is the input (4). Without a bias x_j = (∂ℓ/∂W_kj)/(∂ℓ/∂z_k) (5), and ∂ℓ/∂z_k has to come from
+elsewhere: from the softmax.
 
-*Convolutions*, eqs. (1), (6), (7), sparse.  For z = W x and the weight gradient K x = vec ∇_W ℓ, with δ = ∇_z ℓ:
+*Convolutions*, eqs. (1), (6), (7), sparse. For z = W x and the weight gradient K x = vec ∇_W ℓ,
+with δ = ∇_z ℓ:
 
     W[(o, p), q] = w[o, t]   and   K[(o, t), q] = δ[o, p],   where tap t = (c, k, l) of output position p reads input q.
 
-W has n_out rows, K as many as the kernel has weights.  Everything is built from one table: which input q tap t of
-position p reads, any kernel, stride and padding.
-"""
+W has n_out rows, K as many as the kernel has weights. Everything is built from one table: which
+input q tap t of position p reads, any kernel, stride and padding.
+"""  # noqa: E501
 
 import math
 from collections.abc import Generator
@@ -36,7 +40,9 @@ Shape = tuple[int, int, int]
 def taps(conv: Conv, shape: Shape) -> np.ndarray:
     """Input index q read by tap t at position p, −1 in the padding; (c·k·k, positions)."""
     index = torch.arange(1, 1 + math.prod(shape), dtype=torch.float64).view(1, *shape)
-    return F.unfold(index, conv.kernel, padding=conv.padding, stride=conv.stride)[0].long().numpy() - 1
+    return (
+        F.unfold(index, conv.kernel, padding=conv.padding, stride=conv.stride)[0].long().numpy() - 1
+    )
 
 
 def convolution_matrix(conv: Conv, weight: Tensor, shape: Shape) -> sparse.csr_array:
@@ -86,8 +92,9 @@ class Stacked:
         return np.vstack([self.w.toarray(), self.k.toarray()])
 
     def full_rank(self) -> bool:
-        """Whether U x = V has one solution at most: UᵀU − τI, τ = ε · trace, has a Cholesky factor.  `generic_rank` is
-        an upper bound only: pixels that no position reads are missing from it."""
+        """Whether U x = V has one solution at most: UᵀU − τI, τ = ε · trace, has a Cholesky factor.
+        `generic_rank` is an upper bound only: pixels that no position reads are missing from it.
+        """
         if self.shape[0] < self.shape[1]:
             return False
         gram = self.gram()
@@ -99,7 +106,9 @@ class Stacked:
         return True
 
     def gram(self) -> np.ndarray:
-        """UᵀU or UUᵀ, whichever is smaller, dense.  K has few rows with many entries: its part is a GEMM."""
+        """UᵀU or UUᵀ, whichever is smaller, dense. K has few rows with many entries: its part is a
+        GEMM.
+        """
         k = self.k.toarray()
         if self.shape[1] <= self.shape[0]:
             return (self.w.T @ self.w).toarray() + k.T @ k
@@ -108,14 +117,20 @@ class Stacked:
 
 
 def systems(network: ConvNet, theta: Params, x: Tensor, labels: Tensor) -> list[Stacked]:
-    """U_1 … U_d at one image x (1, c, h, w): what an attack would have to solve if it made no mistakes."""
+    """U_1 … U_d at one image x (1, c, h, w): what an attack would have to solve if it made no
+    mistakes.
+    """
     passes = network.layers(theta, x, cross_entropy_direction(labels))
     each = zip(network.convs, passes, network.image_shapes(), strict=False)
-    return [system_of(conv, theta[layer.weight], layer.delta[0], shape) for conv, layer, shape in each]
+    return [
+        system_of(conv, theta[layer.weight], layer.delta[0], shape) for conv, layer, shape in each
+    ]
 
 
 def system_of(conv: Conv, weight: Tensor, delta: Tensor, shape: Shape) -> Stacked:
-    """U of one layer with weights (o, c, k, k) and δ = ∇_z ℓ (o, positions) or (o, h', w'), for inputs of `shape`."""
+    """U of one layer with weights (o, c, k, k) and δ = ∇_z ℓ (o, positions) or (o, h', w'), for
+    inputs of `shape`.
+    """
     return Stacked(convolution_matrix(conv, weight, shape), gradient_matrix(conv, delta, shape))
 
 
@@ -124,7 +139,8 @@ def generic_rank(conv: Conv, shape: Shape) -> int:
 
     Less where few positions read few pixels each (large strides, wide padding).
 
-    The c_out² dependencies: Σ_p δ[o, p] W[(o', p), ·] = Σ_t w[o', t] K[(o, t), ·] for every pair (o, o').
+    The c_out² dependencies: Σ_p δ[o, p] W[(o', p), ·] = Σ_t w[o', t] K[(o, t), ·] for every pair
+    (o, o').
 
     >>> generic_rank(Conv(kernel=4, channels=6, stride=2), (3, 32, 32)) - 3072  # rd_1 of CNN2 V2
     -1470
@@ -149,9 +165,10 @@ ONE_IMAGE = 1e-3  # a fully connected gradient of one image has rank 1 up to thi
 
 
 def features_from_fully_connected(gradient: Gradient, check: bool = True) -> Tensor:
-    """Eq. (4): x_j = (∂ℓ/∂W_kj)/(∂ℓ/∂b_k), (B, features), with the k of largest |∂ℓ/∂b_k|.  Raises ReconError if no
-    bias has a gradient, or (check) if the gradient is not that of a single image: then eq. (4) returns a mixture of the
-    batch's features, weighted by their ∂ℓ/∂b_k."""
+    """Eq. (4): x_j = (∂ℓ/∂W_kj)/(∂ℓ/∂b_k), (B, features), with the k of largest |∂ℓ/∂b_k|. Raises
+    ReconError if no bias has a gradient, or (check) if the gradient is not that of a single image:
+    then eq. (4) returns a mixture of the batch's features, weighted by their ∂ℓ/∂b_k.
+    """
     matrix, bias = (gradient.gradients[name] for name in gradient.network.last)
     row = bias.abs().argmax(-1)
     each = torch.arange(len(row), device=row.device)
@@ -160,26 +177,37 @@ def features_from_fully_connected(gradient: Gradient, check: bool = True) -> Ten
     features = matrix[each, row] / bias[each, row, None]
     rest = (matrix - bias.unsqueeze(-1) * features.unsqueeze(-2)).flatten(1).norm(dim=1)
     if check and (rest > ONE_IMAGE * matrix.flatten(1).norm(dim=1)).any():
-        raise ReconError("this is the gradient of more than one image (or a noisy one): eq. (4) needs a batch of one")
+        raise ReconError(
+            "this is the gradient of more than one image (or a noisy one): eq. (4) needs a batch"
+            " of one"
+        )
     return features
 
 
 def logit_gradients(weight: Tensor, gradient: Tensor, label: int) -> Tensor:
-    """∂ℓ/∂z (K,) of a last layer that releases no gradient of a bias, so that eq. (5) gives its input.
+    """∂ℓ/∂z (K,) of a last layer that releases no gradient of a bias, so that eq. (5) gives its
+    input.
 
-    The gradient G (K, F) is δ xᵀ with δ = softmax(z) − e_label, z = W x.  Its leading singular vectors are δ and x
-    up to one factor s: x = s u, δ = v/s.  For classes k other than the label δ_k = exp(z_k)/Σ exp(z), and so
+    The gradient G (K, F) is δ xᵀ with δ = softmax(z) − e_label, z = W x. Its leading singular
+    vectors are δ and x up to one factor s: x = s u, δ = v/s. For classes k other than the label δ_k
+    = exp(z_k)/Σ exp(z), and so
 
         log |v_k| = s (W u)_k + constant,
 
     a straight line through K − 1 points: s is its slope.
 
-    weight W (K, F), K ≥ 3.  ReconError for a gradient of more than one image, or of none."""
+    weight W (K, F), K ≥ 3. ReconError for a gradient of more than one image, or of none.
+    """
     if not (torch.isfinite(gradient).all() and gradient.norm() > 0):
-        raise ReconError("the gradient of the last layer is zero or not finite: eq. (5) cannot be solved")
+        raise ReconError(
+            "the gradient of the last layer is zero or not finite: eq. (5) cannot be solved"
+        )
     left, values, right = torch.linalg.svd(gradient.double(), full_matrices=False)
     if len(values) > 1 and values[1] > ONE_IMAGE * values[0]:
-        raise ReconError("this is the gradient of more than one image (or a noisy one): eq. (5) needs a batch of one")
+        raise ReconError(
+            "this is the gradient of more than one image (or a noisy one): eq. (5) needs a batch"
+            " of one"
+        )
     v, along = values[0] * left[:, 0], weight.double() @ right[0]
     classes = torch.arange(len(v), device=v.device)
     others = (classes != label) & (v.abs() > torch.finfo(v.dtype).tiny)
@@ -192,13 +220,16 @@ def logit_gradients(weight: Tensor, gradient: Tensor, label: int) -> Tensor:
     return delta
 
 
-RIDGE = 1e-12  # of the Gram matrix's mean diagonal, for its factorisation; refinement takes its effect away
+# of the Gram matrix's mean diagonal, for its factorisation; refinement takes its effect away
+RIDGE = 1e-12
 
 
 def minimum_norm(system: Stacked, v: np.ndarray) -> np.ndarray:
-    """The minimum-norm least-squares solution of U x = v, by iterated Tikhonov regularisation.  x ← x + (UᵀU + μI)⁻¹ Uᵀ
-    (v − U x) from x = 0, or with Uᵀ(UUᵀ + μI)⁻¹ if that is smaller, converges to it for every μ > 0, whatever the rank
-    (Engl, Hanke & Neubauer 1996); with this tiny μ within a few steps.  One Cholesky factor."""
+    """The minimum-norm least-squares solution of U x = v, by iterated Tikhonov regularisation. x ←
+    x + (UᵀU + μI)⁻¹ Uᵀ (v − U x) from x = 0, or with Uᵀ(UUᵀ + μI)⁻¹ if that is smaller, converges
+    to it for every μ > 0, whatever the rank (Engl, Hanke & Neubauer 1996); with this tiny μ within
+    a few steps. One Cholesky factor.
+    """
     gram = system.gram()
     ridge = RIDGE * np.trace(gram) / len(gram)
     gram[np.diag_indices(len(gram))] += ridge
@@ -211,8 +242,11 @@ def minimum_norm(system: Stacked, v: np.ndarray) -> np.ndarray:
         if tall:
             change = scipy.linalg.cho_solve(factor, system.adjoint(residual), check_finite=False)
         else:
-            for _ in range(2):  # what U cannot reach would be divided by μ and drown the rest in rounding
-                residual = residual - ridge * scipy.linalg.cho_solve(factor, residual, check_finite=False)
+            # what U cannot reach would be divided by μ and drown the rest in rounding
+            for _ in range(2):
+                residual = residual - ridge * scipy.linalg.cho_solve(
+                    factor, residual, check_finite=False
+                )
             change = system.adjoint(scipy.linalg.cho_solve(factor, residual, check_finite=False))
         size = float(np.linalg.norm(change))
         if size >= last:  # rounding has taken over
@@ -225,7 +259,9 @@ def minimum_norm(system: Stacked, v: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class LayerSystem:
-    """Layer i on the way back: x_{i−1} by minimum norm (1, c, h, w), and what defines its system: z_i, ∇_{z_i} ℓ."""
+    """Layer i on the way back: x_{i−1} by minimum norm (1, c, h, w), and what defines its system:
+    z_i, ∇_{z_i} ℓ.
+    """
 
     layer: int
     x: Tensor
@@ -233,10 +269,16 @@ class LayerSystem:
     delta: Tensor
 
 
-def layer_by_layer(gradient: Gradient, check: bool = True) -> Generator[LayerSystem, Tensor | None, None]:
+def layer_by_layer(
+    gradient: Gradient, check: bool = True
+) -> Generator[LayerSystem, Tensor | None, None]:
     """The layers d … 1 of one image's gradient (B = 1), float64, on the CPU, where SciPy solves;
-    each from the one before.  A caller may `send` a better x_{i−1}: the next layer goes on from
-    that (`Hybrid`).  check: refuse gradients of more than one image."""
+    each from the one before. A caller may `send` a better x_{i−1}: the next layer goes on from that
+    (`Hybrid`).
+
+    Args:
+        check: refuse gradients of more than one image.
+    """
     if len(gradient.labels) != 1:
         raise ReconError(f"layer by layer goes one image at a time, not {len(gradient.labels)}")
     gradient = gradient.to(torch.float64, "cpu")
@@ -245,7 +287,11 @@ def layer_by_layer(gradient: Gradient, check: bool = True) -> Generator[LayerSys
     last, bias = network.last
     back = (gradient.gradients[bias] @ gradient.theta[last]).view_as(x)  # ∂ℓ/∂b = ∇_logits ℓ
     for layer in range(network.depth, 0, -1):
-        conv, weight, shape = network.convs[layer - 1], gradient.theta[f"w{layer}"], shapes[layer - 1]
+        conv, weight, shape = (
+            network.convs[layer - 1],
+            gradient.theta[f"w{layer}"],
+            shapes[layer - 1],
+        )
         z, delta = network.activation.inverse(x), back * network.activation.slope(x)
         system = system_of(conv, weight, delta[0], shape)
         v = np.concatenate([z.flatten().numpy(), gradient.gradients[f"w{layer}"].flatten().numpy()])
@@ -256,7 +302,9 @@ def layer_by_layer(gradient: Gradient, check: bool = True) -> Generator[LayerSys
 
 
 def rgap(gradient: Gradient, check: bool = True) -> Tensor:
-    """The image (1, c, h, w) by R-GAP, float64.  ReconError for ReLU, and (check) for gradients of several images."""
+    """The image (1, c, h, w) by R-GAP, float64. ReconError for ReLU, and (check) for gradients of
+    several images.
+    """
     layers = list(layer_by_layer(gradient, check))
     if not layers:
         raise ReconError("the network has no convolution: eq. (4) alone gives the image")

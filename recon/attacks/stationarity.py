@@ -1,18 +1,22 @@
-"""The stationarity objective (3), as Haim et al. (2022) and Buzaglo et al. (2023) pose it, with a closed-form gradient.
+"""The stationarity objective (3), as Haim et al. (2022) and Buzaglo et al. (2023) pose it, with a
+closed-form gradient.
 
-At a KKT point of the maximum-margin problem, θ = Σ_i c_i ∇_θ Φ(x_i; θ) with c_i = λ_i y_i, λ_i ≥ 0 (y_i = ±1).  So
+At a KKT point of the maximum-margin problem, θ = Σ_i c_i ∇_θ Φ(x_i; θ) with c_i = λ_i y_i, λ_i ≥ 0
+(y_i = ±1). So
 
     R(x, c) = Σ_l ω_l ‖θ_l − Σ_i c_i ∇_{θ_l} Φ(x_i; θ)‖²,        l = 1 … L the layers (weights and bias together),
 
-is zero at the training data.  For a fully connected net ∇_{W_l} Φ(x_i) = δ_{l,i} h_{l−1,i}ᵀ, with activations h, and
-δ_L = 1, δ_l = (δ_{l+1} W_{l+1}) ⊙ σ'(z_l).  The derivative of R needs that of ReLU' : as in the reference recipe the
-forward pass keeps ReLU, and its derivative is taken to be s = sigmoid(α z) wherever it occurs, with s' = α s (1 − s).
+is zero at the training data. For a fully connected net ∇_{W_l} Φ(x_i) = δ_{l,i} h_{l−1,i}ᵀ, with
+activations h, and δ_L = 1, δ_l = (δ_{l+1} W_{l+1}) ⊙ σ'(z_l). The derivative of R needs that of
+ReLU' : as in the reference recipe the forward pass keeps ReLU, and its derivative is taken to be s
+= sigmoid(α z) wherever it occurs, with s' = α s (1 − s).
 
 Two forms of the same number, chosen layer by layer by their cost (m images, layer a × b):
 
     direct   ‖W − δᵀ diag(c) h‖², with weight-sized arrays: three products of m·a·b multiplications;
-    Gram     ‖W‖² − 2 Σ c_i ⟨δ_i, z_i⟩ + cᵀ (δδᵀ ⊙ hhᵀ) c: four of m²·(a or b), nothing of the size of W.
-"""
+    Gram     ‖W‖² − 2 Σ c_i ⟨δ_i, z_i⟩ + cᵀ (δδᵀ ⊙ hhᵀ) c: four of m²·(a or b), nothing of the size
+    of W.
+"""  # noqa: E501
 
 from dataclasses import dataclass
 
@@ -29,7 +33,13 @@ FORMS = ("auto", "direct", "gram")
 
 @dataclass(frozen=True)
 class Stationarity:
-    """R and its derivatives: by_layer (..., L), each ω_l ‖·‖² · grad_x (..., m, d) · grad_c (..., m)."""
+    """R and its derivatives:
+
+    Attributes:
+        by_layer (..., L), each ω_l ‖·‖².
+        grad_x (..., m, d).
+        grad_c (..., m).
+    """
 
     by_layer: Tensor
     grad_x: Tensor
@@ -51,27 +61,37 @@ def stationarity(
     form: str = "auto",
     labels: Tensor | None = None,
 ) -> Stationarity:
-    """R(x, c) of the module's head and its gradient, without a graph and without double backward.  x (..., m, d), c
-    (..., m) signed coefficients, alpha > 0: slope of the smoothed ReLU' (ignored for a net that is smooth itself) ·
-    layer_weights ω (L,), default ones; a layer of weight 0 is skipped · form: "auto", "direct" or "gram" · labels (m,)
-    of a net with several outputs: Φ is then the margin Φ_y − max_{j≠y} Φ_j (Buzaglo et al.).  Raises ReconError for
-    shapes that do not fit."""
+    """R(x, c) of the module's head and its gradient, without a graph and without double backward.
+    Raises ReconError for shapes that do not fit.
+
+    Args:
+        x (..., m, d), c (..., m) signed coefficients, alpha > 0: slope of the smoothed ReLU'
+            (ignored for a net that is smooth itself).
+        layer_weights ω (L,), default ones; a layer of weight 0 is skipped.
+        form: "auto", "direct" or "gram".
+        labels (m,) of a net with several outputs: Φ is then the margin Φ_y − max_{j≠y} Φ_j (Buzaglo
+            et al.).
+    """
     network, theta = weights.network, weights.params
     _check(network, x, c, form, layer_weights)
     omega = layer_weights or (1.0,) * network.depth
     alpha = alpha if network.smoothing is None else network.smoothing
     p = network.passes(theta, x, lambda outputs: output_direction(outputs, labels), alpha=alpha)
     by_layer, grad_c = [], torch.zeros_like(c)
-    delta_bar: list = [torch.zeros_like(d) if d is not None else None for d in p.delta]  # adjoints of δ_l
+    # adjoints of δ_l
+    delta_bar: list = [torch.zeros_like(d) if d is not None else None for d in p.delta]
     h_bar: list = [torch.zeros_like(h) for h in p.h]  # adjoints of h_l
-    first_scale = None  # of δ_1 W_1 in the Gram form, which is wanted with the chain of h: both times in one product
+    # of δ_1 W_1 in the Gram form, which is wanted with the chain of h: both times in one product
+    first_scale = None
     for layer, (weight, bias) in enumerate(network.names, start=1):
         if omega[layer - 1] == 0:
             by_layer.append(torch.zeros_like(c[..., 0]))
             continue
         w, b = theta[weight], theta[bias] if bias else None
         m, (outputs, inputs) = x.shape[-2], w.shape[-2:]
-        by_gram = form == "gram" or (form == "auto" and 2 * m * (outputs + inputs) < 3 * outputs * inputs)
+        by_gram = form == "gram" or (
+            form == "auto" and 2 * m * (outputs + inputs) < 3 * outputs * inputs
+        )
         term = (_gram_term if by_gram else _direct_term)(p, layer, w, b, c)
         by_layer.append(omega[layer - 1] * term.norm2)
         grad_c = grad_c - 2 * omega[layer - 1] * term.grad_c
@@ -89,8 +109,9 @@ def stationarity(
 
 @dataclass(frozen=True)
 class _Term:
-    """‖θ_l − Σ_i c_i ∇_l Φ(x_i)‖² (...,) of one layer and its derivatives by c_i (..., m), δ_l and h_{l−1}, but for a
-    factor each: −2 of grad_c, −2 c_i of delta_bar and h_bar."""
+    """‖θ_l − Σ_i c_i ∇_l Φ(x_i)‖² (...,) of one layer and its derivatives by c_i (..., m), δ_l and
+    h_{l−1}, but for a factor each: −2 of grad_c, −2 c_i of delta_bar and h_bar.
+    """
 
     norm2: Tensor
     grad_c: Tensor
@@ -122,11 +143,19 @@ def _gram_term(p: Passes, layer: int, w: Tensor, b: Tensor | None, c: Tensor) ->
 
 
 def _to_images(
-    p: Passes, weights: list[Tensor], delta_bar: list, h_bar: list, alpha: float, first_scale: Tensor | None
+    p: Passes,
+    weights: list[Tensor],
+    delta_bar: list,
+    h_bar: list,
+    alpha: float,
+    first_scale: Tensor | None,
 ) -> Tensor:
-    """∂R/∂x (..., m, d) from the adjoints of all δ_l and h_l: along the chain of δ, then back along that of h."""
+    """∂R/∂x (..., m, d) from the adjoints of all δ_l and h_l: along the chain of δ, then back along
+    that of h.
+    """
     depth = len(weights)
-    z_bar = []  # what reaches z_l through δ_l = u_l ⊙ s(z_l); then the chain of δ, from the input to the output
+    # what reaches z_l through δ_l = u_l ⊙ s(z_l); then the chain of δ, from the input to the output
+    z_bar = []
     for layer in range(1, depth):
         s = p.slope[layer]
         z_bar.append(delta_bar[layer] * p.reached[layer] * (alpha * s * (1 - s)))
@@ -141,10 +170,16 @@ def _to_images(
     return h_bar[0]
 
 
-def _check(network: MLP, x: Tensor, c: Tensor, form: str, layer_weights: tuple[float, ...] | None) -> None:
+def _check(
+    network: MLP, x: Tensor, c: Tensor, form: str, layer_weights: tuple[float, ...] | None
+) -> None:
     if form not in FORMS:
         raise ReconError(f"unknown form '{form}': choose one of {', '.join(FORMS)}")
     if x.shape[-1] != network.dim or c.shape != x.shape[:-1]:
-        raise ReconError(f"x {tuple(x.shape)} and coefficients {tuple(c.shape)} do not fit {network.dim} inputs")
+        raise ReconError(
+            f"x {tuple(x.shape)} and coefficients {tuple(c.shape)} do not fit {network.dim} inputs"
+        )
     if layer_weights is not None and len(layer_weights) != network.depth:
-        raise ReconError(f"layer_weights must have {network.depth} numbers, not {len(layer_weights)}")
+        raise ReconError(
+            f"layer_weights must have {network.depth} numbers, not {len(layer_weights)}"
+        )

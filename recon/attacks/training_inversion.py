@@ -1,8 +1,10 @@
-"""All images but one, the start and the recipe: training is a function of the one image, and can be inverted.
+"""All images but one, the start and the recipe: training is a function of the one image, and can be
+inverted.
 
-θ(x) is what training gives with the image x besides the known ones.  The released θ* = θ(x_t) is p equations for d
-unknowns, and Gauss–Newton solves them: a column of the Jacobian is one more network, trained with one pixel changed.
-The adversary sees whether it worked: ‖θ(x̂) − θ*‖ is at rounding level, or it is not.
+θ(x) is what training gives with the image x besides the known ones. The released θ* = θ(x_t) is p
+equations for d unknowns, and Gauss–Newton solves them: a column of the Jacobian is one more
+network, trained with one pixel changed. The adversary sees whether it worked: ‖θ(x̂) − θ*‖ is at
+rounding level, or it is not.
 """
 
 from collections.abc import Callable
@@ -21,8 +23,12 @@ CHANGE = 1e-6  # of one pixel, for a column of the Jacobian
 
 @dataclass(frozen=True)
 class Retraining:
-    """θ(x) = θ* for an image x (d,) of one label; a system of `recon.attacks.gauss_newton`.  target: θ* (p,) ·
-    start (d,): a guess."""
+    """θ(x) = θ* for an image x (d,) of one label; a system of `recon.attacks.gauss_newton`.
+
+    Attributes:
+        target: θ* (p,).
+        start (d,): a guess.
+    """
 
     train: Train
     target: Tensor
@@ -45,8 +51,12 @@ class Retraining:
 
 @dataclass(frozen=True)
 class Inverted:
-    """x_hat (d,), label: the image · residual: ‖θ(x̂) − θ*‖/‖θ*‖, which the adversary sees · history: the same after
-    every iteration."""
+    """
+    Attributes:
+        x_hat (d,), label: the image.
+        residual: ‖θ(x̂) − θ*‖/‖θ*‖, which the adversary sees.
+        history: the same after every iteration.
+    """
 
     x_hat: Tensor
     label: int
@@ -54,15 +64,23 @@ class Inverted:
     history: Tensor
 
 
-def invert_training(train: Train, theta_star: Tensor, guesses: Tensor, steps: int = 25, tol: float = 1e-13) -> Inverted:
-    """The image that training on would give θ* (p,), which is computed with in its dtype: float64, for differences.
-    guesses (K, d): one image for each label 0 … K − 1, such as the mean of the known ones.  The label whose guess
-    trains to the nearest θ is tried.  Pixels are kept in [0, 1].  Stops at a residual of tol, relative to ‖θ*‖, or once
-    a step lowers its square by less than the share `GAIN`."""
+def invert_training(
+    train: Train, theta_star: Tensor, guesses: Tensor, steps: int = 25, tol: float = 1e-13
+) -> Inverted:
+    """The image that training on would give θ* (p,), which is computed with in its dtype: float64,
+    for differences. The label whose guess trains to the nearest θ is tried. Pixels are kept in [0,
+    1]. Stops at a residual of tol, relative to ‖θ*‖, or once a step lowers its square by less than
+    the share `GAIN`.
+
+    Args:
+        guesses (K, d): one image for each label 0 … K − 1, such as the mean of the known ones.
+    """
     labels = torch.arange(len(guesses), device=guesses.device)
     label = int((train(guesses, labels) - theta_star).norm(dim=1).argmin())
     size = theta_star.norm()
     system = Retraining(train, theta_star, label, guesses[label])
-    found = gauss_newton(system, steps=steps, tol=float((tol * size) ** 2), box=(0.0, 1.0), gain=GAIN)
+    found = gauss_newton(
+        system, steps=steps, tol=float((tol * size) ** 2), box=(0.0, 1.0), gain=GAIN
+    )
     history = found.energy.sqrt() / size
     return Inverted(found.x, label, history[-1].item(), history)

@@ -1,10 +1,12 @@
-"""Of all images with the released gradient, the smoothest: what the gradient leaves open, a prior fills.
+"""Of all images with the released gradient, the smoothest: what the gradient leaves open, a prior
+fills.
 
     min_x TV(x)   subject to   h(x) = h*,     pixels in their range,
 
-h the joint system of `recon.attacks.gradient_system`.  From one solution (Gauss–Newton's) the image moves along the
-kernel of the Jacobian to where its total variation is least, returns to h(x) = h* by Gauss–Newton, and so on.  The
-gradient is explained to rounding throughout; everything that is chosen is chosen by the prior.
+h the joint system of `recon.attacks.gradient_system`. From one solution (Gauss–Newton's) the image
+moves along the kernel of the Jacobian to where its total variation is least, returns to h(x) = h*
+by Gauss–Newton, and so on. The gradient is explained to rounding throughout; everything that is
+chosen is chosen by the prior.
 """
 
 import torch
@@ -21,8 +23,13 @@ SETTLED = 0.01  # relative fall of the total variation in a round below which it
 
 
 def tv_min(system: JointSystem, x: Tensor, rounds: int = 5, steps: int = 300) -> Solved:
-    """From a solution x (c·h·w,); energy: ‖h(x) − h*‖² after every round, the start's first.  rounds: at most · steps:
-    of L-BFGS in each.  A system of depth 0 has one solution, which is returned."""
+    """From a solution x (c·h·w,); energy: ‖h(x) − h*‖² after every round, the start's first. A
+    system of depth 0 has one solution, which is returned.
+
+    Args:
+        rounds: at most.
+        steps: of L-BFGS in each.
+    """
     if system.depth == 0:
         return Solved(x, torch.zeros(1, dtype=x.dtype))
     energies, best = [(system(x) - system.target).square().sum()], float(_roughness(system, x))
@@ -38,7 +45,8 @@ def tv_min(system: JointSystem, x: Tensor, rounds: int = 5, steps: int = 300) ->
             break
         x, fall, best = back.x, 1 - rough / best, rough
         energies.append(back.energy[-1])
-        if fall < SETTLED or (share == 1 and len(back.energy) == 1):  # the same kernel everywhere: nothing is left
+        # the same kernel everywhere: nothing is left
+        if fall < SETTLED or (share == 1 and len(back.energy) == 1):
             break
     return Solved(x, torch.stack(energies))
 
@@ -62,7 +70,9 @@ def _along_kernel(system: JointSystem, x: Tensor, steps: int) -> Tensor:
 
 
 def _roughness(system: JointSystem, x: Tensor) -> Tensor:
-    """TV of `recon.attacks.gradient_matching` with rounded absolute values, and a price for pixels out of range."""
+    """TV of `recon.attacks.gradient_matching` with rounded absolute values, and a price for pixels
+    out of range.
+    """
     image = x.view(system.network.shape)
     sides = (image.diff(dim=dim).square().add(ROUNDED**2).sqrt().mean() for dim in (-1, -2))
     return sum(sides, OUTSIDE * (x - x.clamp(*BOX)).square().sum())

@@ -21,14 +21,21 @@ from recon.images.pool import PARTS, ImagePool
 
 @dataclass(frozen=True)
 class Bundle:
-    """Three sets of flat images in one dtype on one device, the classes they have, and what was subtracted from them.
-    train (n, d), d = C H W: what the network is trained on · init (k, d): the start partition, row by row of the
-    classes of `train`; nobody trains on it, so it serves nulls as "other images" · held_out (h, d): never seen by
-    training or attack, for nulls only · y, init_y, held_out_y: their classes in {0, 1} as training takes them, in the
-    images' dtype and on their device · …_labels: the classes 0 … K − 1 · …_index: the numbers of the images in their
-    pool, both int64 on the CPU · mean (d,): what was subtracted from every image, the mean of `train` if centred, else
-    zeros · shape: (C, H, W).  Every set is sorted by y, both classes alike in number, unless it comes from
-    `with_others`."""
+    """Three sets of flat images in one dtype on one device, the classes they have, and what was
+    subtracted from them. Every set is sorted by y, both classes alike in number, unless it comes
+    from `with_others`.
+
+    Attributes:
+        train (n, d), d = C H W: what the network is trained on.
+        init (k, d): the start partition, row by row of the classes of `train`; nobody trains on it,
+            so it serves nulls as "other images".
+        held_out (h, d): never seen by training or attack, for nulls only.
+        y, init_y, held_out_y: their classes in {0, 1} as training takes them, in the images' dtype
+            and on their device · …_labels: the classes 0 … K − 1 · …_index: the numbers of the
+            images in their pool, both int64 on the CPU.
+        mean (d,): what was subtracted from every image, the mean of `train` if centred, else zeros.
+        shape: (C, H, W).
+    """
 
     train: Tensor
     init: Tensor
@@ -46,9 +53,18 @@ class Bundle:
     shape: tuple[int, ...]
 
     @staticmethod
-    def of(data: Dataset, device: torch.device, dtype: torch.dtype = torch.float32, centred: bool = True) -> Bundle:
-        """The partitions of an experiment; for a shadow network those of `data.swapped()`.  centred: subtract the mean
-        of `data.train`, in float32 on the CPU, so that devices and dtypes agree."""
+    def of(
+        data: Dataset,
+        device: torch.device,
+        dtype: torch.dtype = torch.float32,
+        centred: bool = True,
+    ) -> Bundle:
+        """The partitions of an experiment; for a shadow network those of `data.swapped()`.
+
+        Args:
+            centred: subtract the mean of `data.train`, in float32 on the CPU, so that devices and
+                dtypes agree.
+        """
         mean = data.train.flat.mean(0) if centred else torch.zeros_like(data.train.flat[0])
 
         def place(part: Partition) -> Tensor:
@@ -73,11 +89,14 @@ class Bundle:
         return (x + self.mean.to(x)).unflatten(-1, self.shape)
 
     def take(self, start: int, stop: int) -> Bundle:
-        """Images start … stop − 1 of each class of every set, 2 (stop − start) a set; `mean` stays as it was.
-        ReconError where a set does not hold as many."""
+        """Images start … stop − 1 of each class of every set, 2 (stop − start) a set; `mean` stays
+        as it was. ReconError where a set does not hold as many.
+        """
         half = min(map(len, (self.train, self.init, self.held_out))) // 2
         if not 0 <= start <= stop <= half:
-            raise ReconError(f"images {start} … {stop - 1} of each class are wanted, and there are {half}")
+            raise ReconError(
+                f"images {start} … {stop - 1} of each class are wanted, and there are {half}"
+            )
 
         def part(x: Tensor) -> Tensor:
             return torch.cat([x[start:stop], x[len(x) // 2 :][start:stop]])
@@ -86,18 +105,26 @@ class Bundle:
         return replace(self, **taken)
 
     def at_side(self, side: int) -> Bundle:
-        """The same images averaged down to side × side, their mean too; ReconError for a side above H."""
+        """The same images averaged down to side × side, their mean too; ReconError for a side above
+        H.
+        """
 
         def small(x: Tensor) -> Tensor:
             return at_side(x.unflatten(1, self.shape), side).flatten(1)
 
         images: dict[str, Any] = {name: small(getattr(self, name)) for name in PARTS}
-        return replace(self, **images, mean=small(self.mean[None])[0], shape=(self.shape[0], side, side))
+        return replace(
+            self, **images, mean=small(self.mean[None])[0], shape=(self.shape[0], side, side)
+        )
 
     def with_others(self, pool: ImagePool, rows: np.ndarray | Tensor) -> Bundle:
-        """`init` replaced by these rows (k,) of the pool, minus the same mean: more "other images" for nulls."""
+        """`init` replaced by these rows (k,) of the pool, minus the same mean: more "other images"
+        for nulls.
+        """
         x = centre(pool.pixels(rows).flatten(1), self.mean.cpu()).to(self.train)
-        y, labels, index = (torch.from_numpy(array[np.asarray(rows)]) for array in (pool.y, pool.labels, pool.index))
+        y, labels, index = (
+            torch.from_numpy(array[np.asarray(rows)]) for array in (pool.y, pool.labels, pool.index)
+        )
         return replace(self, init=x, init_y=y.to(self.y), init_labels=labels, init_index=index)
 
 

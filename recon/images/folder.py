@@ -14,20 +14,25 @@ GREY = ("1", "L", "LA")  # Pillow's modes
 
 
 def load(root: str | Path) -> ImagePool:
-    """The images below `root`, in the order of their names; laid out as torchvision's ImageFolder reads them.  With
-    images in subfolders each of these is a class, and y tells the first half of the classes (the smaller one, if their
-    number is odd) from the second; images beside the subfolders are not read.  Without subfolders there are no classes:
-    y is then drawn at random, half and half, and the notice says so.  All images must have one height and width,
-    nothing is cropped or resized; they are grey if every file is, else in colour.  Of files with the same pixels the
-    first counts, or one could be trained on while the other is held out.  ReconError for a missing folder, no images,
-    one class alone, unreadable files, more than 8 bits a channel, and images of different sizes."""
+    """The images below `root`, in the order of their names; laid out as torchvision's ImageFolder
+    reads them. With images in subfolders each of these is a class, and y tells the first half of
+    the classes (the smaller one, if their number is odd) from the second; images beside the
+    subfolders are not read. Without subfolders there are no classes: y is then drawn at random,
+    half and half, and the notice says so. All images must have one height and width, nothing is
+    cropped or resized; they are grey if every file is, else in colour. Of files with the same
+    pixels the first counts, or one could be trained on while the other is held out. ReconError for
+    a missing folder, no images, one class alone, unreadable files, more than 8 bits a channel, and
+    images of different sizes.
+    """
     with files.reading(root) as path:
         if not path.is_dir():
             raise ReconError(f"there is no folder {path} with images")
         found, class_names = _listed(path)
         images = _one_shape({file: _opened(file) for file in found})
         name = re.sub(r"[^A-Za-z0-9]+", "-", path.resolve().name).strip("-").lower() or "images"
-    rows = np.sort(list({image.tobytes(): row for row, image in reversed(list(enumerate(images)))}.values()))
+    rows = np.sort(
+        list({image.tobytes(): row for row, image in reversed(list(enumerate(images)))}.values())
+    )
     images, labels = images[rows], np.asarray(list(found.values()), dtype=np.int64)[rows]
     notice = f"Executed on the images of a folder ({name}), not CIFAR-10."
     if not class_names:
@@ -40,7 +45,11 @@ def load(root: str | Path) -> ImagePool:
         y=(labels >= max(len(class_names) // 2, 1)).astype(np.int64),
         index=np.arange(len(labels)),
         part=thirds(len(labels)),
-        y_names=("first half of the classes", "second half") if class_names else ("one half", "the other half"),
+        y_names=(
+            ("first half of the classes", "second half")
+            if class_names
+            else ("one half", "the other half")
+        ),
         class_names=class_names,
         notice=notice,
         interchangeable=True,
@@ -48,11 +57,16 @@ def load(root: str | Path) -> ImagePool:
 
 
 def _listed(folder: Path) -> tuple[dict[Path, int], tuple[str, ...]]:
-    """Every image file with its class, and the names of the classes; none where no subfolder holds an image."""
+    """Every image file with its class, and the names of the classes; none where no subfolder holds
+    an image.
+    """
     by_class = {sub.name: _image_files(sub) for sub in sorted(folder.iterdir()) if sub.is_dir()}
     names = tuple(name for name, found in by_class.items() if found)
     if len(names) == 1:
-        raise ReconError(f"all images of {folder} are in one class, {names[0]}: at least two subfolders are needed")
+        raise ReconError(
+            f"all images of {folder} are in one class, {names[0]}: at least two subfolders are"
+            " needed"
+        )
     listed = {file: label for label, name in enumerate(names) for file in by_class[name]}
     listed = listed or dict.fromkeys(_image_files(folder), 0)
     if not listed:
@@ -63,7 +77,11 @@ def _listed(folder: Path) -> tuple[dict[Path, int], tuple[str, ...]]:
 def _image_files(folder: Path) -> list[Path]:
     from torchvision.datasets.folder import IMG_EXTENSIONS
 
-    return sorted(path for path in folder.rglob("*") if path.suffix.lower() in IMG_EXTENSIONS and path.is_file())
+    return sorted(
+        path
+        for path in folder.rglob("*")
+        if path.suffix.lower() in IMG_EXTENSIONS and path.is_file()
+    )
 
 
 def _opened(file: Path) -> np.ndarray:
@@ -81,11 +99,17 @@ def _opened(file: Path) -> np.ndarray:
 
 
 def _one_shape(pixels: dict[Path, np.ndarray]) -> np.ndarray:
-    """All images (N, C, H, W); grey ones are repeated over the channels where others have colour."""
+    """All images (N, C, H, W); grey ones are repeated over the channels where others have
+    colour.
+    """
     first = next(iter(pixels))
     for file, image in pixels.items():
         if image.shape[1:] != pixels[first].shape[1:]:
-            sizes = " and ".join(f"{p.name} is {pixels[p].shape[2]} × {pixels[p].shape[1]}" for p in (first, file))
+            sizes = " and ".join(
+                f"{p.name} is {pixels[p].shape[2]} × {pixels[p].shape[1]}" for p in (first, file)
+            )
             raise ReconError(f"the images of a folder must have one width and height, and {sizes}")
     channels = max(len(image) for image in pixels.values())
-    return np.stack([np.broadcast_to(image, (channels, *image.shape[1:])) for image in pixels.values()])
+    return np.stack(
+        [np.broadcast_to(image, (channels, *image.shape[1:])) for image in pixels.values()]
+    )

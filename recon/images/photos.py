@@ -1,4 +1,6 @@
-"""Square patches of the photographs that scikit-learn and scikit-image ship: the pool that is always there."""
+"""Square patches of the photographs that scikit-learn and scikit-image ship: the pool that is
+always there.
+"""
 
 from collections.abc import Iterator
 from importlib.resources import as_file
@@ -24,19 +26,23 @@ PHOTOGRAPHS = {
     "chelsea.png": (1, "skimage", "data"),
 }
 PATCH = 32
-MIN_CONTRAST = 12.0  # standard deviation of grey levels in 0..255 below which a patch is sky or wall
+# standard deviation of grey levels in 0..255 below which a patch is sky or wall
+MIN_CONTRAST = 12.0
 
 
 def load() -> ImagePool:
-    """32 × 32 colour patches of the photographs, halved in size: built against living.  Non-overlapping patches;
-    columns of patches are dealt to the partitions in three contiguous bands per photograph, so that training, init and
-    held-out patches are disjoint in space."""
+    """32 × 32 colour patches of the photographs, halved in size: built against living.
+    Non-overlapping patches; columns of patches are dealt to the partitions in three contiguous
+    bands per photograph, so that training, init and held-out patches are disjoint in space.
+    """
     images, labels, parts = [], [], []
     for label, photo in photographs():
         columns = photo.shape[1] // PATCH
         for column in range(columns):
             for row in range(photo.shape[0] // PATCH):
-                patch = photo[PATCH * row : PATCH * (row + 1), PATCH * column : PATCH * (column + 1)].transpose(2, 0, 1)
+                patch = photo[
+                    PATCH * row : PATCH * (row + 1), PATCH * column : PATCH * (column + 1)
+                ].transpose(2, 0, 1)
                 if patch.mean(axis=0).std() >= MIN_CONTRAST:
                     images.append(patch)
                     labels.append(label)
@@ -58,17 +64,24 @@ def at_side(images: Tensor, side: int) -> Tensor:
     """Images (n, C, H, H) averaged down to (n, C, side, side); ReconError for a side above H."""
     if not 1 <= side <= images.shape[-1]:
         raise ReconError(f"images of side {images.shape[-1]} cannot be made {side} pixels wide")
-    return F.interpolate(images, size=(side, side), mode="area") if side < images.shape[-1] else images
+    return (
+        F.interpolate(images, size=(side, side), mode="area") if side < images.shape[-1] else images
+    )
 
 
 def photographs() -> Iterator[tuple[int, np.ndarray]]:
-    """The class and the pixels (H, W, 3) uint8 of every photograph, averaged over 2 × 2.  ReconError without
-    scikit-image."""
+    """The class and the pixels (H, W, 3) uint8 of every photograph, averaged over 2 × 2. ReconError
+    without scikit-image.
+    """
     if find_spec("skimage") is None:
         raise ReconError(
-            "some of the photographs come with scikit-image, which is not installed: pip install scikit-image"
+            "some of the photographs come with scikit-image, which is not installed: pip install"
+            " scikit-image"
         )
     for name, (label, package, folder) in PHOTOGRAPHS.items():
         with as_file(package_files(package) / folder / name) as path, Image.open(path) as file:
             photo = file.convert("RGB")
-        yield label, np.asarray(photo.resize((photo.width // 2, photo.height // 2), Image.Resampling.BOX))
+        yield (
+            label,
+            np.asarray(photo.resize((photo.width // 2, photo.height // 2), Image.Resampling.BOX)),
+        )

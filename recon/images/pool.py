@@ -1,4 +1,6 @@
-"""One pool of images, with everything an experiment may ask of it: its shape and classes travel with it."""
+"""One pool of images, with everything an experiment may ask of it: its shape and classes travel
+with it.
+"""
 
 import hashlib
 import math
@@ -30,13 +32,22 @@ def shape_of(dim: int) -> Shape:
 
 @dataclass(frozen=True)
 class ImagePool:
-    """N images of one source, and which of them may play which part.  images: (N, C, H, W) uint8 · labels: (N,) int64,
-    the class as a number in 0 … K − 1 · y: (N,) int64 in {0, 1}, the two classes that networks with one output tell
-    apart · index: (N,) int64, the number of an image in its source, each once · part: (N,) of "train" | "init" |
-    "held_out" · y_names: what y = 0 and y = 1 are · class_names: what the K labels are, by default `y_names` · notice:
-    a sentence for the page when this is a stand-in · interchangeable: whether images of the other parts may be trained
-    on, when those of "train" are used up · sha256: over pixels, y and indices, hence the same for the same images
-    wherever they came from."""
+    """N images of one source, and which of them may play which part.
+
+    Attributes:
+        images: (N, C, H, W) uint8.
+        labels: (N,) int64, the class as a number in 0 … K − 1.
+        y: (N,) int64 in {0, 1}, the two classes that networks with one output tell apart.
+        index: (N,) int64, the number of an image in its source, each once.
+        part: (N,) of "train" | "init" | "held_out".
+        y_names: what y = 0 and y = 1 are.
+        class_names: what the K labels are, by default `y_names`.
+        notice: a sentence for the page when this is a stand-in.
+        interchangeable: whether images of the other parts may be trained on, when those of "train"
+            are used up.
+        sha256: over pixels, y and indices, hence the same for the same images wherever they came
+            from.
+    """
 
     name: str
     images: np.ndarray
@@ -66,14 +77,20 @@ class ImagePool:
         channels, height, width = self.images.shape[1:]
         return channels, height, width
 
-    def pixels(self, rows: Sequence[int] | np.ndarray | Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+    def pixels(
+        self, rows: Sequence[int] | np.ndarray | Tensor, dtype: torch.dtype = torch.float32
+    ) -> Tensor:
         """Images (n, C, H, W) of these rows (n,) in [0, 1], divided by 255 in `dtype`."""
         return torch.from_numpy(self.images[np.asarray(rows)]).to(dtype) / 255
 
 
 def thirds(n: int) -> np.ndarray:
-    """(n,) of "train" | "init" | "held_out": n images dealt by a fixed permutation, for sources without parts."""
+    """(n,) of "train" | "init" | "held_out": n images dealt by a fixed permutation, for sources
+    without parts.
+    """
     part = np.empty(n, dtype="<U8")
-    for name, rows in zip(PARTS, np.array_split(np.random.default_rng(0).permutation(n), 3), strict=True):
+    for name, rows in zip(
+        PARTS, np.array_split(np.random.default_rng(0).permutation(n), 3), strict=True
+    ):
         part[rows] = name
     return part

@@ -11,7 +11,8 @@ from recon.images.pool import ImagePool
 
 FOLDER = "folder:PATH"
 
-#: name -> a function of the data folder (or None: `$RECON_DATA`, else the cache); of "folder:PATH", of that path
+#: name -> a function of the data folder (or None: `$RECON_DATA`, else the cache); of "folder:PATH",
+#: of that path
 REGISTRY: dict[str, Callable[[str | Path | None], ImagePool]] = {
     "cifar10": cifar.load,
     "photos": lambda _: photos.load(),
@@ -22,10 +23,15 @@ SOURCES = ("auto", *REGISTRY)
 
 
 def load_pool(source: str = "auto", root: str | Path | None = None) -> ImagePool:
-    """Find the images of `source`: a name of `REGISTRY`, in which PATH stands for a folder of images, or `auto`.  root:
-    folder to look in; default `$RECON_DATA`, else the cache folder, which downloads go to.  `auto` is `cifar10` if
-    obtainable, else `photos` with a notice.  Raises ReconError for an unknown source, and for images that are missing,
-    damaged or out of reach: see the pool's own loader."""
+    """Find the images of `source`: a name of `REGISTRY`, in which PATH stands for a folder of
+    images, or `auto`. `auto` is `cifar10` if obtainable, else `photos` with a notice. Raises
+    ReconError for an unknown source, and for images that are missing, damaged or out of reach: see
+    the pool's own loader.
+
+    Args:
+        root: folder to look in; default `$RECON_DATA`, else the cache folder, which downloads go
+            to.
+    """
     kind, _, path = source.partition(":")
     if kind == "folder" and path:
         return REGISTRY[FOLDER](path)
@@ -36,7 +42,8 @@ def load_pool(source: str = "auto", root: str | Path | None = None) -> ImagePool
     try:
         return REGISTRY["cifar10"](root)
     except ReconError as unreachable:
-        if named_root(root):  # somebody said where: no silent substitute for a missing or damaged file
+        # somebody said where: no silent substitute for a missing or damaged file
+        if named_root(root):
             raise
         print(f"recon: {unreachable}; going on with the bundled photographs", file=sys.stderr)
         return REGISTRY["photos"](root)

@@ -1,7 +1,7 @@
 """Convolutional networks as functions of their parameters θ, as Chen & Campbell (2022) attack them.
 
-Convolutions without bias, each followed by an activation, then one fully connected layer with bias and cross-entropy.
-Layers are numbered 1 … d; x_0 is the image, z_i = W_i x_{i−1}, x_i = σ(z_i).
+Convolutions without bias, each followed by an activation, then one fully connected layer with bias
+and cross-entropy. Layers are numbered 1 … d; x_0 is the image, z_i = W_i x_{i−1}, x_i = σ(z_i).
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ class Activation:
 
     def __post_init__(self) -> None:
         if self.name not in ("tanh", "leaky_relu", "relu"):
-            raise ReconError(f"unsupported activation '{self.name}': choose tanh, leaky_relu or relu")
+            raise ReconError(
+                f"unsupported activation '{self.name}': choose tanh, leaky_relu or relu"
+            )
 
     def __call__(self, z: Tensor) -> Tensor:
         if self.name == "tanh":
@@ -52,7 +54,9 @@ class Activation:
         if self.name == "tanh":
             return torch.atanh(x.clamp(-CLIP, CLIP))
         if self.name == "relu":
-            raise ReconError("ReLU is not invertible: layer-by-layer attacks need tanh or leaky_relu")
+            raise ReconError(
+                "ReLU is not invertible: layer-by-layer attacks need tanh or leaky_relu"
+            )
         return torch.where(x > 0, x, x / SLOPE)
 
 
@@ -79,7 +83,9 @@ class Conv:
     def transpose(self, delta: Tensor, weight: Tensor, shape: tuple[int, int, int]) -> Tensor:
         """Wᵀ δ, back to (B, *shape); also where (h + 2p − k) is no multiple of the stride."""
         rest = [(side + 2 * self.padding - self.kernel) % self.stride for side in shape[1:]]
-        return F.conv_transpose2d(delta, weight, stride=self.stride, padding=self.padding, output_padding=rest)
+        return F.conv_transpose2d(
+            delta, weight, stride=self.stride, padding=self.padding, output_padding=rest
+        )
 
     def patches(self, x: Tensor) -> Tensor:
         """What every tap reads at every position, (B, c, h, w) -> (B, c·k·k, h'·w')."""
@@ -88,8 +94,10 @@ class Conv:
 
 @dataclass(frozen=True)
 class ConvNet:
-    """d convolutions, an activation after each, and a fully connected layer to `classes` logits.  Parameters: `w1` (o,
-    c, k, k), …, `wd`, then the fully connected `w{d+1}` (classes, features), `b{d+1}` (classes,)."""
+    """d convolutions, an activation after each, and a fully connected layer to `classes` logits.
+    Parameters: `w1` (o, c, k, k), …, `wd`, then the fully connected `w{d+1}` (classes, features),
+    `b{d+1}` (classes,).
+    """
 
     convs: tuple[Conv, ...]
     shape: tuple[int, int, int] = (3, 32, 32)
@@ -123,8 +131,9 @@ class ConvNet:
         return {**found, weight: (self.classes, math.prod(images[-1])), bias: (self.classes,)}
 
     def init(self, generator: torch.Generator, dtype: torch.dtype = torch.float32) -> Params:
-        """θ with PyTorch's default initialisation, the numbers its own layers draw from that generator.  Drawn in
-        float32, as published, and then converted to `dtype`."""
+        """θ with PyTorch's default initialisation, the numbers its own layers draw from that
+        generator. Drawn in float32, as published, and then converted to `dtype`.
+        """
         shapes, (weight, bias) = self.shapes(), self.last
         theta = {name: torch.empty(shape) for name, shape in shapes.items()}
         for name in shapes:
@@ -144,9 +153,11 @@ class ConvNet:
     def chain(
         self, theta: Params, x: Tensor, direction: Direction, first: int = 1
     ) -> tuple[list[LayerPass], list[Tensor]]:
-        """Layers `first` … d and the fully connected one, as functions of x_{first−1} (B, c, h, w).  Written out, so
-        that one backward pass through it gives what gradient matching needs; each x_{i−1} is unfolded once, for its
-        convolution, its weight gradient and (`GradientMatching`) its linear system."""
+        """Layers `first` … d and the fully connected one, as functions of x_{first−1} (B, c, h, w).
+        Written out, so that one backward pass through it gives what gradient matching needs; each
+        x_{i−1} is unfolded once, for its convolution, its weight gradient and (`GradientMatching`)
+        its linear system.
+        """
         shapes, (weight, bias) = self.image_shapes(), self.last
         patches, z, outputs = [], [], []
         for i in range(first, self.depth + 1):
@@ -160,18 +171,23 @@ class ConvNet:
         back = (delta @ theta[weight]).view_as(x)
         for i in range(self.depth, first - 1, -1):
             delta = back * self.activation.slope(outputs[i - first])
-            layers.insert(0, LayerPass(f"w{i}", None, patches[i - first], delta.flatten(2), shared=True))
+            layers.insert(
+                0, LayerPass(f"w{i}", None, patches[i - first], delta.flatten(2), shared=True)
+            )
             if i > first:
                 back = self.convs[i - 1].transpose(delta, theta[f"w{i}"], shapes[i - 1])
         return layers, z
 
     def layers(self, theta: Params, x: Tensor, direction: Direction) -> list[LayerPass]:
-        """Every layer from the input to the output: input (B, c·k·k, positions) and delta (B, o, positions) of a
-        convolution, (B, features) and (B, classes) of the last."""
+        """Every layer from the input to the output: input (B, c·k·k, positions) and delta (B, o,
+        positions) of a convolution, (B, features) and (B, classes) of the last.
+        """
         return self.chain(theta, x, direction)[0]
 
     def gradients(self, theta: Params, x: Tensor, labels: Tensor) -> Params:
-        """∇_θ ℓ of each image's own cross-entropy: named as θ, each tensor with a leading dimension B."""
+        """∇_θ ℓ of each image's own cross-entropy: named as θ, each tensor with a leading dimension
+        B.
+        """
         found = per_image_gradients(self.layers(theta, x, cross_entropy_direction(labels)))
         return {name: found[name].view(-1, *shape) for name, shape in self.shapes().items()}
 

@@ -1,12 +1,13 @@
-"""What follows from the layers' passes alone: per-image gradients ∇_l Φ(x_i), their Gram matrices, products with θ_l.
+"""What follows from the layers' passes alone: per-image gradients ∇_l Φ(x_i), their Gram matrices,
+products with θ_l.
 
-A linear layer z = W h + b has ∇_W Φ(x_i) = δ_i h_iᵀ and ∇_b Φ(x_i) = δ_i, so that inner products of gradients are
-products of two small Gram matrices, and no gradient need be formed:
+A linear layer z = W h + b has ∇_W Φ(x_i) = δ_i h_iᵀ and ∇_b Φ(x_i) = δ_i, so that inner products of
+gradients are products of two small Gram matrices, and no gradient need be formed:
 
     ⟨∇_l Φ(x_i), ∇_l Φ(x_j)⟩ = ⟨δ_i, δ_j⟩ (⟨h_i, h_j⟩ + 1),     ⟨θ_l, ∇_l Φ(x_i)⟩ = ⟨δ_i, z_i⟩,
 
-with + 1 for the bias, where there is one.  A convolution sums over the positions that share its weights; its gradients
-are small, and are formed.
+with + 1 for the bias, where there is one. A convolution sums over the positions that share its
+weights; its gradients are small, and are formed.
 """
 
 import torch
@@ -18,8 +19,9 @@ from recon.nets.network import LayerPass, Params
 
 
 def per_image_gradients(passes: list[LayerPass]) -> Params:
-    """∇_θ Φ(x_i) by name: of a weight (..., n, out, in), of a bias (..., n, out).  A convolution's `in` is channels ·
-    kernel height · kernel width, in the order of its weight's dimensions."""
+    """∇_θ Φ(x_i) by name: of a weight (..., n, out, in), of a bias (..., n, out). A convolution's
+    `in` is channels · kernel height · kernel width, in the order of its weight's dimensions.
+    """
     gradients: Params = {}
     for layer in passes:
         gradients[layer.weight] = _of_weight(layer)
@@ -29,24 +31,42 @@ def per_image_gradients(passes: list[LayerPass]) -> Params:
 
 
 def gram_matrix(layer: LayerPass) -> Tensor:
-    """K_ij = ⟨∇_l Φ(x_i), ∇_l Φ(x_j)⟩ (..., n, n) of one fully connected layer l, weights and bias together."""
+    """K_ij = ⟨∇_l Φ(x_i), ∇_l Φ(x_j)⟩ (..., n, n) of one fully connected layer l, weights and bias
+    together.
+    """
     h, delta = layer.input, layer.delta
     return (delta @ delta.mT) * (h @ h.mT + (1 if layer.bias else 0))
 
 
 def products_with_theta(theta: Params, layer: LayerPass) -> Tensor:
-    """b_i = ⟨θ_l, ∇_l Φ(x_i)⟩ = ⟨δ_i, z_i⟩ (..., n) of one fully connected layer l, weights and bias together."""
+    """b_i = ⟨θ_l, ∇_l Φ(x_i)⟩ = ⟨δ_i, z_i⟩ (..., n) of one fully connected layer l, weights and
+    bias together.
+    """
     z = layer.input @ theta[layer.weight].mT
-    return (layer.delta * (z if layer.bias is None else z + theta[layer.bias].unsqueeze(-2))).sum(-1)
+    return (layer.delta * (z if layer.bias is None else z + theta[layer.bias].unsqueeze(-2))).sum(
+        -1
+    )
 
 
 def gram(
-    network: MLP, theta: Params, x: Tensor, *, alpha: float | None = None, labels: Tensor | None = None
+    network: MLP,
+    theta: Params,
+    x: Tensor,
+    *,
+    alpha: float | None = None,
+    labels: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Per layer, K_ij = ⟨∇_l Φ(x_i), ∇_l Φ(x_j)⟩ (L, ..., n, n) and b_i = ⟨θ_l, ∇_l Φ(x_i)⟩ (L, ..., n).  So
-    R(x, c) = Σ_l ‖θ_l‖² − 2 cᵀb_l + cᵀK_l c: all one needs to fit multipliers.  x (..., n, d) · alpha: slope of the
-    smoothed ReLU', None for the step itself · labels (n,): see `output_direction`."""
-    passes = network.layers(theta, x, lambda outputs: output_direction(outputs, labels), alpha=alpha)
+    """Per layer, K_ij = ⟨∇_l Φ(x_i), ∇_l Φ(x_j)⟩ (L, ..., n, n) and b_i = ⟨θ_l, ∇_l Φ(x_i)⟩ (L,
+    ..., n). So R(x, c) = Σ_l ‖θ_l‖² − 2 cᵀb_l + cᵀK_l c: all one needs to fit multipliers.
+
+    Args:
+        x (..., n, d).
+        alpha: slope of the smoothed ReLU', None for the step itself.
+        labels (n,): see `output_direction`.
+    """
+    passes = network.layers(
+        theta, x, lambda outputs: output_direction(outputs, labels), alpha=alpha
+    )
     products = [products_with_theta(theta, layer) for layer in passes]
     return torch.stack([gram_matrix(layer) for layer in passes]), torch.stack(products)
 
@@ -58,8 +78,12 @@ def layer_norms(network: MLP, theta: Params) -> Tensor:
 
 
 def output_direction(outputs: Tensor, labels: Tensor | None) -> Tensor:
-    """∂Φ/∂outputs (..., n, K): ones for a single logit; e_y − e_j for the margin against the best other class j.
-    labels (n,): the classes y; ReconError where they are missing."""
+    """∂Φ/∂outputs (..., n, K): ones for a single logit; e_y − e_j for the margin against the best
+    other class j.
+
+    Args:
+        labels (n,): the classes y; ReconError where they are missing.
+    """
     if outputs.shape[-1] == 1:
         return torch.ones_like(outputs)
     if labels is None:

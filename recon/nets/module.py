@@ -1,4 +1,6 @@
-"""Any `torch.nn.Module` as a function of its parameters, through torch.func; and its layers at work."""
+"""Any `torch.nn.Module` as a function of its parameters, through torch.func; and its layers at
+work.
+"""
 
 import math
 from collections.abc import Callable, Mapping
@@ -20,9 +22,11 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True)
 class ModuleNetwork(Flat):
-    """A module in evaluation mode as a function of its parameters; its buffers, e.g. running means, stay as they are.
-    Names in θ are those of `named_parameters`.  x (n, ...) is whatever the module takes; its outputs are (n, K).
-    ReconError for a module in training mode, where batch norm couples images and dropout draws."""
+    """A module in evaluation mode as a function of its parameters; its buffers, e.g. running means,
+    stay as they are. Names in θ are those of `named_parameters`. x (n, ...) is whatever the module
+    takes; its outputs are (n, K). ReconError for a module in training mode, where batch norm
+    couples images and dropout draws.
+    """
 
     module: nn.Module
 
@@ -81,15 +85,20 @@ def answers_of(module: nn.Module, x: Tensor) -> Tensor:
 
 
 def watched(module: nn.Module, x: Tensor) -> tuple[bool, Tensor, list[Call]]:
-    """On x (n, C, H, W): whether images are taken flat, answers (n, K) or (n,), layers in the order in which they work.
-    ReconError where the module classifies no such images."""
+    """On x (n, C, H, W): whether images are taken flat, answers (n, K) or (n,), layers in the order
+    in which they work. ReconError where the module classifies no such images.
+    """
     calls: list[Call] = []
 
     def watch(name: str, layer: nn.Module, given: tuple[Any, ...], answered: Any) -> None:
         if given and isinstance(given[0], Tensor) and isinstance(answered, Tensor):
             calls.append(Call(name, layer, given[0].detach().clone(), answered.detach().clone()))
 
-    watched = [(name, part) for name, part in module.named_modules() if not list(part.children()) or is_layer(part)]
+    watched = [
+        (name, part)
+        for name, part in module.named_modules()
+        if not list(part.children()) or is_layer(part)
+    ]
     hooks = [part.register_forward_hook(partial(watch, name)) for name, part in watched]
     tried = []
     try:
@@ -103,14 +112,22 @@ def watched(module: nn.Module, x: Tensor) -> tuple[bool, Tensor, list[Call]]:
                 continue
             if isinstance(answers, Tensor) and answers.dim() in (1, 2) and len(answers) == len(x):
                 return flat, answers, calls
-            tried.append(f"answers of shape {tuple(answers.shape)}" if isinstance(answers, Tensor) else "no tensor")
+            tried.append(
+                f"answers of shape {tuple(answers.shape)}"
+                if isinstance(answers, Tensor)
+                else "no tensor"
+            )
     finally:
         for hook in hooks:
             hook.remove()
     size = " × ".join(map(str, x.shape[1:]))
-    raise ReconError(f"the network does not classify images of {size} (colours × height × width): {tried[0]}")
+    raise ReconError(
+        f"the network does not classify images of {size} (colours × height × width): {tried[0]}"
+    )
 
 
 def is_layer(part: nn.Module) -> bool:
-    """Whether it has weights of its own, also where those are computed from others (weight norm)."""
+    """Whether it has weights of its own, also where those are computed from others (weight
+    norm).
+    """
     return next(part.parameters(recurse=False), None) is not None or is_parametrized(part)

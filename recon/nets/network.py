@@ -1,7 +1,9 @@
-"""What an attack asks of a network: parameters, a forward pass, and each layer's input with the gradient at its output.
+"""What an attack asks of a network: parameters, a forward pass, and each layer's input with the
+gradient at its output.
 
-A linear layer z = W h + b has ∇_W Φ(x_i) = δ_i h_iᵀ with h_i its input and δ_i = ∂Φ(x_i)/∂z.  From these pairs alone
-come per-image gradients, their Gram matrices, the stationarity objective, and the linear systems of gradient attacks.
+A linear layer z = W h + b has ∇_W Φ(x_i) = δ_i h_iᵀ with h_i its input and δ_i = ∂Φ(x_i)/∂z. From
+these pairs alone come per-image gradients, their Gram matrices, the stationarity objective, and the
+linear systems of gradient attacks.
 """
 
 import math
@@ -18,10 +20,14 @@ Direction = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class LayerPass:
-    """One linear layer in one forward and one backward pass of n images.  weight, bias: its names in θ (no bias: None)
-    · input: h (..., n, in), of a convolution its patches (..., n, in, positions) · delta: ∂Φ/∂z (..., n, out), of a
-    convolution (..., n, out, positions) · shared: whether the weights are shared between positions, as in a
-    convolution."""
+    """One linear layer in one forward and one backward pass of n images.
+
+    Attributes:
+        weight, bias: its names in θ (no bias: None).
+        input: h (..., n, in), of a convolution its patches (..., n, in, positions).
+        delta: ∂Φ/∂z (..., n, out), of a convolution (..., n, out, positions).
+        shared: whether the weights are shared between positions, as in a convolution.
+    """
 
     weight: str
     bias: str | None
@@ -44,7 +50,9 @@ class Flat:
 
     def flatten(self, theta: Params) -> Tensor:
         """θ as one vector, shape (..., p)."""
-        return torch.cat([theta[name].flatten(-len(shape)) for name, shape in self.shapes().items()], dim=-1)
+        return torch.cat(
+            [theta[name].flatten(-len(shape)) for name, shape in self.shapes().items()], dim=-1
+        )
 
     def unflatten(self, vector: Tensor) -> Params:
         """Inverse of `flatten`; views, no copy.
@@ -56,4 +64,6 @@ class Flat:
         """
         sizes = [math.prod(shape) for shape in self.shapes().values()]
         pieces = vector.split(sizes, dim=-1)
-        return {n: v.unflatten(-1, s) for (n, s), v in zip(self.shapes().items(), pieces, strict=True)}
+        return {
+            n: v.unflatten(-1, s) for (n, s), v in zip(self.shapes().items(), pieces, strict=True)
+        }

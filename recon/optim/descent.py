@@ -1,9 +1,11 @@
-"""Descent schemes that treat every row of a batch as a problem of its own, all with the same two methods.
+"""Descent schemes that treat every row of a batch as a problem of its own, all with the same two
+methods.
 
-`init(x)` gives a state, a tree of tensors, whose "x" is the next point at which energy and gradient are wanted;
-`step(state, energy, grad)` takes them and gives the next state.  `HeavyBall` is gradient descent with momentum whose
-step finds its own length: the outer iteration of eq. (7) and, on the logarithm of the loss, the descent to the KKT
-regime.  It keeps the best point as "accepted".  `SGD` and `Adam` take every step, whatever the energy: DecoReco's.
+`init(x)` gives a state, a tree of tensors, whose "x" is the next point at which energy and gradient
+are wanted; `step(state, energy, grad)` takes them and gives the next state. `HeavyBall` is gradient
+descent with momentum whose step finds its own length: the outer iteration of eq. (7) and, on the
+logarithm of the loss, the descent to the KKT regime. It keeps the best point as "accepted". `SGD`
+and `Adam` take every step, whatever the energy: DecoReco's.
 """
 
 import math
@@ -19,12 +21,16 @@ from recon.optim.tree import State, chosen, dot, keep, rows, unevaluated
 class HeavyBall:
     """Gradient descent with momentum, an adaptive step, and a restart after every rejected step.
 
-    v ← μ v + ∇E(x),  x ← x − η v.  A step that lowered E makes η grow by `grow`; one that raised it is taken back,
-    η shrinks by `shrink` and v starts again from zero (cf. O'Donoghue & Candès 2015).  Rows are independent.
+    v ← μ v + ∇E(x), x ← x − η v. A step that lowered E makes η grow by `grow`; one that raised it
+    is taken back, η shrinks by `shrink` and v starts again from zero (cf. O'Donoghue & Candès
+    2015). Rows are independent.
 
-    The energy decides, nothing else: no truth enters.  A row whose energy is ≤ `tol` stops where it is.  `box`:
-    bounds to which every proposal is clipped (projected descent).  max_relative_step: η shrinks so that
-    ‖η v‖ ≤ max_relative_step · max(‖x‖, 1)."""
+    The energy decides, nothing else: no truth enters. A row whose energy is ≤ `tol` stops where it
+    is. `box`: bounds to which every proposal is clipped (projected descent).
+
+    Attributes:
+        max_relative_step: η shrinks so that ‖η v‖ ≤ max_relative_step · max(‖x‖, 1).
+    """
 
     step_size: float = 1.0
     momentum: float = 0.9
@@ -35,18 +41,30 @@ class HeavyBall:
     max_relative_step: float = math.inf
 
     def init(self, x: Tensor) -> State:
-        """State before the first evaluation; x (S, ...) is the first proposal.  "accepted": x, energy (S,), grad."""
+        """State before the first evaluation; x (S, ...) is the first proposal. "accepted": x,
+        energy (S,), grad.
+        """
         accepted = unevaluated(x, grad=torch.zeros_like(x))
         step_size = torch.full_like(accepted["energy"], self.step_size)
-        return {"x": x.clone(), "velocity": torch.zeros_like(x), "step_size": step_size, "accepted": accepted}
+        return {
+            "x": x.clone(),
+            "velocity": torch.zeros_like(x),
+            "step_size": step_size,
+            "accepted": accepted,
+        }
 
     def step(self, state: State, energy: Tensor, grad: Tensor) -> State:
-        """Accept or reject the proposal state["x"], given its energy (S,) and gradient, and make the next one."""
+        """Accept or reject the proposal state["x"], given its energy (S,) and gradient, and make
+        the next one.
+        """
         before = state["accepted"]
-        better = energy < before["energy"]  # a NaN energy is not better: it is rejected like any bad step
+        # a NaN energy is not better: it is rejected like any bad step
+        better = energy < before["energy"]
         accepted = keep(better, {"x": state["x"], "energy": energy, "grad": grad}, before)
         first = torch.isinf(before["energy"])
-        step_size = state["step_size"] * torch.where(first, 1.0, torch.where(better, self.grow, self.shrink))
+        step_size = state["step_size"] * torch.where(
+            first, 1.0, torch.where(better, self.grow, self.shrink)
+        )
         velocity = self.momentum * chosen(better, state["velocity"], 0.0) + accepted["grad"]
         step_size = self._limited(step_size, velocity, accepted["x"])
         active = accepted["energy"] > self.tol
@@ -60,7 +78,9 @@ class HeavyBall:
             return step_size
         length, size = step_size * dot(velocity, velocity).sqrt(), dot(x, x).sqrt().clamp_min(1.0)
         longest = self.max_relative_step * size
-        return step_size * (longest / length.clamp_min(torch.finfo(length.dtype).tiny)).clamp_max(1.0)
+        return step_size * (longest / length.clamp_min(torch.finfo(length.dtype).tiny)).clamp_max(
+            1.0
+        )
 
 
 @dataclass(frozen=True)
@@ -90,8 +110,14 @@ class Adam:
 
     def init(self, x: Tensor) -> State:
         """State before the first evaluation; x (S, ...) is the first point."""
-        taken = torch.zeros((), dtype=torch.int64)  # a counter stays on the host: reading it must not wait for a GPU
-        return {"x": x.clone(), "mean": torch.zeros_like(x), "square": torch.zeros_like(x), "taken": taken}
+        # a counter stays on the host: reading it must not wait for a GPU
+        taken = torch.zeros((), dtype=torch.int64)
+        return {
+            "x": x.clone(),
+            "mean": torch.zeros_like(x),
+            "square": torch.zeros_like(x),
+            "taken": taken,
+        }
 
     def step(self, state: State, energy: Tensor, grad: Tensor, factor: float = 1.0) -> State:
         """The next point, with step size η · factor; the energy does not matter."""
@@ -101,7 +127,12 @@ class Adam:
         mean = torch.lerp(grad, state["mean"], b1)
         square = torch.lerp(grad.square(), state["square"], b2)
         step = mean / (1 - b1**k) / ((square / (1 - b2**k)).sqrt() + self.eps)
-        return {"x": state["x"] - self.step_size * factor * step, "mean": mean, "square": square, "taken": taken}
+        return {
+            "x": state["x"] - self.step_size * factor * step,
+            "mean": mean,
+            "square": square,
+            "taken": taken,
+        }
 
 
 def cosine(k: int, steps: int, final: float = 0.05) -> float:

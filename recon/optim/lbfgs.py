@@ -18,8 +18,13 @@ ValueAndGrad = Callable[[Tensor], tuple[Tensor, Tensor]]
 
 @dataclass(frozen=True)
 class LBFGSSettings:
-    """tol: done when ‖∇E‖₂ ≤ tol · max_iter: iterations at most · history: curvature pairs remembered · halvings: of a
-    step, before its line search has failed."""
+    """
+    Attributes:
+        tol: done when ‖∇E‖₂ ≤ tol.
+        max_iter: iterations at most.
+        history: curvature pairs remembered.
+        halvings: of a step, before its line search has failed.
+    """
 
     tol: float = 1e-5
     max_iter: int = 500
@@ -29,7 +34,13 @@ class LBFGSSettings:
 
 @dataclass(frozen=True)
 class LBFGSResult:
-    """theta (p,) · energy, grad_norm () · iterations · scale (): ⟨s, y⟩/⟨y, y⟩ of the last pair."""
+    """
+    Attributes:
+        theta (p,).
+        energy, grad_norm ().
+        iterations.
+        scale (): ⟨s, y⟩/⟨y, y⟩ of the last pair.
+    """
 
     theta: Tensor
     energy: Tensor
@@ -40,8 +51,9 @@ class LBFGSResult:
 
 @dataclass
 class Pairs:
-    """Curvature pairs s = Δθ, y = Δ∇E in ring buffers (history, p), oldest first in `order`; ρ = 1/⟨s, y⟩ of each slot;
-    scale () of H where nothing is known."""
+    """Curvature pairs s = Δθ, y = Δ∇E in ring buffers (history, p), oldest first in `order`; ρ =
+    1/⟨s, y⟩ of each slot; scale () of H where nothing is known.
+    """
 
     s: Tensor
     y: Tensor
@@ -50,14 +62,17 @@ class Pairs:
     order: list[int] = field(default_factory=list)
 
     def append(self, before: Point, after: Point) -> None:
-        """Add a step, forget the oldest beyond `history`; a step without positive curvature is left out."""
+        """Add a step, forget the oldest beyond `history`; a step without positive curvature is left
+        out.
+        """
         free = [k for k in range(len(self.s)) if k not in self.order]
         slot = free[0] if free else self.order.pop(0)
         s, y = self.s[slot], self.y[slot]
         torch.sub(after.theta, before.theta, out=s)
         torch.sub(after.grad, before.grad, out=y)
         sy, yy = inner(s, y), inner(y, y)
-        if yy > 0 and sy > 1e-10 * inner(s, s).sqrt() * yy.sqrt():  # the square of a small change is 0 in float32
+        # the square of a small change is 0 in float32
+        if yy > 0 and sy > 1e-10 * inner(s, s).sqrt() * yy.sqrt():
             self.rho[slot], self.scale = 1 / sy, sy / yy
             self.order.append(slot)
 
@@ -83,12 +98,19 @@ class Point:
 
 
 def lbfgs(
-    value_and_grad: ValueAndGrad, theta: Tensor, settings: LBFGSSettings = LBFGSSettings(), scale: Tensor | None = None
+    value_and_grad: ValueAndGrad,
+    theta: Tensor,
+    settings: LBFGSSettings = LBFGSSettings(),
+    scale: Tensor | None = None,
 ) -> LBFGSResult:
-    """Minimise a function from theta (p,), which is left as it is.  scale (): of the first step, −scale ∇E, as an
-    earlier, nearby problem had it; by default that step has length 1. Where a line search (Armijo backtracking) finds
-    nothing, the pairs are forgotten; where it finds nothing along the gradient either, the point counts as the
-    minimum."""
+    """Minimise a function from theta (p,), which is left as it is. Where a line search (Armijo
+    backtracking) finds nothing, the pairs are forgotten; where it finds nothing along the gradient
+    either, the point counts as the minimum.
+
+    Args:
+        scale (): of the first step, −scale ∇E, as an earlier, nearby problem had it; by default
+            that step has length 1.
+    """
     at = Point(theta, *value_and_grad(theta))
     norm = at.grad.norm()
     scale = (1 / norm.clamp_min(1e-12) if scale is None else scale).double()
@@ -112,7 +134,9 @@ def lbfgs(
     return LBFGSResult(at.theta, at.energy, norm, iteration, pairs.scale)
 
 
-def _backtrack(function: ValueAndGrad, at: Point, direction: Tensor, slope: Tensor, halvings: int) -> Point | None:
+def _backtrack(
+    function: ValueAndGrad, at: Point, direction: Tensor, slope: Tensor, halvings: int
+) -> Point | None:
     """The first of η = 1, ½, ¼, … that lowers the energy enough; None without one."""
     least = at.energy.double() + 10 * torch.finfo(at.theta.dtype).eps * at.energy.double().abs()
     step = torch.ones_like(at.energy)

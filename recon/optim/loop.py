@@ -1,4 +1,6 @@
-"""The one loop that every long computation runs in: budget, progress bar, checkpoints from which it resumes exactly."""
+"""The one loop that every long computation runs in: budget, progress bar, checkpoints from which it
+resumes exactly.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ class Checkpoint(Protocol):
 
 
 class Checkpoints(Protocol):
-    """Places for the checkpoints of a run's parts, by name; `inside`, of a part that has parts itself."""
+    """Places for the checkpoints of a run's parts, by name; `inside`, of a part that has parts
+    itself.
+    """
 
     def at(self, name: str) -> Checkpoint: ...
 
@@ -36,8 +40,14 @@ class Checkpoints(Protocol):
 
 @dataclass(frozen=True)
 class LoopSettings:
-    """steps: at most · tol: energy at which a row is done · device: where a resumed state goes · label: of the bar ·
-    every_s: seconds between checkpoints."""
+    """
+    Attributes:
+        steps: at most.
+        tol: energy at which a row is done.
+        device: where a resumed state goes.
+        label: of the bar.
+        every_s: seconds between checkpoints.
+    """
 
     steps: int
     tol: float = -torch.inf
@@ -53,19 +63,28 @@ def iterate(
     checkpoint: Checkpoint | None = None,
     observe: Callable[[int, State], None] | None = None,
 ) -> tuple[State, Tensor]:
-    """Apply `step` until every row's accepted energy is ≤ tol, or `steps` times; (last state, energies (steps, S)).  A
-    state is a tree with at least "accepted", itself with at least "energy" (S,).  checkpoint: where state and energies
-    go every `every_s` seconds, and from which an interrupted run goes on to the same answer. observe(k, state) is
-    called after step k."""
+    """Apply `step` until every row's accepted energy is ≤ tol, or `steps` times; (last state,
+    energies (steps, S)). A state is a tree with at least "accepted", itself with at least "energy"
+    (S,).
+
+    Args:
+        checkpoint: where state and energies go every `every_s` seconds, and from which an
+            interrupted run goes on to the same answer. observe(k, state) is called after step k.
+    """
     state, history = _resumed(checkpoint, settings.device) or (init(), torch.empty(0, 1))
     taken, saved = len(history), time.monotonic()
     show = sys.stderr.isatty()
     try:
-        with tqdm(total=settings.steps, initial=taken, desc=settings.label, disable=not show, leave=False) as bar:
-            while taken < settings.steps and not (taken and _done(history[taken - 1], settings.tol)):
+        with tqdm(
+            total=settings.steps, initial=taken, desc=settings.label, disable=not show, leave=False
+        ) as bar:
+            while taken < settings.steps and not (
+                taken and _done(history[taken - 1], settings.tol)
+            ):
                 state = step(state)
                 energy = state["accepted"]["energy"]
-                if len(history) < settings.steps:  # one tensor for all: a small one each step would pin a page
+                # one tensor for all: a small one each step would pin a page
+                if len(history) < settings.steps:
                     room = energy.new_empty(settings.steps, len(energy))
                     room[:taken] = history
                     history = room
@@ -87,7 +106,9 @@ def _done(energy: Tensor, tol: float) -> bool:
     return tol > -torch.inf and bool((energy <= tol).all())
 
 
-def _resumed(checkpoint: Checkpoint | None, device: torch.device | str) -> tuple[State, Tensor] | None:
+def _resumed(
+    checkpoint: Checkpoint | None, device: torch.device | str
+) -> tuple[State, Tensor] | None:
     tree = checkpoint.load() if checkpoint is not None else None
     if tree is None or not {"state", "history"} <= set(tree):  # another program's
         return None

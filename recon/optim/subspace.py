@@ -1,7 +1,8 @@
-"""Coordinates in a subspace of the inputs: where images, and all that training adds to a first layer, really live.
+"""Coordinates in a subspace of the inputs: where images, and all that training adds to a first
+layer, really live.
 
-Gradient steps, and with weight decay the minimiser itself, move the first layer within the span of the training images
-alone.  So a problem in d inputs is one in r ≪ d coordinates, exactly.
+Gradient steps, and with weight decay the minimiser itself, move the first layer within the span of
+the training images alone. So a problem in d inputs is one in r ≪ d coordinates, exactly.
 """
 
 from __future__ import annotations
@@ -44,8 +45,10 @@ class Subspace:
 
 
 def reduced(network: MLP, theta: Tensor, space: Subspace) -> tuple[MLP, Tensor]:
-    """The network on coordinates in the subspace, and its θ (..., p'): the first layer's weights times Bᵀ.  Φ(lift(c);
-    θ) = Φ'(c; θ') for coordinates c.  theta (..., p); leading dimensions broadcast with the subspace's."""
+    """The network on coordinates in the subspace, and its θ (..., p'): the first layer's weights
+    times Bᵀ. Φ(lift(c); θ) = Φ'(c; θ') for coordinates c. theta (..., p); leading dimensions
+    broadcast with the subspace's.
+    """
     batch = torch.broadcast_shapes(theta.shape[:-1], space.basis.shape[:-2])
     small = network.with_inputs(len(space))
     params = dict(network.unflatten(theta.expand(*batch, -1)))
@@ -53,8 +56,9 @@ def reduced(network: MLP, theta: Tensor, space: Subspace) -> tuple[MLP, Tensor]:
 
 
 def lifted(network: MLP, theta: Tensor, space: Subspace, outside: Tensor | None = None) -> Tensor:
-    """Back from θ' (..., p') of the reduced network to θ (..., p) of `network`.  What the subspace does not hold of the
-    first layer is that of the θ `outside` (..., p), zero if None."""
+    """Back from θ' (..., p') of the reduced network to θ (..., p) of `network`. What the subspace
+    does not hold of the first layer is that of the θ `outside` (..., p), zero if None.
+    """
     params = dict(network.with_inputs(len(space)).unflatten(theta))
     first = space.lift(params["w1"])
     if outside is not None:
@@ -65,10 +69,20 @@ def lifted(network: MLP, theta: Tensor, space: Subspace, outside: Tensor | None 
 def in_span(
     network: MLP, theta: Tensor, x: Tensor, keep_outside: bool
 ) -> tuple[MLP, Tensor, Tensor, Callable[[Tensor], Tensor]]:
-    """Training from θ (p,) on images x (n, d), in n coordinates where n < d: network, images, θ, and the way back.
-    keep_outside: what of θ's first layer lies outside the span of the images comes back, else it is zero."""
+    """Training from θ (p,) on images x (n, d), in n coordinates where n < d: network, images, θ,
+    and the way back.
+
+    Args:
+        keep_outside: what of θ's first layer lies outside the span of the images comes back, else
+            it is zero.
+    """
     if len(x) >= network.dim:
         return network, x, theta, lambda found: found
     space = Subspace.spanned_by(x)
     small, start = reduced(network, theta, space)
-    return small, space.reduce(x), start, lambda found: lifted(network, found, space, theta if keep_outside else None)
+    return (
+        small,
+        space.reduce(x),
+        start,
+        lambda found: lifted(network, found, space, theta if keep_outside else None),
+    )

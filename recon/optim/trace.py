@@ -1,7 +1,9 @@
-"""How a computation began: the energies of its descents at a few steps, and other numbers that it notes on its way.
+"""How a computation began: the energies of its descents at a few steps, and other numbers that it
+notes on its way.
 
-Inside `recorded`, whatever is iterated or noted leaves a row in a `Trace`; outside, nothing is recorded and nothing
-costs time.  Two traces of the same run agree but for rounding, which is how a kept number is bound to code.
+Inside `recorded`, whatever is iterated or noted leaves a row in a `Trace`; outside, nothing is
+recorded and nothing costs time. Two traces of the same run agree but for rounding, which is how a
+kept number is bound to code.
 """
 
 from __future__ import annotations
@@ -25,17 +27,24 @@ class OutOfTime(Exception):
 
 @dataclass
 class Trace:
-    """rows: name -> (k, 2) float64, step and number, in the order in which they came."""
+    """
+    Attributes:
+        rows: name -> (k, 2) float64, step and number, in the order in which they came.
+    """
 
     rows: dict[str, Tensor] = field(default_factory=dict)
 
     def add(self, name: str, steps: list[int], numbers: Tensor) -> None:
-        """Numbers (k,) at steps (k,), under a name of their own: "training", then "training 2", …"""
+        """Numbers (k,) at steps (k,), under a name of their own: "training", then "training
+        2", …
+        """
         key, count = name, 1
         while key in self.rows:
             count += 1
             key = f"{name} {count}"
-        self.rows[key] = torch.stack([torch.tensor(steps, dtype=torch.float64), numbers.double().cpu()], 1)
+        self.rows[key] = torch.stack(
+            [torch.tensor(steps, dtype=torch.float64), numbers.double().cpu()], 1
+        )
 
 
 _current: ContextVar[Trace | None] = ContextVar("trace", default=None)
@@ -58,7 +67,9 @@ def current() -> Trace | None:
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """OutOfTime inside after so many seconds, wherever the computation is; in the main thread of a POSIX system."""
+    """OutOfTime inside after so many seconds, wherever the computation is; in the main thread of a
+    POSIX system.
+    """
 
     def stop(*_: object) -> None:
         raise OutOfTime
@@ -76,12 +87,18 @@ def note(name: str, *values: Tensor | float) -> None:
     """A number, or the root mean square of a tensor, for each value."""
     if values and (trace := _current.get()) is not None:
         tensors = [torch.as_tensor(value, dtype=torch.float64).detach().cpu() for value in values]
-        numbers = torch.stack([tensor.square().mean().sqrt() if tensor.dim() else tensor for tensor in tensors])
+        numbers = torch.stack(
+            [tensor.square().mean().sqrt() if tensor.dim() else tensor for tensor in tensors]
+        )
         trace.add(name, list(range(1, len(numbers) + 1)), numbers)
 
 
 def note_descent(name: str, energies: Tensor) -> None:
-    """Mean energy of the rows at the `MILESTONES` of a descent.  energies: (steps, S)."""
+    """Mean energy of the rows at the `MILESTONES` of a descent.
+
+    Args:
+        energies: (steps, S).
+    """
     trace = _current.get()
     if trace is not None and len(energies):
         steps = [step for step in MILESTONES if step <= len(energies)]

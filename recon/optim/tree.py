@@ -1,6 +1,8 @@
-"""Trees of tensors, the states of everything that is iterated: dicts of tensors, or of further such dicts.
+"""Trees of tensors, the states of everything that is iterated: dicts of tensors, or of further such
+dicts.
 
-A state is never changed in place: a step returns a new one, and whoever holds an older one may go on from there.
+A state is never changed in place: a step returns a new one, and whoever holds an older one may go
+on from there.
 """
 
 from collections.abc import Callable
@@ -23,7 +25,9 @@ def dot(a: Tensor, b: Tensor) -> Tensor:
 
 
 def mapped(function: Callable[..., Tensor], tree: State, *others: State) -> State:
-    """`function` of every tensor, and of those at the same place in trees that hold at least the same names."""
+    """`function` of every tensor, and of those at the same place in trees that hold at least the
+    same names.
+    """
     return {
         name: mapped(function, value, *(other[name] for other in others))
         if isinstance(value, dict)
@@ -33,8 +37,9 @@ def mapped(function: Callable[..., Tensor], tree: State, *others: State) -> Stat
 
 
 def chosen(better: Tensor, new: Tensor, old: Tensor | float) -> Tensor:
-    """Row by row `new` (S, …) where `better` (S,), else `old`.  On a CPU, where a look costs nothing, `new` is handed
-    on without a copy where all rows have it."""
+    """Row by row `new` (S, …) where `better` (S,), else `old`. On a CPU, where a look costs
+    nothing, `new` is handed on without a copy where all rows have it.
+    """
     if better.device.type == "cpu" and bool(better.all()):
         return new
     return torch.where(rows(better, new), new, old)
@@ -46,7 +51,9 @@ def keep(better: Tensor, new: State, old: State) -> State:
 
 
 def unevaluated(x: Tensor, **more: Tensor) -> State:
-    """What is accepted before the first evaluation: x (S, ...) at energy (S,) = ∞, so that any number is lower."""
+    """What is accepted before the first evaluation: x (S, ...) at energy (S,) = ∞, so that any
+    number is lower.
+    """
     infinite = torch.full(x.shape[:1], torch.inf, dtype=x.dtype, device=x.device)
     return {"x": x.clone(), "energy": infinite, **more}
 
@@ -59,7 +66,11 @@ def flattened(tree: State, prefix: str = "") -> dict[str, Tensor]:
     """
     flat: dict[str, Tensor] = {}
     for name, value in tree.items():
-        flat |= flattened(value, f"{prefix}{name}/") if isinstance(value, dict) else {prefix + name: value}
+        flat |= (
+            flattened(value, f"{prefix}{name}/")
+            if isinstance(value, dict)
+            else {prefix + name: value}
+        )
     return flat
 
 

@@ -1,7 +1,8 @@
-"""What an adversary can say of one separated image: a probability that it is a training image.  No image enters.
+"""What an adversary can say of one separated image: a probability that it is a training image. No
+image enters.
 
-Evidence is measured on the candidates alone.  Which values mean "true" is learned on shadow networks (Shokri et al.
-2017), which the adversary trains on images of their own.
+Evidence is measured on the candidates alone. Which values mean "true" is learned on shadow networks
+(Shokri et al. 2017), which the adversary trains on images of their own.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ SURE = 0.95  # the probability from which the adversary says "this one"
 
 
 class Signs(Protocol):
-    """What a separation measures of its r sources, (r,) each; meaning and range as in `recon.attacks.separation`."""
+    """What a separation measures of its r sources, (r,) each; meaning and range as in
+    `recon.attacks.separation`.
+    """
 
     @property
     def sparsity(self) -> Tensor: ...
@@ -38,25 +41,35 @@ class Signs(Protocol):
 
 
 def evidence(found: Signs) -> np.ndarray:
-    """(r, 3): sparsity; stability over restarts, as log(1 − stability); log of the share of the weights explained.
-    ReconError where only one restart was made: it has no stability."""
+    """(r, 3): sparsity; stability over restarts, as log(1 − stability); log of the share of the
+    weights explained. ReconError where only one restart was made: it has no stability.
+    """
     if len(found.stability) and found.stability.isnan().any():
         raise ReconError("stability needs at least two restarts of the separation")
-    columns = (found.sparsity, -(1 - found.stability).clamp_min(1e-6).log(), found.share.clamp_min(1e-9).log())
+    columns = (
+        found.sparsity,
+        -(1 - found.stability).clamp_min(1e-6).log(),
+        found.share.clamp_min(1e-9).log(),
+    )
     return torch.stack([column.double() for column in columns], dim=1).cpu().numpy()
 
 
 def calibrated(shadows: Sequence[tuple[Signs, Tensor]]) -> Pipeline:
-    """Logistic regression from the evidence of shadow networks to their truth (r,), bool: evidence -> probability.
-    ReconError unless both true and false candidates occur."""
+    """Logistic regression from the evidence of shadow networks to their truth (r,), bool: evidence
+    -> probability. ReconError unless both true and false candidates occur.
+    """
     truth = torch.cat([true for _, true in shadows]).cpu().numpy()
     if truth.all() or not truth.any():
-        raise ReconError("the shadow networks have only true or only false candidates: nothing can be learned")
+        raise ReconError(
+            "the shadow networks have only true or only false candidates: nothing can be learned"
+        )
     return shadow_classifier(np.concatenate([evidence(found) for found, _ in shadows]), truth)
 
 
 def shadow_classifier(evidence: np.ndarray, true: np.ndarray) -> Pipeline:
-    """Logistic regression from evidence (m, k) to "true" (m,), fitted where the adversary knows the answer."""
+    """Logistic regression from evidence (m, k) to "true" (m,), fitted where the adversary knows the
+    answer.
+    """
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
@@ -72,10 +85,12 @@ def probability(model: Pipeline, found: Signs) -> Tensor:
 
 
 def assessed(probability: Tensor, true: Tensor) -> dict:
-    """How good probabilities (m,) are, given the truth (m,), bool.  auc · tpr_at_1pct_fpr: share of the true ones found
-    before more than 1 % of the false ones are · precision_top50 · sure, precision_sure, recall_sure: of what is rated
-    at least `SURE` · brier: mean squared error · reliability: per bin of probability its mean, the share that is true,
-    and the number.  None where one kind is missing."""
+    """How good probabilities (m,) are, given the truth (m,), bool. auc · tpr_at_1pct_fpr: share of
+    the true ones found before more than 1 % of the false ones are · precision_top50 · sure,
+    precision_sure, recall_sure: of what is rated at least `SURE` · brier: mean squared error ·
+    reliability: per bin of probability its mean, the share that is true, and the number. None where
+    one kind is missing.
+    """
     p, t = probability.double().cpu().numpy(), true.cpu().numpy().astype(bool)
     both = bool(t.any() and not t.all())
     order = np.argsort(-p, kind="stable")
@@ -92,5 +107,7 @@ def assessed(probability: Tensor, true: Tensor) -> dict:
         "brier": float(np.mean((p - t) ** 2)) if len(t) else None,
         "candidates": len(t),
         "true": int(t.sum()),
-        "reliability": [[float(p[rows].mean()), float(t[rows].mean()), int(rows.sum())] for rows in used],
+        "reliability": [
+            [float(p[rows].mean()), float(t[rows].mean()), int(rows.sum())] for rows in used
+        ],
     }

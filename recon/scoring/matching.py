@@ -1,4 +1,5 @@
-"""Which image is which: nearest neighbours in both directions, one-to-one assignment, competition with held-out.
+"""Which image is which: nearest neighbours in both directions, one-to-one assignment, competition
+with held-out.
 
 Truth enters here and nowhere before: no attack imports this module.
 """
@@ -18,7 +19,8 @@ from recon.errors import ReconError
 from recon.scoring import metrics
 from recon.scoring.metrics import Shape
 
-#: name -> (pairwise function of two sets of rows and their shape (C, H, W), whether larger is more alike)
+#: name -> (pairwise function of two sets of rows and their shape (C, H, W), whether larger is more
+#: alike)
 METRICS: dict[str, tuple[Callable[[Tensor, Tensor, Shape], Tensor], bool]] = {
     "l2": (lambda a, b, _: metrics.l2(a, b), False),
     "ncc": (lambda a, b, _: metrics.ncc(a, b), True),
@@ -31,7 +33,9 @@ U = TypeVar("U")
 
 @dataclass(frozen=True)
 class Match:
-    """For each of m images: the partner's row (m,) and the score of the pair (m,), in units of the metric."""
+    """For each of m images: the partner's row (m,) and the score of the pair (m,), in units of the
+    metric.
+    """
 
     index: Tensor
     score: Tensor
@@ -41,16 +45,22 @@ def _pairs(a: Tensor, b: Tensor, metric: str, shape: Shape) -> tuple[Tensor, boo
     if metric not in METRICS:
         raise ReconError(f"unknown metric '{metric}': choose one of {', '.join(METRICS)}")
     if a.dim() != 2 or b.dim() != 2 or a.shape[1] != b.shape[1]:
-        raise ReconError(f"images must be rows of one length, not {tuple(a.shape)} and {tuple(b.shape)}")
+        raise ReconError(
+            f"images must be rows of one length, not {tuple(a.shape)} and {tuple(b.shape)}"
+        )
     pairwise, larger = METRICS[metric]
     return pairwise(a, b, shape), larger
 
 
 def nearest(a: Tensor, b: Tensor, metric: str = "l2", shape: Shape = ()) -> Match:
-    """For each image of `a` (m, d) the most alike of `b` (n, d); one image of b may serve several of a.  metric: "l2"
-    (smaller is nearer), "ncc", "ncc_channel" or "ssim" (larger is nearer); the last two need the `shape` (C, H, W) of
-    an image.  ReconError for another metric or for bad shapes.  Swap the arguments for the other direction (for each
-    training image its best reconstruction)."""
+    """For each image of `a` (m, d) the most alike of `b` (n, d); one image of b may serve several
+    of a. ReconError for another metric or for bad shapes. Swap the arguments for the other
+    direction (for each training image its best reconstruction).
+
+    Args:
+        metric: "l2" (smaller is nearer), "ncc", "ncc_channel" or "ssim" (larger is nearer); the
+            last two need the `shape` (C, H, W) of an image.
+    """
     scores, larger = _pairs(a, b, metric, shape)
     best = scores.max(dim=1) if larger else scores.min(dim=1)
     return Match(best.indices, best.values)
@@ -67,7 +77,9 @@ def one_to_one(a: Tensor, b: Tensor, metric: str = "ncc", shape: Shape = ()) -> 
     ([0, 0], [0, 1])
     """
     if len(a) > len(b):
-        raise ReconError(f"one-to-one matching needs at least as many partners: {len(a)} against {len(b)}")
+        raise ReconError(
+            f"one-to-one matching needs at least as many partners: {len(a)} against {len(b)}"
+        )
     scores, larger = _pairs(a, b, metric, shape)
     _, columns = linear_sum_assignment(scores.detach().cpu().numpy(), maximize=larger)
     index = from_numpy(columns).to(a.device)
@@ -76,10 +88,14 @@ def one_to_one(a: Tensor, b: Tensor, metric: str = "ncc", shape: Shape = ()) -> 
 
 @dataclass(frozen=True)
 class Competition:
-    """Candidates offered to training and held-out images at once: `targets` and `decoys` above the threshold.  fdr:
-    (decoys + 1) / targets, at most 1, estimates the share of chance among the targets (target–decoy estimate with the
-    "+1" of Barber & Candès 2015) · p_value: probability of as many targets if membership were drawn at random.  Both
-    assume what `target_decoy` says."""
+    """Candidates offered to training and held-out images at once: `targets` and `decoys` above the
+    threshold. Both assume what `target_decoy` says.
+
+    Attributes:
+        fdr: (decoys + 1) / targets, at most 1, estimates the share of chance among the targets
+            (target–decoy estimate with the "+1" of Barber & Candès 2015).
+        p_value: probability of as many targets if membership were drawn at random.
+    """
 
     targets: int
     decoys: int
@@ -88,17 +104,24 @@ class Competition:
 
 
 def target_decoy(
-    x_hat: Tensor, train: Tensor, held_out: Tensor, threshold: float, metric: str = "ncc", shape: Shape = ()
+    x_hat: Tensor,
+    train: Tensor,
+    held_out: Tensor,
+    threshold: float,
+    metric: str = "ncc",
+    shape: Shape = (),
 ) -> Competition:
-    """Assign candidates (m, d) one-to-one over n training and n held-out images together; count pairs above threshold.
+    """Assign candidates (m, d) one-to-one over n training and n held-out images together; count
+    pairs above threshold.
 
-    Assumes that targets and decoys are exchangeable *given the candidates*.  Then the k images matched above the
-    threshold are a random subset of all 2n, and the number of training images among them is hypergeometric: the p-value
-    is that of an exact permutation test.  Candidates that know nothing of either set satisfy this.  Candidates in the
-    span of the training images do not, demixed or not: any mixture of training images is nearer to them than to
-    held-out ones.  There the p-value is too small and the fdr too low (anti-conservative): they speak against "nothing
-    leaked", not for "images were recovered".  Counts of recovered images are judged by their excess over the best of
-    `recon.scoring.nulls`.
+    Assumes that targets and decoys are exchangeable *given the candidates*. Then the k images
+    matched above the threshold are a random subset of all 2n, and the number of training images
+    among them is hypergeometric: the p-value is that of an exact permutation test. Candidates that
+    know nothing of either set satisfy this. Candidates in the span of the training images do not,
+    demixed or not: any mixture of training images is nearer to them than to held-out ones. There
+    the p-value is too small and the fdr too low (anti-conservative): they speak against "nothing
+    leaked", not for "images were recovered". Counts of recovered images are judged by their excess
+    over the best of `recon.scoring.nulls`.
 
     >>> train, held_out = torch.eye(8)[:4], torch.eye(8)[4:]
     >>> found = target_decoy(torch.eye(8)[:3], train, held_out, threshold=0.5)
@@ -106,7 +129,9 @@ def target_decoy(
     (3, 0, 0.33, 0.071)
     """
     if len(train) != len(held_out):
-        raise ReconError(f"as many held-out as training images are needed, not {len(held_out)} and {len(train)}")
+        raise ReconError(
+            f"as many held-out as training images are needed, not {len(held_out)} and {len(train)}"
+        )
     images = torch.cat([train, held_out])
     scores, larger = _pairs(x_hat, images, metric, shape)
     rows, columns = linear_sum_assignment(scores.detach().cpu().numpy(), maximize=larger)
@@ -123,9 +148,11 @@ SSIM_THRESHOLD = 0.4
 
 @dataclass(frozen=True)
 class ByYardstick(Generic[T]):
-    """One value for each of the rules by which an image counts as matched: a metric and the threshold it must exceed.
-    ncc_05 … ncc_08: NCC over the whole image · ncc_channel_06: mean NCC of the channels · ssim_04: SSIM.  In JSON the
-    fields are called by their labels, "ncc_0.5" … "ssim_0.4", which pydantic finds in their metadata."""
+    """One value for each of the rules by which an image counts as matched: a metric and the
+    threshold it must exceed. ncc_05 … ncc_08: NCC over the whole image · ncc_channel_06: mean NCC
+    of the channels · ssim_04: SSIM. In JSON the fields are called by their labels, "ncc_0.5" …
+    "ssim_0.4", which pydantic finds in their metadata.
+    """
 
     ncc_05: T = field(metadata={"alias": "ncc_0.5"})
     ncc_06: T = field(metadata={"alias": "ncc_0.6"})
@@ -139,8 +166,10 @@ class ByYardstick(Generic[T]):
 
         >>> Counts(5, 4, 3, 2, 1, 0).map(lambda mine, null: mine - null, Counts(1, 1, 1, 1, 1, 1)).ncc_06
         3
-        """
-        return ByYardstick(*(function(*(getattr(one, name) for one in (self, *others))) for name in LABELS))
+        """  # noqa: E501
+        return ByYardstick(
+            *(function(*(getattr(one, name) for one in (self, *others))) for name in LABELS)
+        )
 
 
 #: field of `ByYardstick` -> its label in JSON and in tables
@@ -149,7 +178,9 @@ Counts = ByYardstick[int]
 
 
 def rescale(x: Tensor) -> Tensor:
-    """Every image (…, d) stretched to [0, 1] by its own minimum and maximum, as the reference code shows them."""
+    """Every image (…, d) stretched to [0, 1] by its own minimum and maximum, as the reference code
+    shows them.
+    """
     low, high = x.amin(-1, keepdim=True), x.amax(-1, keepdim=True)
     return (x - low) / (high - low).clamp_min(1e-12)
 
@@ -160,18 +191,28 @@ def padded(x: Tensor, n: int) -> Tensor:
 
 
 def match_counts(x_hat: Tensor, images: Tensor, mean: Tensor, shape: Shape) -> Counts:
-    """How many of `images` (n, d) have a candidate of their own in x_hat (m, d), by each of our yardsticks.  Both are
-    centred by `mean` (d,); shape: (C, H, W).  NCC compares them so, over the whole image or per channel; SSIM compares
-    x + mean, stretched to [0, 1], with the image.  One-to-one throughout, so that no candidate is counted twice.  Fewer
-    candidates than images are padded with zero rows.  A zero row is no candidate: SSIM leaves it out, or it would be
-    the mean image."""
+    """How many of `images` (n, d) have a candidate of their own in x_hat (m, d), by each of our
+    yardsticks. Both are centred by `mean` (d,); NCC compares them so, over the whole image or per
+    channel; SSIM compares x + mean, stretched to [0, 1], with the image. One-to-one throughout, so
+    that no candidate is counted twice. Fewer candidates than images are padded with zero rows. A
+    zero row is no candidate: SSIM leaves it out, or it would be the mean image.
+
+    Args:
+        shape: (C, H, W).
+    """
     filled = padded(x_hat, len(images))
-    by_ncc, by_channel = (one_to_one(images, filled, metric, shape).score for metric in ("ncc", "ncc_channel"))
+    by_ncc, by_channel = (
+        one_to_one(images, filled, metric, shape).score for metric in ("ncc", "ncc_channel")
+    )
     shown, targets = rescale(x_hat[x_hat.any(1)] + mean), images + mean
     fewer, more = sorted((shown, targets), key=len)
     by_ssim = one_to_one(fewer, more, "ssim", shape).score if len(fewer) else shown.new_zeros(0)
-    above_5, above_6, above_7, above_8 = (_above(by_ncc, threshold) for threshold in (0.5, 0.6, 0.7, 0.8))
-    return Counts(above_5, above_6, above_7, above_8, _above(by_channel, 0.6), _above(by_ssim, SSIM_THRESHOLD))
+    above_5, above_6, above_7, above_8 = (
+        _above(by_ncc, threshold) for threshold in (0.5, 0.6, 0.7, 0.8)
+    )
+    return Counts(
+        above_5, above_6, above_7, above_8, _above(by_channel, 0.6), _above(by_ssim, SSIM_THRESHOLD)
+    )
 
 
 def _above(scores: Tensor, threshold: float) -> int:

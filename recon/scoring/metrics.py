@@ -1,6 +1,8 @@
-"""How alike two sets of images are: every pair at once, by GEMMs and convolutions, no m × n × d intermediates.
+"""How alike two sets of images are: every pair at once, by GEMMs and convolutions, no m × n × d
+intermediates.
 
-Images are flat rows (m, d) in C H W order with values meant for [0, 1]; `shape` is (C, H, W), d = C H W.
+Images are flat rows (m, d) in C H W order with values meant for [0, 1]; `shape` is (C, H, W), d = C
+H W.
 """
 
 import math
@@ -29,7 +31,8 @@ def _standardise(x: Tensor) -> Tensor:
 def ncc(a: Tensor, b: Tensor) -> Tensor:
     """Normalised cross-correlation over whole images, (m, n) in [−1, 1].
 
-    ⟨a − ā, b − b̄⟩ / (‖a − ā‖ ‖b − b̄‖): blind to brightness and contrast of either image; a constant image scores 0.
+    ⟨a − ā, b − b̄⟩ / (‖a − ā‖ ‖b − b̄‖): blind to brightness and contrast of either image; a
+    constant image scores 0.
 
     >>> ramp = torch.arange(4.0)[None]
     >>> [round(ncc(other, ramp).item(), 3) for other in (ramp, 5 - 2 * ramp, torch.ones(1, 4))]
@@ -39,9 +42,11 @@ def ncc(a: Tensor, b: Tensor) -> Tensor:
 
 
 def ncc_channel(a: Tensor, b: Tensor, shape: Shape) -> Tensor:
-    """The mean over the C channels of their normalised cross-correlations, (m, n) in [−1, 1].  Blind to brightness and
-    contrast of each channel.  The distance of Haim et al. (2022), the squared L2 between images standardised per
-    channel, is 2 d (1 − this).  ReconError for images that are not of `shape`."""
+    """The mean over the C channels of their normalised cross-correlations, (m, n) in [−1, 1]. Blind
+    to brightness and contrast of each channel. The distance of Haim et al. (2022), the squared L2
+    between images standardised per channel, is 2 d (1 − this). ReconError for images that are not
+    of `shape`.
+    """
 
     def flat(x: Tensor) -> Tensor:
         return _standardise(_as_images(x, shape).flatten(2)).flatten(1)
@@ -52,23 +57,34 @@ def ncc_channel(a: Tensor, b: Tensor, shape: Shape) -> Tensor:
 def _as_images(x: Tensor, shape: Shape) -> Tensor:
     """Rows (m, d) as (m, C, H, W)."""
     if x.shape[-1] != math.prod(shape):
-        raise ReconError(f"images of {x.shape[-1]} numbers are not of shape (C, H, W) = {tuple(shape)}")
+        raise ReconError(
+            f"images of {x.shape[-1]} numbers are not of shape (C, H, W) = {tuple(shape)}"
+        )
     return x.reshape(-1, *shape)
 
 
 def _window_means(side: int, like: Tensor) -> Tensor:
-    """(side − 6, side): times a row of pixels, the means over all windows inside it; in dtype and device of `like`."""
-    places = torch.arange(side, device=like.device) - torch.arange(side - WINDOW + 1, device=like.device)[:, None]
+    """(side − 6, side): times a row of pixels, the means over all windows inside it; in dtype and
+    device of `like`.
+    """
+    places = (
+        torch.arange(side, device=like.device)
+        - torch.arange(side - WINDOW + 1, device=like.device)[:, None]
+    )
     return ((places >= 0) & (places < WINDOW)).to(like.dtype) / WINDOW
 
 
 def ssim(a: Tensor, b: Tensor, shape: Shape, tile: int = 64) -> Tensor:
-    """Mean structural similarity (Wang et al. 2004), (m, n) in [−1, 1], for data range 1.  scikit-image's
-    `structural_similarity(..., data_range=1, channel_axis=0)`: uniform 7 × 7 window, sample covariances, windows inside
-    the image only, mean over pixels and channels.  One row of `a` and `tile` rows of `b` at a time, which stay in a
-    processor's cache.  ReconError for images that are not of `shape` or have no room for a window."""
+    """Mean structural similarity (Wang et al. 2004), (m, n) in [−1, 1], for data range 1.
+    scikit-image's `structural_similarity(..., data_range=1, channel_axis=0)`: uniform 7 × 7 window,
+    sample covariances, windows inside the image only, mean over pixels and channels. One row of `a`
+    and `tile` rows of `b` at a time, which stay in a processor's cache. ReconError for images that
+    are not of `shape` or have no room for a window.
+    """
     if min(shape[1:]) < WINDOW:
-        raise ReconError(f"SSIM needs images of {WINDOW} × {WINDOW} pixels or more, not {shape[1]} × {shape[2]}")
+        raise ReconError(
+            f"SSIM needs images of {WINDOW} × {WINDOW} pixels or more, not {shape[1]} × {shape[2]}"
+        )
     k1, k2 = 0.01**2, 0.03**2
     unbias = WINDOW**2 / (WINDOW**2 - 1)
     down, across = (_window_means(side, a) for side in shape[1:])  # two products per image
@@ -106,7 +122,8 @@ def mse(a: Tensor, b: Tensor) -> Tensor:
 
 
 def psnr(error: Tensor, peak: float = 1.0) -> Tensor:
-    """Peak signal-to-noise ratio 20 log10(peak) − 10 log10(MSE) in dB, from mean squared errors (m,).
+    """Peak signal-to-noise ratio 20 log10(peak) − 10 log10(MSE) in dB, from mean squared errors
+    (m,).
 
     Chen & Campbell (2022) take peak 255 with images in [0, 1]: 48.13 dB above peak 1.
 

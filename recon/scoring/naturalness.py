@@ -1,6 +1,8 @@
-"""Whether a candidate looks like a photograph: three numbers, each within the range of photographs of one's own.
+"""Whether a candidate looks like a photograph: three numbers, each within the range of photographs
+of one's own.
 
-No training image enters, so an adversary can apply the rule, and the same range holds for true and false candidates.
+No training image enters, so an adversary can apply the rule, and the same range holds for true and
+false candidates.
 """
 
 from __future__ import annotations
@@ -17,15 +19,19 @@ CENTRAL = 0.99  # of the photographs, by each sign
 
 
 def signs(x: Tensor, shape: Shape) -> dict[str, Tensor]:
-    """Three signs of images x (m, d), centred, of `shape` (C, H, W); each (m,), blind to sign and size of the image.
-    smoothness: −mean |∇x| / sd(x), larger is smoother: minus the total variation at unit contrast · slope: b in power ∝
-    frequency^−b, fitted by least squares to the logarithms of the radially averaged power spectrum; about 2 for
-    photographs (Field 1987), 0 for noise · edges: 1 − mean |∇x| / rms ∇x, the sparsity of the differences between
-    neighbours; 1 − √(2/π) = 0.20 for a blend of many images, whose differences are Gaussian.  Differences are
-    horizontal and vertical, in every colour.  A constant image scores 0.  ReconError for images that are not of `shape`
-    or have fewer than 4 × 4 pixels."""
+    """Three signs of images x (m, d), centred, of `shape` (C, H, W); each (m,), blind to sign and
+    size of the image. smoothness: −mean |∇x| / sd(x), larger is smoother: minus the total variation
+    at unit contrast · slope: b in power ∝ frequency^−b, fitted by least squares to the logarithms
+    of the radially averaged power spectrum; about 2 for photographs (Field 1987), 0 for noise ·
+    edges: 1 − mean |∇x| / rms ∇x, the sparsity of the differences between neighbours; 1 − √(2/π) =
+    0.20 for a blend of many images, whose differences are Gaussian. Differences are horizontal and
+    vertical, in every colour. A constant image scores 0. ReconError for images that are not of
+    `shape` or have fewer than 4 × 4 pixels.
+    """
     if len(shape) != 3 or min(shape[1:]) < 4 or x.shape[-1] != torch.Size(shape).numel():
-        raise ReconError(f"images of {x.shape[-1]} numbers are not photographs of shape {tuple(shape)}")
+        raise ReconError(
+            f"images of {x.shape[-1]} numbers are not photographs of shape {tuple(shape)}"
+        )
     images = x.double().unflatten(-1, shape)
     steps = torch.cat([images.diff(dim=-1).flatten(1), images.diff(dim=-2).flatten(1)], dim=1)
     mean, rms = steps.abs().mean(1), steps.square().mean(1).sqrt()
@@ -40,10 +46,15 @@ def signs(x: Tensor, shape: Shape) -> dict[str, Tensor]:
 
 
 def _slope(images: Tensor) -> Tensor:
-    """b (m,) of images (m, C, H, W): power summed over colours, averaged over rings of one cycle an image."""
+    """b (m,) of images (m, C, H, W): power summed over colours, averaged over rings of one cycle an
+    image.
+    """
     height, width = images.shape[-2:]
     power = torch.fft.fft2(images - images.mean((-2, -1), keepdim=True)).abs().square().sum(1)
-    fy, fx = (torch.fft.fftfreq(side, 1 / side, dtype=torch.float64, device=images.device) for side in (height, width))
+    fy, fx = (
+        torch.fft.fftfreq(side, 1 / side, dtype=torch.float64, device=images.device)
+        for side in (height, width)
+    )
     ring = (fy[:, None].square() + fx.square()).sqrt().round().long().flatten()
     rings = torch.arange(1, min(height, width) // 2, device=images.device)
     member = (ring == rings[:, None]).double()
@@ -54,7 +65,9 @@ def _slope(images: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Photographs:
-    """Which values real photographs have: sign -> (lowest, highest), the central share `CENTRAL` of them each."""
+    """Which values real photographs have: sign -> (lowest, highest), the central share `CENTRAL` of
+    them each.
+    """
 
     ranges: dict[str, tuple[float, float]]
     shape: Shape
@@ -62,7 +75,9 @@ class Photographs:
     @staticmethod
     def of(x: Tensor, shape: Shape, central: float = CENTRAL) -> Photographs:
         """The ranges in photographs x (m, d), centred, that nobody trained on."""
-        ends = torch.tensor([(1 - central) / 2, (1 + central) / 2], dtype=torch.float64, device=x.device)
+        ends = torch.tensor(
+            [(1 - central) / 2, (1 + central) / 2], dtype=torch.float64, device=x.device
+        )
         found = {name: values.quantile(ends).tolist() for name, values in signs(x, shape).items()}
         return Photographs({name: (low, high) for name, (low, high) in found.items()}, shape)
 

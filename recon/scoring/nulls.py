@@ -1,8 +1,10 @@
-"""Baselines that cost nothing: candidates made from released weights without demixing them, and what they score.
+"""Baselines that cost nothing: candidates made from released weights without demixing them, and
+what they score.
 
-Held-out images are no exchangeable null for candidates in the span of the training images: any mixture of those is
-nearer to them than to images never seen.  An attack's number is therefore its excess over the best of these sets, made
-without any attack, and of the attack's own candidates against held-out images.
+Held-out images are no exchangeable null for candidates in the span of the training images: any
+mixture of those is nearer to them than to images never seen. An attack's number is therefore its
+excess over the best of these sets, made without any attack, and of the attack's own candidates
+against held-out images.
 """
 
 import operator
@@ -30,20 +32,34 @@ def null_candidates(
     basis: Tensor | None = None,
     others_labels: Tensor | None = None,
 ) -> dict[str, Tensor]:
-    """Sets of m candidates (m, d) each, by name; zero rows where a set has fewer (a zero row scores NCC 0).
+    """Sets of m candidates (m, d) each, by name; zero rows where a set has fewer (a zero row scores
+    NCC 0).
 
-    w1 (h, d): first layer · train (n, d) · others (k, d): images that nobody trained on, with labels (k,) · all centred
-    alike · basis (r, d): orthonormal rows of the searched span B; default: the min(n, rank) first right singular
-    vectors of w1 · generator: on the CPU, so that devices agree.
+    span: z w1 Bᵀ B with z ~ N(0, I_h): Gaussian mixtures of the searched span, in it as large as w1
+    is there · mixtures: z X / √n with z ~ N(0, I_n): of the training images X themselves. Knows the
+    truth: what blur of the right span scores, and so the hardest · rows: ± rows of w1, largest norm
+    first · directions: ± right singular vectors of w1, largest singular value first · means: ± the
+    mean of `others`, ± the mean of each of their classes, then ± means of random halves of them.
+    ReconError for shapes that do not fit.
 
-    span: z w1 Bᵀ B with z ~ N(0, I_h): Gaussian mixtures of the searched span, in it as large as w1 is there ·
-    mixtures: z X / √n with z ~ N(0, I_n): of the training images X themselves.  Knows the truth: what blur of the right
-    span scores, and so the hardest · rows: ± rows of w1, largest norm first · directions: ± right singular vectors of
-    w1, largest singular value first · means: ± the mean of `others`, ± the mean of each of their classes, then ± means
-    of random halves of them.  ReconError for shapes that do not fit."""
-    if w1.dim() != 2 or any(x.dim() != 2 or x.shape[1] != w1.shape[1] for x in (train, others)) or m < 1:
+    Args:
+        w1 (h, d): first layer.
+        train (n, d).
+        others (k, d): images that nobody trained on, with labels (k,) · all centred alike.
+        basis (r, d): orthonormal rows of the searched span B; default: the min(n, rank) first right
+            singular vectors of w1.
+        generator: on the CPU, so that devices agree.
+    """
+    if (
+        w1.dim() != 2
+        or any(x.dim() != 2 or x.shape[1] != w1.shape[1] for x in (train, others))
+        or m < 1
+    ):
         shapes = [tuple(x.shape) for x in (w1, train, others)]
-        raise ReconError(f"w1, train and others must be rows of one length, not {shapes}, and m positive, not {m}")
+        raise ReconError(
+            f"w1, train and others must be rows of one length, not {shapes}, and m positive,"
+            f" not {m}"
+        )
     values, directions = right_singular(w1)
     directions = directions[values > 1e-6 * values.max().clamp_min(1e-30)].to(w1.dtype)
     basis = directions[: len(train)] if basis is None else basis
@@ -66,25 +82,40 @@ def both_signs(x: Tensor) -> Tensor:
     return torch.stack([x, -x], dim=1).flatten(0, 1)
 
 
-def means(x: Tensor, count: int, generator: torch.Generator, labels: Tensor | None = None) -> Tensor:
-    """Means (count, d) of images x (k, d): of all, of each class, then of random halves; (0, d) if there are none."""
+def means(
+    x: Tensor, count: int, generator: torch.Generator, labels: Tensor | None = None
+) -> Tensor:
+    """Means (count, d) of images x (k, d): of all, of each class, then of random halves; (0, d) if
+    there are none.
+    """
     if len(x) == 0:
         return x
     everything = torch.ones(len(x), dtype=torch.bool, device=x.device)
-    parts = [everything] if labels is None else [everything, *(labels == label for label in labels.unique())]
+    parts = (
+        [everything]
+        if labels is None
+        else [everything, *(labels == label for label in labels.unique())]
+    )
     while len(parts) < count:
         half = torch.randperm(len(x), generator=generator)[: (len(x) + 1) // 2]
         parts.append(torch.zeros_like(everything).index_fill(0, half.to(x.device), True))
-    members = torch.stack(parts[:count]).to(x.dtype)  # all means in one product: nobody's images are gathered
+    # all means in one product: nobody's images are gathered
+    members = torch.stack(parts[:count]).to(x.dtype)
     return members @ x / members.sum(1, keepdim=True)
 
 
 @dataclass(frozen=True)
 class NullTable:
-    """What an attack finds above what finds itself.  matches: of the attack's candidates with the training images ·
-    nulls: name of a set of null candidates -> its matches with the training images; "held_out": the attack's
-    candidates' with as many held-out images · best_null: the largest of the nulls · best_null_name: whose that is, the
-    first of equals · excess: matches − best_null."""
+    """What an attack finds above what finds itself.
+
+    Attributes:
+        matches: of the attack's candidates with the training images.
+        nulls: name of a set of null candidates -> its matches with the training images; "held_out":
+            the attack's candidates' with as many held-out images.
+        best_null: the largest of the nulls.
+        best_null_name: whose that is, the first of equals.
+        excess: matches − best_null.
+    """
 
     matches: Counts
     nulls: dict[str, Counts]
@@ -94,13 +125,27 @@ class NullTable:
 
 
 def null_table(
-    candidates: dict[str, Tensor], train: Tensor, held_out: Tensor, mean: Tensor, x_hat: Tensor, shape: Shape
+    candidates: dict[str, Tensor],
+    train: Tensor,
+    held_out: Tensor,
+    mean: Tensor,
+    x_hat: Tensor,
+    shape: Shape,
 ) -> NullTable:
-    """What no attack scores by `match_counts`, and what the attack's x_hat (m, d) scores above it.  candidates: null
-    sets (k, d) by name, see `null_candidates` · train, held_out: (n, d) · all centred by `mean` (d,) · shape: (C, H,
-    W).  Null candidates are stretched to the median norm of the training images first: SSIM sees their contrast."""
+    """What no attack scores by `match_counts`, and what the attack's x_hat (m, d) scores above it.
+    Null candidates are stretched to the median norm of the training images first: SSIM sees their
+    contrast.
+
+    Args:
+        candidates: null sets (k, d) by name, see `null_candidates`.
+        train, held_out: (n, d) · all centred by `mean` (d,).
+        shape: (C, H, W).
+    """
     norm = train.norm(dim=1).median()
-    nulls = {name: match_counts(norm * normalize(x, dim=1), train, mean, shape) for name, x in candidates.items()}
+    nulls = {
+        name: match_counts(norm * normalize(x, dim=1), train, mean, shape)
+        for name, x in candidates.items()
+    }
     nulls[HELD_OUT] = match_counts(x_hat, held_out, mean, shape)
     matches = match_counts(x_hat, train, mean, shape)
     first, *others = nulls.values()
@@ -110,7 +155,8 @@ def null_table(
 
 
 def clears(found: int, null: int) -> bool:
-    """Whether a count is above its null by more than chance may be: found − null > 2 √(found + null).
+    """Whether a count is above its null by more than chance may be: found − null > 2 √(found +
+    null).
 
     Two standard deviations of the difference of two Poisson counts.
 

@@ -1,6 +1,8 @@
-"""ROC curves of scores that should be larger for what is true: their area, and what is found at a false rate.
+"""ROC curves of scores that should be larger for what is true: their area, and what is found at a
+false rate.
 
-Weighted, so that a bootstrap is one call: weights (..., m) say how often each of the m scores counts.
+Weighted, so that a bootstrap is one call: weights (..., m) say how often each of the m scores
+counts.
 """
 
 from typing import Any
@@ -11,7 +13,8 @@ Array = np.ndarray
 
 
 def auc(score: Array, true: Array, weights: Array | None = None) -> Any:
-    """P(score of a true one > that of a false one), ties counted half: a float, or (...,) for weights (..., m).
+    """P(score of a true one > that of a false one), ties counted half: a float, or (...,) for
+    weights (..., m).
 
     NaN where one kind has no weight.
 
@@ -25,11 +28,14 @@ def auc(score: Array, true: Array, weights: Array | None = None) -> Any:
 
 
 def true_rate(score: Array, true: Array, false_rate: float, weights: Array | None = None) -> Any:
-    """Largest share of the true ones accepted while at most `false_rate` of the others are: a float, or (...,).  In
-    steps from the highest score down, equal scores together; of fewer than 1/`false_rate` others none may be accepted.
-    NaN where one kind has no weight."""
+    """Largest share of the true ones accepted while at most `false_rate` of the others are: a
+    float, or (...,). In steps from the highest score down, equal scores together; of fewer than
+    1/`false_rate` others none may be accepted. NaN where one kind has no weight.
+    """
     order, first = groups(-score)
-    found, false = (summed(part[..., order], first).cumsum(-1) for part in _of_each_kind(true, weights))
+    found, false = (
+        summed(part[..., order], first).cumsum(-1) for part in _of_each_kind(true, weights)
+    )
     all_true, all_false = (part.sum(-1) for part in _of_each_kind(true, weights))
     allowed = false <= false_rate * all_false[..., None] + 1e-9
     best = np.where(allowed, found, 0.0).max(-1, initial=0.0)
@@ -39,7 +45,11 @@ def true_rate(score: Array, true: Array, false_rate: float, weights: Array | Non
 def groups(score: Array) -> tuple[Array, Array]:
     """Ascending order of the scores (m,), and the first position of each group of equal ones."""
     order = np.argsort(score, kind="stable")
-    first = np.flatnonzero(np.concatenate([[True], np.diff(score[order]) != 0])) if len(score) else order
+    first = (
+        np.flatnonzero(np.concatenate([[True], np.diff(score[order]) != 0]))
+        if len(score)
+        else order
+    )
     return order, first
 
 

@@ -11,7 +11,9 @@ from recon.store.tensors import find_tensors, save_tensors
 
 @dataclass(frozen=True)
 class FileCheckpoint:
-    """A tree of tensors in one safetensors file, written atomically; a damaged one costs time, nothing else."""
+    """A tree of tensors in one safetensors file, written atomically; a damaged one costs time,
+    nothing else.
+    """
 
     path: Path
 

@@ -24,9 +24,11 @@ def one_sentence(what: str) -> Iterator[None]:
 
 @contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
-    """Write to the path given by `with`; it replaces `path` only if the block succeeds.  It lies in a `scratch` folder,
-    as does whatever else its writer puts beside it: a kill leaves nothing for good.  ReconError where `path` cannot be
-    written: a full or read-only disk, a file in the way of its folder."""
+    """Write to the path given by `with`; it replaces `path` only if the block succeeds. It lies in
+    a `scratch` folder, as does whatever else its writer puts beside it: a kill leaves nothing for
+    good. ReconError where `path` cannot be written: a full or read-only disk, a file in the way of
+    its folder.
+    """
     with one_sentence(f"{path} cannot be written"):
         path.parent.mkdir(parents=True, exist_ok=True)
         with scratch(path.parent, f".{path.name}.") as folder:
@@ -37,8 +39,10 @@ def atomic_path(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def scratch(parent: Path, prefix: str) -> Iterator[Path]:
-    """A folder of this block's own in `parent`, named `prefix` and something; it goes with the block.  Those of the
-    same prefix whose makers were killed go first.  Makers hold a lock on theirs as long as they live."""
+    """A folder of this block's own in `parent`, named `prefix` and something; it goes with the
+    block. Those of the same prefix whose makers were killed go first. Makers hold a lock on theirs
+    as long as they live.
+    """
     for left in parent.glob(f"{glob.escape(prefix)}????????{UNFINISHED}"):
         with _locked(left) as ours:
             if ours:
@@ -57,8 +61,10 @@ def scratch(parent: Path, prefix: str) -> Iterator[Path]:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[bool | None]:
-    """Whether this block has the lock on a folder, and not another; None where that cannot be known: Windows has no
-    locks on folders, nor have some disks.  The kernel lets go of it however its holder ends."""
+    """Whether this block has the lock on a folder, and not another; None where that cannot be
+    known: Windows has no locks on folders, nor have some disks. The kernel lets go of it however
+    its holder ends.
+    """
     with ExitStack() as held:
         free = None
         with suppress(ImportError, OSError):
@@ -76,15 +82,21 @@ def _locked(folder: Path) -> Iterator[bool | None]:
 
 @contextmanager
 def only_one(folder: Path, *leftovers: str) -> Iterator[None]:
-    """Hold `folder`, made if need be; ReconError if another process holds it, or it cannot be made.  leftovers:
-    patterns of what killed runs left in it, removed first.  The lock is on the folder itself: nothing lies about.
-    Where there are no locks, atomic writes have to do."""
+    """Hold `folder`, made if need be; ReconError if another process holds it, or it cannot be made.
+    The lock is on the folder itself: nothing lies about. Where there are no locks, atomic writes
+    have to do.
+
+    Args:
+        leftovers: patterns of what killed runs left in it, removed first.
+    """
     unwritable = f"results cannot be written to {folder}"
     with one_sentence(unwritable):
         folder.mkdir(parents=True, exist_ok=True)
     with _locked(folder) as free:
         if free is False:
-            raise ReconError(f"another run is at work in {folder}: wait until it is done, or use another folder")
+            raise ReconError(
+                f"another run is at work in {folder}: wait until it is done, or use another folder"
+            )
         with one_sentence(unwritable):
             for path in (path for pattern in leftovers for path in folder.glob(pattern)):
                 if path.is_dir() and not path.is_symlink():
@@ -95,7 +107,9 @@ def only_one(folder: Path, *leftovers: str) -> Iterator[None]:
 
 
 def check_writable(folder: Path, names: tuple[str, ...]) -> None:
-    """ReconError, before hours of work and not after, if `folder` cannot take files of these names."""
+    """ReconError, before hours of work and not after, if `folder` cannot take files of these
+    names.
+    """
     with one_sentence(f"results cannot be written to {folder}"), tempfile.TemporaryFile(dir=folder):
         for name in names:
             if (folder / name).is_dir():

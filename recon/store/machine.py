@@ -11,16 +11,22 @@ from recon.errors import ReconError
 
 
 def resolve_device(device: str) -> torch.device:
-    """ "auto" (the GPU if there is one), "cpu", "cuda" or "cuda:1"; ReconError for an unknown or absent device."""
+    """ "auto" (the GPU if there is one), "cpu", "cuda" or "cuda:1"; ReconError for an unknown or
+    absent device.
+    """
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     kind, _, number = device.partition(":")
-    if device != "cpu" and (kind != "cuda" or (":" in device and not (number.isascii() and number.isdecimal()))):
+    if device != "cpu" and (
+        kind != "cuda" or (":" in device and not (number.isascii() and number.isdecimal()))
+    ):
         raise ReconError(f"unknown device '{device}': choose auto, cpu, cuda or cuda:N")
     if kind == "cuda" and not torch.cuda.is_available():
         raise ReconError("there is no usable GPU on this machine: choose --device cpu or auto")
     if number and int(number[:9]) >= torch.cuda.device_count():
-        raise ReconError(f"there is no GPU number {number} on this machine: it has {torch.cuda.device_count()}")
+        raise ReconError(
+            f"there is no GPU number {number} on this machine: it has {torch.cuda.device_count()}"
+        )
     return torch.device(device)
 
 
@@ -32,16 +38,26 @@ def cpu_count() -> int:
 
 def device_name(device: torch.device) -> str:
     """A device in words, without the name of the machine: "cpu (2 cores)" or the GPU's."""
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else f"cpu ({cpu_count()} cores)"
+    return (
+        torch.cuda.get_device_name(device)
+        if device.type == "cuda"
+        else f"cpu ({cpu_count()} cores)"
+    )
 
 
 def versions() -> dict[str, str]:
     """Versions that may matter to a number."""
-    found = {"python": platform.python_version(), "torch": torch.__version__, "numpy": np.__version__}
+    found = {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+    }
     return {**found, "recon": version("recon")}
 
 
 def check_seed(seed: int) -> None:
-    """ReconError for a seed that generators do not take; they take 64 bits, and streams add to it."""
+    """ReconError for a seed that generators do not take; they take 64 bits, and streams add to
+    it.
+    """
     if not 0 <= seed < 2**62:
         raise ReconError(f"the seed must not be negative, nor 2^62 or more, not {seed}")

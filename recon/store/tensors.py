@@ -15,7 +15,9 @@ from recon.store.files import atomic_path
 
 
 def save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
-    """Atomically write tensors as safetensors, with their checksum; ReconError where that is impossible."""
+    """Atomically write tensors as safetensors, with their checksum; ReconError where that is
+    impossible.
+    """
     with atomic_path(path) as temporary:
         write_tensors(tensors, temporary)
 
@@ -33,19 +35,24 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
     """Read safetensors; ReconError for a damaged file."""
     try:
         check_is_file(path)
-        # cloned: sums over the file's unaligned memory round differently, and so would a resumed run
-        with safetensors.safe_open(path, "pt") as file:  # opened once: another process may replace it any moment
+        # cloned: sums over the file's unaligned memory round differently, and so would a resumed
+        # run
+        # opened once: another process may replace it any moment
+        with safetensors.safe_open(path, "pt") as file:
             metadata = file.metadata()
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118  (no mapping)
     except (safetensors.SafetensorError, OSError, ValueError, MemoryError) as error:
         raise ReconError(f"{path} is damaged or is not a safetensors file: {error}") from error
-    if metadata is not None and metadata.get("sha256") != _checksum(tensors):  # older files have no metadata
+    # older files have no metadata
+    if metadata is not None and metadata.get("sha256") != _checksum(tensors):
         raise ReconError(f"{path} is damaged: its checksum is not that of its tensors")
     return tensors
 
 
 def find_tensors(path: Path) -> dict[str, Tensor] | None:
-    """What is in a file; None if there is none, or none that can be read: it will be computed again."""
+    """What is in a file; None if there is none, or none that can be read: it will be computed
+    again.
+    """
     with suppress(ReconError):
         return load_tensors(path)
     return None

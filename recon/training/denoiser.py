@@ -1,12 +1,13 @@
-"""A small U-Net that takes noise off photographs, the prior of a blind separation: photographs against their mixtures.
+"""A small U-Net that takes noise off photographs, the prior of a blind separation: photographs
+against their mixtures.
 
-What stands in the way of one image x in a mixture is a sum of many others, which is nearly Gaussian and has their
-spectrum.  So the denoiser learns to find x in
+What stands in the way of one image x in a mixture is a sum of many others, which is nearly Gaussian
+and has their spectrum. So the denoiser learns to find x in
 
     z = (x + τ n) / rms(x + τ n),    n = Σ_k g_k x_k scaled to unit mean square,  g_k ~ N(0, 1),
 
-for public images x_k and τ drawn evenly in its logarithm.  It minimises (1 + 1/τ²) ‖D(z) − x‖², which is of one size
-for all τ.
+for public images x_k and τ drawn evenly in its logarithm. It minimises (1 + 1/τ²) ‖D(z) − x‖²,
+which is of one size for all τ.
 """
 
 import math
@@ -24,19 +25,26 @@ from recon.optim.tree import State
 
 
 class Denoiser(nn.Module):
-    """x̂ = D(z) for images (n, c, h, w): two convolutions at full size, two at half and two at a quarter of it, and
-    back up, each size added to what comes from below (Ronneberger et al. 2015).  channels: at full size; twice and
-    three times as many below · generator: of the start (PyTorch's default).  ReconError for sides that are no multiples
-    of four."""
+    """x̂ = D(z) for images (n, c, h, w): two convolutions at full size, two at half and two at a
+    quarter of it, and back up, each size added to what comes from below (Ronneberger et al. 2015).
+    channels: at full size; twice and three times as many below · generator: of the start (PyTorch's
+    default). ReconError for sides that are no multiples of four.
+    """
 
     def __init__(self, shape: tuple[int, ...], channels: int, generator: torch.Generator) -> None:
         super().__init__()
         if len(shape) != 3 or shape[1] % 4 or shape[2] % 4:
-            raise ReconError(f"the denoiser takes images whose sides are multiples of four, not {tuple(shape)}")
+            raise ReconError(
+                f"the denoiser takes images whose sides are multiples of four, not {tuple(shape)}"
+            )
         full, half, quarter = channels, 2 * channels, 3 * channels
-        self.down = nn.ModuleList([_convolutions(shape[0], full), _halved(full, half), _halved(half, quarter)])
+        self.down = nn.ModuleList(
+            [_convolutions(shape[0], full), _halved(full, half), _halved(half, quarter)]
+        )
         self.up = nn.ModuleList([_doubled(quarter, half), _doubled(half, full)])
-        self.after = nn.ModuleList([nn.Sequential(nn.ReLU(), _convolution(size, size)) for size in (half, full)])
+        self.after = nn.ModuleList(
+            [nn.Sequential(nn.ReLU(), _convolution(size, size)) for size in (half, full)]
+        )
         self.last = nn.Conv2d(full, shape[0], 3, padding=1)
         default_start(self, generator)
 
@@ -60,7 +68,9 @@ def _convolutions(inputs: int, outputs: int) -> nn.Sequential:
 
 
 def _halved(inputs: int, outputs: int) -> nn.Sequential:
-    return nn.Sequential(nn.Conv2d(inputs, outputs, 2, 2), nn.ReLU(), _convolutions(outputs, outputs))
+    return nn.Sequential(
+        nn.Conv2d(inputs, outputs, 2, 2), nn.ReLU(), _convolutions(outputs, outputs)
+    )
 
 
 def _doubled(inputs: int, outputs: int) -> nn.Sequential:
@@ -69,8 +79,14 @@ def _doubled(inputs: int, outputs: int) -> nn.Sequential:
 
 @dataclass(frozen=True)
 class DenoiserSettings:
-    """channels: of the network at full size · steps of Adam, each on `batch` images · step_size: of the first, falling
-    along half a cosine · noise: least and greatest τ · bfloat16: whether convolutions are computed in it."""
+    """
+    Attributes:
+        channels: of the network at full size.
+        steps of Adam, each on `batch` images.
+        step_size: of the first, falling along half a cosine.
+        noise: least and greatest τ.
+        bfloat16: whether convolutions are computed in it.
+    """
 
     channels: int = 32
     steps: int = 1500
@@ -98,11 +114,15 @@ def noisy(x: Tensor, tau: Tensor, noise: Tensor) -> Tensor:
 
 
 def train_denoiser(
-    public: Tensor, settings: DenoiserSettings, generator: torch.Generator, checkpoint: Checkpoint | None = None
+    public: Tensor,
+    settings: DenoiserSettings,
+    generator: torch.Generator,
+    checkpoint: Checkpoint | None = None,
 ) -> Denoiser:
-    """The denoiser, trained on public images (k, c, h, w), whitened as appendix B's attack does, of unit mean square.
-    Every step draws images, sides, signs, τ and noise from a generator of its own: an interrupted run goes on to the
-    same answer.  ReconError for fewer than two images."""
+    """The denoiser, trained on public images (k, c, h, w), whitened as appendix B's attack does, of
+    unit mean square. Every step draws images, sides, signs, τ and noise from a generator of its
+    own: an interrupted run goes on to the same answer. ReconError for fewer than two images.
+    """
     if len(public) < 2:
         raise ReconError("a prior needs at least two public images")
     network = Denoiser(tuple(public.shape[1:]), settings.channels, generator).to(public.device)
@@ -123,17 +143,23 @@ def train_denoiser(
         (gradient,) = torch.autograd.grad(loss, theta)
         state = state | {"x": theta.detach()}
         factor = cosine(taken, settings.steps, 0.01)
-        return adam.step(state, loss.detach(), gradient, factor) | {"accepted": {"energy": loss.detach()[None]}}
+        return adam.step(state, loss.detach(), gradient, factor) | {
+            "accepted": {"energy": loss.detach()[None]}
+        }
 
     loop = LoopSettings(settings.steps, device=public.device, label="denoiser")
     state, _ = iterate(init, step, loop, checkpoint)
     with torch.no_grad():
-        for each, value in zip(network.parameters(), _named(network, state["x"]).values(), strict=True):
+        for each, value in zip(
+            network.parameters(), _named(network, state["x"]).values(), strict=True
+        ):
             each.copy_(value)
     return network.requires_grad_(False)
 
 
-def _batch(public: Tensor, settings: DenoiserSettings, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+def _batch(
+    public: Tensor, settings: DenoiserSettings, generator: torch.Generator
+) -> tuple[Tensor, Tensor, Tensor]:
     """x (b, c, h, w), mirrored or not and of either sign, τ (b,) and noise."""
     rows = torch.randint(len(public), (settings.batch,), generator=generator)
     mirrored, negative, level = torch.rand(3, settings.batch, generator=generator)
@@ -148,4 +174,7 @@ def _batch(public: Tensor, settings: DenoiserSettings, generator: torch.Generato
 def _named(network: Denoiser, theta: Tensor) -> dict[str, Tensor]:
     """The vector of all parameters, by name."""
     parts = theta.split([each.numel() for each in network.parameters()])
-    return {name: part.view_as(each) for (name, each), part in zip(network.named_parameters(), parts, strict=True)}
+    return {
+        name: part.view_as(each)
+        for (name, each), part in zip(network.named_parameters(), parts, strict=True)
+    }

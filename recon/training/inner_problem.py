@@ -1,7 +1,8 @@
 """Training: the inner problem (1), solved to a stated accuracy.
 
-E(x, y; θ) = (1/n) Σ_i L(Φ(x_i; θ), y_i) + (weight_decay/2) ‖θ‖²   (eq. 4, plus the decay that makes it well posed),
-with L the logistic loss and y in {0, 1}.  Leading batch dimensions are independent training runs.
+E(x, y; θ) = (1/n) Σ_i L(Φ(x_i; θ), y_i) + (weight_decay/2) ‖θ‖² (eq. 4, plus the decay that makes
+it well posed), with L the logistic loss and y in {0, 1}. Leading batch dimensions are independent
+training runs.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from recon.released import Weights
 
 @dataclass(frozen=True)
 class Objective:
-    """E of eq. (4) for a network, labels y (n,) in {0, 1} and weight decay; a function of θ (S, p) and x (S, n, d)."""
+    """E of eq. (4) for a network, labels y (n,) in {0, 1} and weight decay; a function of θ (S, p)
+    and x (S, n, d).
+    """
 
     network: MLP
     y: Tensor
@@ -50,7 +53,9 @@ class Objective:
     def loss(self, theta: Tensor, x: Tensor) -> Tensor:
         """Mean loss, (S,)."""
         logits = self.logits(theta, x)
-        return F.binary_cross_entropy_with_logits(logits, self.y.expand_as(logits), reduction="none").mean(-1)
+        return F.binary_cross_entropy_with_logits(
+            logits, self.y.expand_as(logits), reduction="none"
+        ).mean(-1)
 
     def value(self, theta: Tensor, x: Tensor) -> Tensor:
         """E(x, y; θ), (S,)."""
@@ -63,7 +68,9 @@ class Objective:
         if not theta.requires_grad:
             theta = theta.requires_grad_()
         with torch.enable_grad():
-            return torch.autograd.grad(self.value(theta, x).sum(), theta, create_graph=create_graph)[0]
+            return torch.autograd.grad(
+                self.value(theta, x).sum(), theta, create_graph=create_graph
+            )[0]
 
     def value_and_grad(self, theta: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         """(E, ∇_θ E) without a graph."""
@@ -75,7 +82,12 @@ class Objective:
 
 @dataclass(frozen=True)
 class InnerSolution:
-    """theta: θ(x) (S, p) · logits (S, n): where Newton's method can go on from · iterations of it."""
+    """
+    Attributes:
+        theta: θ(x) (S, p).
+        logits (S, n): where Newton's method can go on from.
+        iterations of it.
+    """
 
     theta: Tensor
     logits: Tensor
@@ -88,16 +100,24 @@ def with_ones(x: Tensor) -> Tensor:
 
 
 def solve_affine(
-    objective: Objective, x: Tensor, logits: Tensor | None = None, tol: float = 1e-10, max_iter: int = 50
+    objective: Objective,
+    x: Tensor,
+    logits: Tensor | None = None,
+    tol: float = 1e-10,
+    max_iter: int = 50,
 ) -> InnerSolution:
-    """Minimise E over θ exactly for the affine network, by Newton's method in the n logits.  Stationarity is
-    θ = X̄ᵀ(y − σ(z))/(n·wd) with z = X̄θ, hence z = K(y − σ(z))/(n·wd) with the Gram matrix K = X̄X̄ᵀ: n unknowns
-    instead of d + 1.  E is strongly convex, so the answer does not depend on any start θ⁰; `logits` only saves
-    iterations.  x (S, n, d); stops when no logit changes by more than `tol`.  Raises ReconError without decay."""
+    """Minimise E over θ exactly for the affine network, by Newton's method in the n logits.
+    Stationarity is θ = X̄ᵀ(y − σ(z))/(n·wd) with z = X̄θ, hence z = K(y − σ(z))/(n·wd) with the
+    Gram matrix K = X̄X̄ᵀ: n unknowns instead of d + 1. E is strongly convex, so the answer does not
+    depend on any start θ⁰; `logits` only saves iterations. x (S, n, d); stops when no logit changes
+    by more than `tol`. Raises ReconError without decay.
+    """
     if objective.network.depth != 1:
         raise ReconError("solve_affine needs the affine network")
     if objective.weight_decay <= 0:
-        raise ReconError("the affine inner problem needs a positive weight decay to have one solution")
+        raise ReconError(
+            "the affine inner problem needs a positive weight decay to have one solution"
+        )
     xb, y = with_ones(x), objective.y
     gram = xb @ xb.mT / (len(y) * objective.weight_decay)
     z = torch.zeros_like(gram[..., 0]) if logits is None else logits
@@ -105,11 +125,15 @@ def solve_affine(
     for iteration in range(1, max_iter + 1):  # noqa: B007
         s = torch.sigmoid(z)
         mismatch = z + (gram @ (s - y).unsqueeze(-1)).squeeze(-1)
-        step = torch.linalg.solve(identity + gram * (s * (1 - s)).unsqueeze(-2), mismatch.unsqueeze(-1)).squeeze(-1)
+        step = torch.linalg.solve(
+            identity + gram * (s * (1 - s)).unsqueeze(-2), mismatch.unsqueeze(-1)
+        ).squeeze(-1)
         z = z - step
         if step.abs().max() <= tol:
             break
-    theta = ((y - torch.sigmoid(z)).unsqueeze(-2) @ xb).squeeze(-2) / (len(y) * objective.weight_decay)
+    theta = ((y - torch.sigmoid(z)).unsqueeze(-2) @ xb).squeeze(-2) / (
+        len(y) * objective.weight_decay
+    )
     return InnerSolution(theta, z, iteration)
 
 
@@ -117,14 +141,20 @@ def solve_affine(
 INNER = LBFGSSettings(tol=1e-5, history=20)
 
 
-def solve_lbfgs(objective: Objective, x: Tensor, theta: Tensor, settings: LBFGSSettings = INNER) -> Tensor:
-    """θ(x) (1, p) for any network, x (1, n, d), from `theta` (1, p), until ‖∇_θ E‖₂ ≤ tol or max_iter.  With weight
-    decay the minimiser's first layer lies in the span of the n images (the loss does not see the rest, the decay
-    removes it): for n < d everything happens there, in n coordinates, exactly."""
+def solve_lbfgs(
+    objective: Objective, x: Tensor, theta: Tensor, settings: LBFGSSettings = INNER
+) -> Tensor:
+    """θ(x) (1, p) for any network, x (1, n, d), from `theta` (1, p), until ‖∇_θ E‖₂ ≤ tol or
+    max_iter. With weight decay the minimiser's first layer lies in the span of the n images (the
+    loss does not see the rest, the decay removes it): for n < d everything happens there, in n
+    coordinates, exactly.
+    """
     if objective.weight_decay > 0 and x.shape[-2] < x.shape[-1]:
         space = Subspace.spanned_by(x, dtype=x.dtype)
         network, start = reduced(objective.network, theta, space)
-        inside = solve_lbfgs(replace(objective, network=network), space.reduce(x.detach()), start, settings)
+        inside = solve_lbfgs(
+            replace(objective, network=network), space.reduce(x.detach()), start, settings
+        )
         return lifted(objective.network, inside, space)
 
     def one_row(t: Tensor) -> tuple[Tensor, Tensor]:
@@ -136,7 +166,11 @@ def solve_lbfgs(objective: Objective, x: Tensor, theta: Tensor, settings: LBFGSS
 
 @dataclass(frozen=True)
 class DecaySettings:
-    """weight_decay wd > 0 · steps of Adam, of size `step_size` at first, falling to `final` of it along a cosine."""
+    """
+    Attributes:
+        weight_decay wd > 0.
+        steps of Adam, of size `step_size` at first, falling to `final` of it along a cosine.
+    """
 
     weight_decay: float = 1e-3
     steps: int = 600
@@ -156,10 +190,12 @@ def train_with_decay(
     settings: DecaySettings,
     checkpoint: Checkpoint | None = None,
 ) -> Tensor:
-    """θ* (p,) by full-batch Adam on E from theta_init (p,); x (n, d), y (n,) in {0, 1}.  Where it comes to rest,
-    weights are a sum over training images: ∇E = 0 means θ = Σ_i λ_i y_i ∇_θ Φ(x_i; θ) with λ_i = σ(−m_i)/(n·wd) and
-    margins m_i.  Unlike in the maximum-margin regime the random start fades in every layer.  What of the first layer
-    lies outside the span of the images is left out where n < d: the decay would remove it."""
+    """θ* (p,) by full-batch Adam on E from theta_init (p,); x (n, d), y (n,) in {0, 1}. Where it
+    comes to rest, weights are a sum over training images: ∇E = 0 means θ = Σ_i λ_i y_i ∇_θ Φ(x_i;
+    θ) with λ_i = σ(−m_i)/(n·wd) and margins m_i. Unlike in the maximum-margin regime the random
+    start fades in every layer. What of the first layer lies outside the span of the images is left
+    out where n < d: the decay would remove it.
+    """
     small, inputs, start, lift = in_span(network, theta_init, x, keep_outside=False)
     objective, adam = Objective(small, y, settings.weight_decay), Adam(settings.step_size)
 

@@ -1,11 +1,15 @@
-"""Training to the KKT regime: where homogeneous networks remember their training data, and how to certify arrival.
+"""Training to the KKT regime: where homogeneous networks remember their training data, and how to
+certify arrival.
 
-Without weight decay gradient descent on the logistic loss drives θ/‖θ‖ to a KKT point of the maximum-margin problem
+Without weight decay gradient descent on the logistic loss drives θ/‖θ‖ to a KKT point of the
+maximum-margin problem
 
-    min ½‖θ‖²   s.t.   y_i Φ(x_i; θ) ≥ 1         (Lyu & Li 2020; Ji & Telgarsky 2020; eq. 3 of Haim et al. 2022),
+    min ½‖θ‖²   s.t.   y_i Φ(x_i; θ) ≥ 1         (Lyu & Li 2020; Ji & Telgarsky 2020; eq. 3 of Haim
+    et al. 2022),
 
-so θ = Σ_i λ_i y_i ∇_θ Φ(x_i; θ) with λ_i ≥ 0, and λ_i = 0 off the margin.  Plain gradient descent needs 10⁶ epochs.
-Descent on the *logarithm* of the loss, whose gradient is ∇E/E, does not slow down as the loss falls.
+so θ = Σ_i λ_i y_i ∇_θ Φ(x_i; θ) with λ_i ≥ 0, and λ_i = 0 off the margin. Plain gradient descent
+needs 10⁶ epochs. Descent on the *logarithm* of the loss, whose gradient is ∇E/E, does not slow down
+as the loss falls.
 """
 
 from __future__ import annotations
@@ -33,7 +37,11 @@ METHODS = ("loss-scaled", "gradient-descent")
 
 @dataclass(frozen=True)
 class Trained:
-    """theta_init, theta_star (p,) · log_loss = log E · history (steps,) of log E at accepted points."""
+    """
+    Attributes:
+        theta_init, theta_star (p,) · log_loss = log E.
+        history (steps,) of log E at accepted points.
+    """
 
     theta_init: Tensor
     theta_star: Tensor
@@ -42,8 +50,9 @@ class Trained:
 
 
 def margins(network: MLP, theta: Params, x: Tensor, y: Tensor) -> Tensor:
-    """m_i (..., n) with logistic loss log(1 + e^{−m_i}): (2y − 1) Φ(x_i; θ) for one logit; for K outputs the soft
-    margin Φ_y − log Σ_{j≠y} e^{Φ_j}, whose logistic loss is the cross-entropy."""
+    """m_i (..., n) with logistic loss log(1 + e^{−m_i}): (2y − 1) Φ(x_i; θ) for one logit; for K
+    outputs the soft margin Φ_y − log Σ_{j≠y} e^{Φ_j}, whose logistic loss is the cross-entropy.
+    """
     outputs = network(theta, x)
     if network.widths[-1] == 1:
         return (2 * y - 1) * outputs
@@ -52,8 +61,10 @@ def margins(network: MLP, theta: Params, x: Tensor, y: Tensor) -> Tensor:
 
 
 def log_logistic_loss(margins: Tensor) -> Tensor:
-    """log of the mean logistic loss, log((1/n) Σ_i log(1 + e^{−m_i})), of margins m (..., n), without underflow.  For
-    large m, log log(1 + e^{−m}) → −m: the loss itself may be below the smallest float, its logarithm is not."""
+    """log of the mean logistic loss, log((1/n) Σ_i log(1 + e^{−m_i})), of margins m (..., n),
+    without underflow. For large m, log log(1 + e^{−m}) → −m: the loss itself may be below the
+    smallest float, its logarithm is not.
+    """
     small = margins.clamp_max(20.0)  # keeps the unused branch finite in the backward pass
     log_losses = torch.where(margins > 20.0, -margins, F.softplus(-small).log())
     return torch.logsumexp(log_losses, dim=-1) - math.log(margins.shape[-1])
@@ -61,11 +72,18 @@ def log_logistic_loss(margins: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class KKTSettings:
-    """steps: at most · goal: log E at which training ends · method: "loss-scaled", heavy-ball descent on log E with
-    adaptive step and restarts (`HeavyBall`; Lyu & Li 2020, momentum as in Ji, Srebro & Telgarsky 2021); or
-    "gradient-descent", the reference recipe with its step size 0.01 · step_size: another one than 1 and 0.01 ·
-    momentum, relative_step: of the heavy ball, and the share of ‖θ‖ that no step of it is longer than, since small nets
-    overshoot and do not forget it.  ReconError for another method."""
+    """ReconError for another method.
+
+    Attributes:
+        steps: at most.
+        goal: log E at which training ends.
+        method: "loss-scaled", heavy-ball descent on log E with adaptive step and restarts
+            (`HeavyBall`; Lyu & Li 2020, momentum as in Ji, Srebro & Telgarsky 2021); or
+            "gradient-descent", the reference recipe with its step size 0.01.
+        step_size: another one than 1 and 0.01.
+        momentum, relative_step: of the heavy ball, and the share of ‖θ‖ that no step of it is
+            longer than, since small nets overshoot and do not forget it.
+    """
 
     steps: int
     goal: float = -1e4
@@ -76,20 +94,29 @@ class KKTSettings:
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
-            raise ReconError(f"unknown training method '{self.method}': choose one of {', '.join(METHODS)}")
+            raise ReconError(
+                f"unknown training method '{self.method}': choose one of {', '.join(METHODS)}"
+            )
 
     @property
     def optimiser(self) -> HeavyBall | SGD:
         """What moves θ."""
         if self.method == "loss-scaled":
-            return HeavyBall(self.step_size or 1.0, self.momentum, tol=self.goal, max_relative_step=self.relative_step)
+            return HeavyBall(
+                self.step_size or 1.0,
+                self.momentum,
+                tol=self.goal,
+                max_relative_step=self.relative_step,
+            )
         return SGD(self.step_size or 0.01)
 
     @staticmethod
     def gradient_flow() -> KKTSettings:
-        """Along the curve that many small steps of gradient descent follow, to the reference's final loss, no further.
-        dθ/ds = −∇E/E instead of −∇E runs through the same curve without slowing down: no momentum, steps of at most 0.3
-        % of ‖θ‖.  So ‖θ‖ is the reference's, which its published attack fits: train on, and it grows."""
+        """Along the curve that many small steps of gradient descent follow, to the reference's
+        final loss, no further. dθ/ds = −∇E/E instead of −∇E runs through the same curve without
+        slowing down: no momentum, steps of at most 0.3 % of ‖θ‖. So ‖θ‖ is the reference's, which
+        its published attack fits: train on, and it grows.
+        """
         return KKTSettings(5000, math.log(FINAL_LOSS), momentum=0.0, relative_step=3e-3)
 
 
@@ -110,10 +137,12 @@ def train_to_kkt(
     checkpoint: Checkpoint | None = None,
     observer: Observer | None = None,
 ) -> Trained:
-    """Full-batch training without weight decay, until log E ≤ goal (‖θ‖ grows without bound) or for `steps`.  x (n, d),
-    y (n,) in {0, 1}, or classes 0 … K−1 for a net with K outputs; theta_init (p,).  For n < d the first layer moves
-    within the span of the n images alone, so everything is computed, exactly, in n coordinates instead of d (only the 3
-    % rule does not see what lies outside).  Raises ReconError for shapes or labels that do not fit."""
+    """Full-batch training without weight decay, until log E ≤ goal (‖θ‖ grows without bound) or for
+    `steps`. x (n, d), y (n,) in {0, 1}, or classes 0 … K−1 for a net with K outputs; theta_init
+    (p,). For n < d the first layer moves within the span of the n images alone, so everything is
+    computed, exactly, in n coordinates instead of d (only the 3 % rule does not see what lies
+    outside). Raises ReconError for shapes or labels that do not fit.
+    """
     _check(network, x, y, theta_init)
     small, inputs, start, lift = in_span(network, theta_init, x, keep_outside=True)
     step = _descent(small, inputs, y, settings)
@@ -125,14 +154,20 @@ def train_to_kkt(
 
     loop = LoopSettings(settings.steps, settings.goal, x.device, "training")
     state, history = iterate(
-        lambda: {**first, **settings.optimiser.init(start[None])}, step, loop, checkpoint, watch if observer else None
+        lambda: {**first, **settings.optimiser.init(start[None])},
+        step,
+        loop,
+        checkpoint,
+        watch if observer else None,
     )
     found = state["accepted"]
     return Trained(theta_init, lift(found["x"][0]), found["energy"][0].item(), history[:, 0])
 
 
 def _descent(network: MLP, x: Tensor, y: Tensor, settings: KKTSettings) -> Callable[[State], State]:
-    """One step of training: energy log E; down its gradient ∇E/E, or, by the reference recipe, down ∇E."""
+    """One step of training: energy log E; down its gradient ∇E/E, or, by the reference recipe, down
+    ∇E.
+    """
     optimiser, scaled = settings.optimiser, settings.method == "loss-scaled"
 
     def step(state: State) -> State:
@@ -150,9 +185,14 @@ def _descent(network: MLP, x: Tensor, y: Tensor, settings: KKTSettings) -> Calla
 
 @dataclass(frozen=True)
 class Certificate:
-    """How near θ is to a KKT point with given data: multipliers λ (n,) fitted by non-negative least squares.  residual:
-    ‖θ − Σ λ_i y_i ∇Φ_i‖ / ‖θ‖ in [0, 1] · residual_by_layer: each layer relative to its own norm (L,) ·
-    energy_by_layer (L,): ‖·‖² not relative."""
+    """How near θ is to a KKT point with given data: multipliers λ (n,) fitted by non-negative least
+    squares.
+
+    Attributes:
+        residual: ‖θ − Σ λ_i y_i ∇Φ_i‖ / ‖θ‖ in [0, 1].
+        residual_by_layer: each layer relative to its own norm (L,).
+        energy_by_layer (L,): ‖·‖² not relative.
+    """
 
     multipliers: Tensor
     residual: float
@@ -170,16 +210,27 @@ def certificate(
     layer_weights: tuple[float, ...] | None = None,
     unsigned: bool = False,
 ) -> Certificate:
-    """Fit λ ≥ 0 in min_λ Σ_l ω_l ‖θ_l − Σ_i λ_i y_i ∇_{θ_l} Φ(x_i; θ)‖² and report what remains.  theta (p,), x (n, d),
-    y (n,) in {0, 1} or classes · alpha: of the smoothed ReLU', None for the step itself · layer_weights ω: default ones
-    · unsigned: coefficients of any sign, as for regression with weight decay.  Computed in float64 by SciPy's NNLS on
-    the Cholesky factor of the n × n Gram matrix."""
+    """Fit λ ≥ 0 in min_λ Σ_l ω_l ‖θ_l − Σ_i λ_i y_i ∇_{θ_l} Φ(x_i; θ)‖² and report what remains.
+    Computed in float64 by SciPy's NNLS on the Cholesky factor of the n × n Gram matrix.
+
+    Args:
+        theta (p,), x (n, d), y (n,) in {0, 1} or classes.
+        alpha: of the smoothed ReLU', None for the step itself.
+        layer_weights ω: default ones.
+        unsigned: coefficients of any sign, as for regression with weight decay.
+    """
     params = {name: value.double() for name, value in network.unflatten(theta).items()}
     x = x.double()
     labels = y if network.widths[-1] > 1 else None
-    sign = torch.ones_like(y, dtype=torch.float64) if labels is not None or unsigned else 2 * y.double() - 1
+    sign = (
+        torch.ones_like(y, dtype=torch.float64)
+        if labels is not None or unsigned
+        else 2 * y.double() - 1
+    )
     by_layer, products = gram(network, params, x, alpha=alpha, labels=labels)
-    weights = torch.tensor(layer_weights or (1.0,) * network.depth, dtype=torch.float64, device=x.device)
+    weights = torch.tensor(
+        layer_weights or (1.0,) * network.depth, dtype=torch.float64, device=x.device
+    )
     by_layer, products = sign[:, None] * by_layer * sign, sign * products
     matrix, target = torch.einsum("l,lij->ij", weights, by_layer), weights @ products
     multipliers = _fit(matrix, target, unsigned)
@@ -191,7 +242,11 @@ def certificate(
 
 
 def _fit(matrix: Tensor, target: Tensor, unsigned: bool) -> Tensor:
-    ridge = 1e-12 * matrix.diagonal().mean() * torch.eye(len(matrix), dtype=matrix.dtype, device=matrix.device)
+    ridge = (
+        1e-12
+        * matrix.diagonal().mean()
+        * torch.eye(len(matrix), dtype=matrix.dtype, device=matrix.device)
+    )
     factor = torch.linalg.cholesky(matrix + ridge)
     if unsigned:
         return torch.cholesky_solve(target[:, None], factor)[:, 0]
@@ -202,9 +257,13 @@ def _fit(matrix: Tensor, target: Tensor, unsigned: bool) -> Tensor:
 
 def _check(network: MLP, x: Tensor, y: Tensor, theta_init: Tensor) -> None:
     if x.dim() != 2 or x.shape[1] != network.dim or y.shape != x.shape[:1]:
-        raise ReconError(f"images {tuple(x.shape)} and labels {tuple(y.shape)} do not fit {network.dim} inputs")
+        raise ReconError(
+            f"images {tuple(x.shape)} and labels {tuple(y.shape)} do not fit {network.dim} inputs"
+        )
     if theta_init.shape != (network.n_params,):
-        raise ReconError(f"θ⁰ has shape {tuple(theta_init.shape)}, the network {network.n_params} parameters")
+        raise ReconError(
+            f"θ⁰ has shape {tuple(theta_init.shape)}, the network {network.n_params} parameters"
+        )
     if not (torch.isfinite(x).all() and torch.isfinite(theta_init).all()):
         raise ReconError("images and θ⁰ must be finite")
     if len(x) > 1 and (x == x[:1]).all():

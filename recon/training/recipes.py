@@ -1,6 +1,8 @@
-"""Training as people do it: plain PyTorch modules, torch.optim, and the habits that decide what a layer remembers.
+"""Training as people do it: plain PyTorch modules, torch.optim, and the habits that decide what a
+layer remembers.
 
-Everything random comes from generators that are passed in.  Differentially private training is Opacus'.
+Everything random comes from generators that are passed in. Differentially private training is
+Opacus'.
 """
 
 import math
@@ -23,14 +25,25 @@ PATIENCE = 10  # checks of `early_stopping`, which `train` makes every 25 steps
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a fully connected ReLU classifier is trained.  width, depth: of hidden layers, number of linear layers ·
-    classes: 2 (one logit, logistic loss) or more (cross-entropy) · bias: in every layer, or in the first only · start:
-    of the first layer, 1e-4 · N(0, 1) ("small"), PyTorch's U(±1/√d) ("default") or N(0, 2/d) ("kaiming"), times
-    start_scale; the other layers are PyTorch's · optimiser: full-batch "gd", "sgd" with momentum, "adam" or "adamw";
-    batch None for all images · weight_decay: coupled (L2), but decoupled for adamw · cosine: step size falls to 0 ·
-    steps; stop_loss ends training early, once the mean loss of a full pass is below it · label_noise: share of labels
-    drawn anew · augment: names of `AUGMENTATIONS` · dropout: of hidden units · epsilon: of differential privacy at
-    δ = 1/(10 n), None for none, with gradients clipped to `clip`."""
+    """How a fully connected ReLU classifier is trained.
+
+    Attributes:
+        width, depth: of hidden layers, number of linear layers.
+        classes: 2 (one logit, logistic loss) or more (cross-entropy).
+        bias: in every layer, or in the first only.
+        start: of the first layer, 1e-4 · N(0, 1) ("small"), PyTorch's U(±1/√d) ("default") or N(0,
+            2/d) ("kaiming"), times start_scale; the other layers are PyTorch's.
+        optimiser: full-batch "gd", "sgd" with momentum, "adam" or "adamw"; batch None for all
+            images.
+        weight_decay: coupled (L2), but decoupled for adamw.
+        cosine: step size falls to 0 · steps; stop_loss ends training early, once the mean loss of a
+            full pass is below it.
+        label_noise: share of labels drawn anew.
+        augment: names of `AUGMENTATIONS`.
+        dropout: of hidden units.
+        epsilon: of differential privacy at δ = 1/(10 n), None for none, with gradients clipped to
+            `clip`.
+    """
 
     width: int = 400
     depth: int = 3
@@ -61,9 +74,10 @@ class Recipe:
 
     @property
     def erased(self) -> float:
-        """Σ_t lr_t · weight_decay / (1 − momentum): the start is multiplied by about e to the minus this.  For adamw
-        without the momentum, which its decay does not pass through; not defined for adam, whose coupled decay is
-        rescaled entry by entry (NaN)."""
+        """Σ_t lr_t · weight_decay / (1 − momentum): the start is multiplied by about e to the minus
+        this. For adamw without the momentum, which its decay does not pass through; not defined for
+        adam, whose coupled decay is rescaled entry by entry (NaN).
+        """
         if self.weight_decay == 0:
             return 0.0
         if self.optimiser == "adam":
@@ -74,8 +88,15 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Trained:
-    """What a recipe ends with: module · w1_init (h, d), w1 (h, d) of its first layer · loss: mean over the training
-    images · accuracy on them · steps taken."""
+    """What a recipe ends with:
+
+    Attributes:
+        module.
+        w1_init (h, d), w1 (h, d) of its first layer.
+        loss: mean over the training images.
+        accuracy on them.
+        steps taken.
+    """
 
     module: nn.Sequential
     w1_init: Tensor
@@ -86,12 +107,15 @@ class Trained:
 
 
 def build(recipe: Recipe, dim: int, generator: torch.Generator) -> nn.Sequential:
-    """Linear, ReLU, …, Linear, started as the recipe says; modules 0, k, … are the linear layers."""
+    """Linear, ReLU, …, Linear, started as the recipe says; modules 0, k, … are the linear
+    layers.
+    """
     outputs = 1 if recipe.classes == 2 else recipe.classes
     widths = [dim, *[recipe.width] * (recipe.depth - 1), outputs]
     layers: list[nn.Module] = []
     for layer, (fan_in, fan_out) in enumerate(zip(widths, widths[1:], strict=False)):
-        linear = skip_init(nn.Linear, fan_in, fan_out, bias=recipe.bias or layer == 0)  # draws nothing itself
+        # draws nothing itself
+        linear = skip_init(nn.Linear, fan_in, fan_out, bias=recipe.bias or layer == 0)
         for parameter in linear.parameters():  # PyTorch's default, drawn from our generator
             nn.init.uniform_(parameter, -1 / fan_in**0.5, 1 / fan_in**0.5, generator=generator)
         layers.append(linear)
@@ -121,7 +145,9 @@ def first_weight(module: nn.Sequential) -> Tensor:
 
 
 class Dropout(nn.Module):
-    """nn.Dropout with a generator of its own: hidden units are zeroed with probability p while training."""
+    """nn.Dropout with a generator of its own: hidden units are zeroed with probability p while
+    training.
+    """
 
     def __init__(self, p: float, generator: torch.Generator) -> None:
         super().__init__()
@@ -135,15 +161,21 @@ class Dropout(nn.Module):
 
 
 def loss_of(outputs: Tensor, y: Tensor, classes: int, reduction: str = "mean") -> Tensor:
-    """Mean logistic loss of one logit (n, 1) for y in {0, 1}, or cross-entropy of (n, K) for classes y (n,).
-    reduction: "none" for the loss of each image (n,)."""
+    """Mean logistic loss of one logit (n, 1) for y in {0, 1}, or cross-entropy of (n, K) for
+    classes y (n,).
+
+    Args:
+        reduction: "none" for the loss of each image (n,).
+    """
     if classes == 2:
         return F.binary_cross_entropy_with_logits(outputs[:, 0], y.to(outputs), reduction=reduction)
     return F.cross_entropy(outputs, y.long(), reduction=reduction)
 
 
 def accuracy(module: nn.Module, x: Tensor, y: Tensor) -> float:
-    """Share of images x (n, d) whose class y (n,) the module, in evaluation mode, gives; in [0, 1]."""
+    """Share of images x (n, d) whose class y (n,) the module, in evaluation mode, gives; in
+    [0, 1].
+    """
     module.eval()
     with torch.no_grad():
         outputs = module(x)
@@ -152,8 +184,9 @@ def accuracy(module: nn.Module, x: Tensor, y: Tensor) -> float:
 
 
 def early_stopping(x: Tensor, y: Tensor, patience: int = PATIENCE) -> Callable[[nn.Module], bool]:
-    """True once the accuracy on images x (n, d) with classes y (n,) has not risen for `patience` checks.  For `stop` of
-    `train`.  It remembers, so every training needs one of its own."""
+    """True once the accuracy on images x (n, d) with classes y (n,) has not risen for `patience`
+    checks. For `stop` of `train`. It remembers, so every training needs one of its own.
+    """
     seen = [0.0]
 
     def stop(module: nn.Module) -> bool:
@@ -173,12 +206,24 @@ def train(
     stop: Callable[[nn.Module], bool] | None = None,
     module: nn.Sequential | None = None,
 ) -> Trained:
-    """Train on images x (n, d) with classes y (n,) in 0 … K−1.  shape: (C, H, W) of an image, needed to augment · stop:
-    asked after every 25 steps whether to end · module: trained instead of the one that the recipe describes.
-    ReconError for labels that do not fit or an augmentation without a shape."""
+    """Train on images x (n, d) with classes y (n,) in 0 … K−1. ReconError for labels that do not
+    fit or an augmentation without a shape.
+
+    Args:
+        shape: (C, H, W) of an image, needed to augment.
+        stop: asked after every 25 steps whether to end.
+        module: trained instead of the one that the recipe describes.
+    """
     y = y.to(x.device)
-    if x.dim() != 2 or y.shape != x.shape[:1] or not ((y.long() >= 0) & (y.long() < recipe.classes)).all():
-        raise ReconError(f"images {tuple(x.shape)} and labels {tuple(y.shape)} do not fit {recipe.classes} classes")
+    if (
+        x.dim() != 2
+        or y.shape != x.shape[:1]
+        or not ((y.long() >= 0) & (y.long() < recipe.classes)).all()
+    ):
+        raise ReconError(
+            f"images {tuple(x.shape)} and labels {tuple(y.shape)} do not fit {recipe.classes}"
+            " classes"
+        )
     if recipe.augment and (shape is None or len(shape) != 3):
         raise ReconError("images can only be shifted and flipped if their shape is (C, H, W)")
     module = (build(recipe, x.shape[1], generator) if module is None else module).to(x.device)
@@ -209,7 +254,9 @@ def _noisy(y: Tensor, recipe: Recipe, generator: torch.Generator) -> Tensor:
     if recipe.label_noise == 0:
         return y
     drawn = torch.randint(recipe.classes, y.shape, generator=generator).to(y)
-    return torch.where(torch.rand(y.shape, generator=generator).to(y.device) < recipe.label_noise, drawn, y)
+    return torch.where(
+        torch.rand(y.shape, generator=generator).to(y.device) < recipe.label_noise, drawn, y
+    )
 
 
 def _batch(recipe: Recipe, n: int, generator: torch.Generator, device: torch.device) -> Tensor:
@@ -218,8 +265,12 @@ def _batch(recipe: Recipe, n: int, generator: torch.Generator, device: torch.dev
     return torch.randperm(n, generator=generator)[: recipe.batch].to(device)
 
 
-def _augmented(x: Tensor, recipe: Recipe, shape: tuple[int, ...] | None, generator: torch.Generator) -> Tensor:
-    """Every image (n, d) flipped with probability ½, and shifted by up to four pixels, zeros moving in."""
+def _augmented(
+    x: Tensor, recipe: Recipe, shape: tuple[int, ...] | None, generator: torch.Generator
+) -> Tensor:
+    """Every image (n, d) flipped with probability ½, and shifted by up to four pixels, zeros moving
+    in.
+    """
     if not recipe.augment or shape is None:
         return x
     images = x.unflatten(1, shape)
@@ -230,7 +281,9 @@ def _augmented(x: Tensor, recipe: Recipe, shape: tuple[int, ...] | None, generat
         padded = F.pad(images, (4, 4, 4, 4))
         corners = torch.randint(9, (len(x), 2), generator=generator).tolist()
         h, w = shape[1:]
-        images = torch.stack([im[:, i : i + h, j : j + w] for im, (i, j) in zip(padded, corners, strict=True)])
+        images = torch.stack(
+            [im[:, i : i + h, j : j + w] for im, (i, j) in zip(padded, corners, strict=True)]
+        )
     return images.flatten(1)
 
 
@@ -238,11 +291,17 @@ def _optimiser(
     recipe: Recipe, module: nn.Sequential, n: int, generator: torch.Generator
 ) -> tuple[Callable[[Tensor, Tensor], None], Callable[[], None]]:
     """One training step on a batch, and one of the step size's schedule."""
-    kinds: dict[str, Callable[..., torch.optim.Optimizer]] = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
+    kinds: dict[str, Callable[..., torch.optim.Optimizer]] = {
+        "adam": torch.optim.Adam,
+        "adamw": torch.optim.AdamW,
+    }
     momentum = {"momentum": recipe.momentum} if recipe.optimiser == "sgd" else {}
-    fused = recipe.epsilon is None  # one pass over the weights instead of four: they are what takes time here
+    # one pass over the weights instead of four: they are what takes time here
+    fused = recipe.epsilon is None
     make = kinds.get(recipe.optimiser, torch.optim.SGD)
-    optimiser = make(module.parameters(), lr=recipe.lr, weight_decay=recipe.weight_decay, fused=fused, **momentum)
+    optimiser = make(
+        module.parameters(), lr=recipe.lr, weight_decay=recipe.weight_decay, fused=fused, **momentum
+    )
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, recipe.steps)
     follow = schedule.step if recipe.cosine else lambda: None
     if recipe.epsilon is not None:
@@ -258,11 +317,17 @@ def _optimiser(
 
 
 def _private(
-    recipe: Recipe, module: nn.Sequential, optimiser: torch.optim.Optimizer, n: int, generator: torch.Generator
+    recipe: Recipe,
+    module: nn.Sequential,
+    optimiser: torch.optim.Optimizer,
+    n: int,
+    generator: torch.Generator,
 ) -> Callable[[Tensor, Tensor], None]:
-    """Opacus' clipping and noise, full batch, so that (ε, 1/(10 n)) holds after all steps by its RDP accountant.  Ghost
-    clipping (Li et al. 2022): each image's gradient norm from what enters and leaves every layer, then one backward
-    pass of the weighted losses.  n gradients, each as large as the network, are never made."""
+    """Opacus' clipping and noise, full batch, so that (ε, 1/(10 n)) holds after all steps by its
+    RDP accountant. Ghost clipping (Li et al. 2022): each image's gradient norm from what enters and
+    leaves every layer, then one backward pass of the weighted losses. n gradients, each as large as
+    the network, are never made.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Opacus warns of its own hooks
         from opacus.accountants.utils import get_noise_multiplier

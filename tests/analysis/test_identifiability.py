@@ -1,4 +1,6 @@
-"""Ranks against a dense SVD, the formula against ranks, and both against Table 1 of Chen & Campbell."""
+"""Ranks against a dense SVD, the formula against ranks, and both against Table 1 of Chen &
+Campbell.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,8 @@ def test_rank_is_that_of_a_dense_svd_and_of_the_formula(conv):
     rank = rank_deficiency(system) + system.shape[1]
     assert rank == expected
     unused = math.prod(SHAPE) - len(np.unique(taps(conv, SHAPE)[taps(conv, SHAPE) >= 0]))
-    bound = min(generic_rank(conv, SHAPE), system.shape[1] - unused)  # pixels that no tap reads are lost
+    # pixels that no tap reads are lost
+    bound = min(generic_rank(conv, SHAPE), system.shape[1] - unused)
     assert rank <= bound if conv.stride == 3 else rank == bound
 
 
@@ -44,13 +47,17 @@ def test_singular_values_count_down_to_the_root_of_the_trace_times_epsilon(small
     """By hand: singular values 1, …, 1, `smallest`; τ = ε · trace counts σ above √τ ≈ 3.3e-8."""
     u, _ = np.linalg.qr(np.random.default_rng(0).standard_normal((rows, 6)))
     dense = u * np.array([1.0, 1, 1, 1, 1, smallest])
-    assert rank_deficiency(Stacked(sparse.csr_array(dense[:3]), sparse.csr_array(dense[3:]))) == rank - 6
+    assert (
+        rank_deficiency(Stacked(sparse.csr_array(dense[:3]), sparse.csr_array(dense[3:])))
+        == rank - 6
+    )
 
 
 def test_security_metric_is_the_printed_integer():
     for deficiencies, c in PUBLISHED_RANK.values():
         assert security_metric(list(deficiencies)) == c
-    assert security_metric([-4, -4, -4, -4]) == -4 - 3 - 2 - 1  # (d − i + 1)/d: the first layer counts in full
+    # (d − i + 1)/d: the first layer counts in full
+    assert security_metric([-4, -4, -4, -4]) == -4 - 3 - 2 - 1
     for name in ("CNN3 V2", "CNN3 V4", "CNN4 V1"):  # the whole table is in the book's result
         network = TABLE_1[name]
         each = zip(network.convs, network.image_shapes(), strict=False)
@@ -66,7 +73,9 @@ def whole_jacobian(gradient, x):
     """∂(all gradients)/∂x by autograd, (p, c·h·w)."""
 
     def flat(image):
-        found = gradient.network.gradients(gradient.theta, image.view(1, *gradient.network.shape), gradient.labels)
+        found = gradient.network.gradients(
+            gradient.theta, image.view(1, *gradient.network.shape), gradient.labels
+        )
         return torch.cat([each.flatten() for each in found.values()])
 
     return torch.func.jacrev(flat)(x)
@@ -91,7 +100,9 @@ def test_a_lossy_layer_lacks_what_the_whole_jacobian_lacks():
 
 
 def test_where_pixels_are_read_one_by_one_nothing_but_the_others_is_missing():
-    """A kernel of one pixel with stride two: fewer equations than unknowns, and all that is read is fixed."""
+    """A kernel of one pixel with stride two: fewer equations than unknowns, and all that is read is
+    fixed.
+    """
     network = ConvNet((Conv(1, 3, 2),), shape=(2, 9, 9), classes=4)
     gradient, x = some_gradient(network)
     found = determined(JointSystem.of(gradient.split()[0]), x[0].flatten())
@@ -117,6 +128,8 @@ def test_the_gram_matrix_of_the_gradient_and_the_posterior(network):
     covariance = torch.linalg.inv(gram / sigma**2 + torch.eye(len(x), dtype=x.dtype) / prior)
     found = posterior_variance(gradient, x, sigma, prior)
     assert torch.allclose(found, covariance.diagonal(), rtol=1e-6)
-    assert (found <= prior + 1e-12).all() and (posterior_variance(gradient, x, 1e-3, prior) <= found + 1e-12).all()
+    assert (found <= prior + 1e-12).all() and (
+        posterior_variance(gradient, x, 1e-3, prior) <= found + 1e-12
+    ).all()
     unread = determined(JointSystem.of(gradient), x).unread
     assert torch.allclose(found[unread], found.new_tensor(prior))

@@ -56,13 +56,17 @@ def test_starts_of_equation_10():
     torch.testing.assert_close(starts[2, 2], truth)
     torch.testing.assert_close(starts[0, 2], partition)
     torch.testing.assert_close(starts[1, 0], noise)
-    torch.testing.assert_close(starts[1, 1], 0.25 * (0.25 * truth + 0.75 * partition) + 0.75 * noise)
+    torch.testing.assert_close(
+        starts[1, 1], 0.25 * (0.25 * truth + 0.75 * partition) + 0.75 * noise
+    )
     with pytest.raises(ReconError, match="one shape"):
         mixed_starts(truth, partition, noise[:1], grid, grid)
 
 
 def test_centre_of_the_batch_is_the_single_run_in_all_pixels(problem):
-    """25 starts at once, each in its own n + 1 coordinates, against the attack of chapter 3 on one start."""
+    """25 starts at once, each in its own n + 1 coordinates, against the attack of chapter 3 on one
+    start.
+    """
     released, _, starts = problem
     batch = sweep_bilevel(released, starts, 200, DESCENT)
     attack = BilevelAttack(released, DESCENT)
@@ -88,22 +92,35 @@ def test_coordinates_refuse_what_is_not_exact(problem):
         sweep_bilevel(released, starts, 5, HeavyBall(box=(0.0, 1.0)))
     deep = three_layer(4, D)
     with pytest.raises(ReconError, match="only the affine"):
-        in_span(Weights(deep, torch.zeros(deep.n_params), y=released.y, weight_decay=1e-2), Subspace(torch.eye(D)))
+        in_span(
+            Weights(deep, torch.zeros(deep.n_params), y=released.y, weight_decay=1e-2),
+            Subspace(torch.eye(D)),
+        )
 
 
 def test_both_energies_vanish_at_the_truth_and_bilevel_solutions_are_decoreco_solutions(problem):
-    """θ* = Σ c_i x̄_i with c_i = (y_i − σ_i)/(n ω) at every bilevel solution: DecoReco's energy is a relaxation."""
+    """θ* = Σ c_i x̄_i with c_i = (y_i − σ_i)/(n ω) at every bilevel solution: DecoReco's energy is
+    a relaxation.
+    """
     released, truth, starts = problem
     ends = sweep_bilevel(released, starts[[0, 4]], 5000, HeavyBall(0.3, 0.9, tol=1e-10))
     assert ends.converged.all()
     solutions = torch.cat([truth[None], ends.x_hat])
     assert bilevel_energy(released, solutions).max() < 1e-8
-    assert stationarity_energy(released.network, released.theta_star, solutions, released.y).max() < 1e-8
-    assert stationarity_energy(released.network, released.theta_star, starts[[0]], released.y).min() > 1e-3
+    assert (
+        stationarity_energy(released.network, released.theta_star, solutions, released.y).max()
+        < 1e-8
+    )
+    assert (
+        stationarity_energy(released.network, released.theta_star, starts[[0]], released.y).min()
+        > 1e-3
+    )
 
 
 def test_energies_are_relative_and_by_layer(problem):
-    """Each start by itself: retrained, and fitted by SciPy's NNLS on gradients that autograd gives."""
+    """Each start by itself: retrained, and fitted by SciPy's NNLS on gradients that autograd
+    gives.
+    """
     released, truth, starts = problem
     theta_star = released.theta_star + 0.1
     some = starts[[0, 7, 24]]
@@ -116,11 +133,15 @@ def test_energies_are_relative_and_by_layer(problem):
     theta = network.flatten(network.init(torch.Generator().manual_seed(3), dtype=torch.float64))
     found = stationarity_energy(network, theta, some, released.y)
     for row, x in enumerate(some):
-        params = {name: value.clone().requires_grad_() for name, value in network.unflatten(theta).items()}
+        params = {
+            name: value.clone().requires_grad_() for name, value in network.unflatten(theta).items()
+        }
         phi = (2 * released.y - 1) * network(params, x)
         first = [params["w1"], params["b1"]]
         columns = [torch.autograd.grad(one, first, retain_graph=True) for one in phi]
-        matrix = torch.stack([torch.cat([g.flatten() for g in column]) for column in columns], dim=1)
+        matrix = torch.stack(
+            [torch.cat([g.flatten() for g in column]) for column in columns], dim=1
+        )
         target = torch.cat([p.detach().flatten() for p in first])
         left = nnls(matrix.numpy(), target.numpy())[1] ** 2
         assert found[row].item() == pytest.approx(left / target.norm().item() ** 2, rel=1e-6)
@@ -142,10 +163,13 @@ def test_chunks_hold_what_fits_and_at_least_one_row():
         sizes.clear()
         found = in_chunks(run, 7, 10, limit)
         assert sizes == expected and found.energy.tolist() == list(range(7)) and found.steps == 3
-        assert found.x_hat.shape == (7, 2, 3) and torch.equal(found.accepted["grad"], found.x_hat + 1)
+        assert found.x_hat.shape == (7, 2, 3) and torch.equal(
+            found.accepted["grad"], found.x_hat + 1
+        )
         assert found.converged.tolist() == [True] * 3 + [False] * 4
         assert found.history[1].tolist() == [1.0 + k for k in range(7)]
-    assert in_chunks(run, 7, 10, 30).history[2].tolist() == [2, 3, 4, 4, 5, 6, 7]  # done rows stay where they were
+    # done rows stay where they were
+    assert in_chunks(run, 7, 10, 30).history[2].tolist() == [2, 3, 4, 4, 5, 6, 7]
 
 
 @pytest.mark.parametrize(("network", "share"), [(affine(D), 0.7), (three_layer(10, D), 0.99)])
@@ -158,7 +182,11 @@ def test_stationarity_attack_fits_multipliers_and_descends(network, share):
     )
     fitted = attack.fit(x, torch.zeros(1, N, dtype=torch.float64), 5000)
     y = (attack.labels + 1) / 2
-    theta_1 = sum(value.square().sum() for name, value in network.unflatten(theta).items() if name.endswith("1"))
+    theta_1 = sum(
+        value.square().sum()
+        for name, value in network.unflatten(theta).items()
+        if name.endswith("1")
+    )
     best = stationarity_energy(network, theta, x, y)[0] * theta_1
     state = attack.step({**attack.init(x), "multipliers": fitted})
     assert (fitted >= 0).all()
@@ -180,22 +208,35 @@ def test_multipliers_are_taken_back_with_a_rejected_step():
     after = attack.step({**first, "x": proposal})
     assert torch.equal(after["accepted"]["x"], torch.stack([proposal[0], x[1]]))
     assert torch.equal(after["multipliers"][1], first["multipliers"][1])
-    torch.testing.assert_close(after["multipliers"][0], attack.fit(proposal, first["multipliers"], 2)[0])
+    torch.testing.assert_close(
+        after["multipliers"][0], attack.fit(proposal, first["multipliers"], 2)[0]
+    )
     assert not torch.equal(after["multipliers"][0], first["multipliers"][0])
 
 
 def test_gradient_of_the_fitted_energy_is_that_at_fixed_multipliers():
-    """Envelope theorem: ∂/∂x min_λ R(x, λ) = ∂R/∂x at the minimiser, by central differences of the NNLS energy."""
+    """Envelope theorem: ∂/∂x min_λ R(x, λ) = ∂R/∂x at the minimiser, by central differences of the
+    NNLS energy.
+    """
     network = affine(D)
     generator = torch.Generator().manual_seed(2)
     theta = network.flatten(network.init(generator, dtype=torch.float64))
     x = torch.randn(1, N, D, generator=generator, dtype=torch.float64)
-    attack = StationarityAttack(Weights(network, theta), half_and_half(N, dtype=torch.float64), HeavyBall(0.01))
-    state = attack.step({**attack.init(x), "multipliers": attack.fit(x, torch.zeros_like(x[..., 0]), 20_000)})
+    attack = StationarityAttack(
+        Weights(network, theta), half_and_half(N, dtype=torch.float64), HeavyBall(0.01)
+    )
+    state = attack.step(
+        {**attack.init(x), "multipliers": attack.fit(x, torch.zeros_like(x[..., 0]), 20_000)}
+    )
     change = 1e-5 * torch.randn(x.shape, generator=generator, dtype=torch.float64)
     y = (attack.labels + 1) / 2
-    up, down = (stationarity_energy(network, theta, x + s * change, y) * theta.square().sum() for s in (1, -1))
-    torch.testing.assert_close((up - down)[0] / 2, (state["accepted"]["grad"] * change).sum(), rtol=1e-4, atol=1e-12)
+    up, down = (
+        stationarity_energy(network, theta, x + s * change, y) * theta.square().sum()
+        for s in (1, -1)
+    )
+    torch.testing.assert_close(
+        (up - down)[0] / 2, (state["accepted"]["grad"] * change).sum(), rtol=1e-4, atol=1e-12
+    )
 
 
 def test_paths():
@@ -209,7 +250,9 @@ def test_paths():
 def test_curvature_of_a_quadratic():
     """E = ½ k ‖x‖²: the mean second difference is k r²."""
     x = torch.ones(3, 4, dtype=torch.float64)
-    found = curvature(lambda p: 2.5 * p.flatten(1).square().sum(1), x, 0.3, 5, torch.Generator().manual_seed(0))
+    found = curvature(
+        lambda p: 2.5 * p.flatten(1).square().sum(1), x, 0.3, 5, torch.Generator().manual_seed(0)
+    )
     assert math.isclose(found.item(), 5.0 * 0.09, rel_tol=1e-9)
 
 

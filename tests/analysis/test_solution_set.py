@@ -1,4 +1,6 @@
-"""The exact solution set of the affine net: derivatives, projection, dimension, and independent oracles."""
+"""The exact solution set of the affine net: derivatives, projection, dimension, and independent
+oracles.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +34,16 @@ def retrain(x, y):
 def test_residual_is_the_gradient_of_the_objective(problem):
     _, x, y, theta, _, _ = problem
     expected = Objective(affine(D), y, DECAY).grad(theta.unsqueeze(0), x.unsqueeze(0))[0]
-    torch.testing.assert_close(solution_set.residual(x, y, theta, DECAY), expected, rtol=0, atol=1e-12)
+    torch.testing.assert_close(
+        solution_set.residual(x, y, theta, DECAY), expected, rtol=0, atol=1e-12
+    )
 
 
 def test_jacobian_is_that_of_autograd(problem):
     _, x, y, theta, _, _ = problem
-    expected = torch.autograd.functional.jacobian(lambda x: solution_set.residual(x, y, theta, DECAY), x).flatten(1)
+    expected = torch.autograd.functional.jacobian(
+        lambda x: solution_set.residual(x, y, theta, DECAY), x
+    ).flatten(1)
     dense = solution_set.jacobian_dense(x, y, theta)
     torch.testing.assert_close(dense, expected, rtol=0, atol=1e-12)
     change = torch.randn(N, D, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
@@ -51,7 +57,9 @@ def test_normal_matrix_is_that_of_the_dense_jacobian(problem, share):
     free = torch.rand(N, D, generator=torch.Generator().manual_seed(2)) < share
     dense = solution_set.jacobian_dense(x, y, theta)
     expected = (dense * free.flatten()) @ dense.T
-    torch.testing.assert_close(solution_set.normal_matrix(x, y, theta, free), expected, rtol=0, atol=1e-10)
+    torch.testing.assert_close(
+        solution_set.normal_matrix(x, y, theta, free), expected, rtol=0, atol=1e-10
+    )
 
 
 def test_projection_is_feasible_exactly_in_the_box_and_nearest(problem):
@@ -62,14 +70,20 @@ def test_projection_is_feasible_exactly_in_the_box_and_nearest(problem):
     assert found.converged
     assert solution_set.residual(found.x, y, theta, DECAY).norm() <= 1e-12
     assert (found.x >= lower).all() and (found.x <= upper).all()
-    wanted = (x_init + solution_set.adjoint(found.x, y, theta, found.multipliers)).clamp(lower, upper)
+    wanted = (x_init + solution_set.adjoint(found.x, y, theta, found.multipliers)).clamp(
+        lower, upper
+    )
     assert (found.x - wanted).abs().max() <= 1e-8
     distance = (found.x - x_init).norm()
     assert distance < (x_train - x_init).norm()  # the training set is in the solution set too
     generator = torch.Generator().manual_seed(3)
     for _ in range(5):
-        start = (found.x + 0.05 * torch.randn(N, D, generator=generator, dtype=torch.float64)).clamp(lower, upper)
-        assert (solution_set.SolutionSet(y, theta, DECAY, lower, upper).project(start).x - x_init).norm() > distance
+        start = (
+            found.x + 0.05 * torch.randn(N, D, generator=generator, dtype=torch.float64)
+        ).clamp(lower, upper)
+        assert (
+            solution_set.SolutionSet(y, theta, DECAY, lower, upper).project(start).x - x_init
+        ).norm() > distance
 
 
 def test_box_is_active_where_it_should_be(problem):
@@ -81,9 +95,14 @@ def test_box_is_active_where_it_should_be(problem):
 
 
 def test_either_bound_clips_alike(problem):
-    """Images and weights of the other sign have the same logits: their projection is that of the mirrored box."""
+    """Images and weights of the other sign have the same logits: their projection is that of the
+    mirrored box.
+    """
     _, x_init, y, theta, lower, upper = problem
-    mirrored, settings = torch.cat([-theta[:-1], theta[-1:]]), solution_set.ProjectionSettings(max_iter=5)
+    mirrored, settings = (
+        torch.cat([-theta[:-1], theta[-1:]]),
+        solution_set.ProjectionSettings(max_iter=5),
+    )
     far = torch.full_like(upper, 10)
     below = solution_set.SolutionSet(y, theta, DECAY, lower, far).project(x_init, settings)
     above = solution_set.SolutionSet(y, mirrored, DECAY, -far, -lower).project(-x_init, settings)
@@ -96,7 +115,9 @@ def test_retraining_gives_theta_star_also_by_scikit_learn(problem):
     x = solution_set.SolutionSet(y, theta, DECAY, lower, upper).project(x_init).x
     assert (retrain(x, y) - theta).norm() <= 1e-10 * theta.norm()
     assert (retrain(x_init, y) - theta).norm() > 0.1 * theta.norm()
-    oracle = LogisticRegression(fit_intercept=False, C=1 / (N * DECAY), solver="newton-cholesky", tol=1e-12)
+    oracle = LogisticRegression(
+        fit_intercept=False, C=1 / (N * DECAY), solver="newton-cholesky", tol=1e-12
+    )
     oracle.fit(with_ones(x).numpy(), y.numpy())
     assert (torch.from_numpy(oracle.coef_[0]) - theta).norm() <= 1e-8 * theta.norm()
 
@@ -112,13 +133,19 @@ def test_dimension_is_unknowns_minus_rank(problem):
     tangent = null_space[0].reshape(N, D)
     ratios = []
     for step in (1e-2, 1e-3):
-        moved = solution_set.SolutionSet(y, theta, DECAY, lower - 10, upper + 10).project(x_train + step * tangent).x
+        moved = (
+            solution_set.SolutionSet(y, theta, DECAY, lower - 10, upper + 10)
+            .project(x_train + step * tangent)
+            .x
+        )
         ratios.append(float((moved - x_train - step * tangent).norm()) / step)
     assert ratios[1] < 0.2 * ratios[0] < 0.2  # the correction is of second order in the step
 
 
 def test_rank_is_deficient_where_images_cannot_matter(problem):
-    """θ* = 0 with labels fitted nowhere: r ≠ 0 gives the d weight equations full rank, the bias equation none."""
+    """θ* = 0 with labels fitted nowhere: r ≠ 0 gives the d weight equations full rank, the bias
+    equation none.
+    """
     x, _, y, theta, _, _ = problem
     assert solution_set.jacobian_rank(x, y, torch.zeros_like(theta)) == D
 
@@ -138,7 +165,9 @@ def test_float32_is_refused(problem):
 
 
 def test_a_step_that_clips_every_pixel_does_not_end_in_an_error(problem, monkeypatch):
-    """A singular system at the first step: the projection goes on from where it is instead of raising."""
+    """A singular system at the first step: the projection goes on from where it is instead of
+    raising.
+    """
     solve, calls = solution_set.solve_normal, []
 
     def singular_once(*arguments):
@@ -154,13 +183,18 @@ def test_a_step_that_clips_every_pixel_does_not_end_in_an_error(problem, monkeyp
     assert len(calls) > 2 and found.converged
 
 
-# ----------------------------------------------------------------------------- normal equations, against dense algebra
+# ---------------------------------------------------------- normal equations, against dense algebra
 
 
 def few_images(n=6, d=20, sizes=1.0, seed=4):
-    """x, soft labels with σ(z) − y = `sizes` times numbers of order one, θ, free pixels, b: 2n < d + 1."""
+    """x, soft labels with σ(z) − y = `sizes` times numbers of order one, θ, free pixels, b: 2n < d
+    + 1.
+    """
     generator = torch.Generator().manual_seed(seed)
-    x, free = torch.randn(n, d, generator=generator, dtype=torch.float64), torch.rand(n, d, generator=generator) < 0.8
+    x, free = (
+        torch.randn(n, d, generator=generator, dtype=torch.float64),
+        torch.rand(n, d, generator=generator) < 0.8,
+    )
     theta = torch.randn(d + 1, generator=generator, dtype=torch.float64)
     r = sizes * (0.5 + torch.rand(n, generator=generator, dtype=torch.float64))
     b = torch.randn(d + 1, generator=generator, dtype=torch.float64)
@@ -169,7 +203,9 @@ def few_images(n=6, d=20, sizes=1.0, seed=4):
 
 def dense_normal(x, y, theta, free):
     """J M Jᵀ with J by autograd."""
-    jacobian = torch.autograd.functional.jacobian(lambda x: solution_set.residual(x, y, theta, DECAY), x).flatten(1)
+    jacobian = torch.autograd.functional.jacobian(
+        lambda x: solution_set.residual(x, y, theta, DECAY), x
+    ).flatten(1)
     return (jacobian * free.flatten()) @ jacobian.mT
 
 
@@ -181,10 +217,14 @@ def by_cholesky(monkeypatch):
     return calls
 
 
-@pytest.mark.parametrize(("n", "d", "dense"), [(6, 20, 0), (2, 5, 0), (9, 18, 0), (10, 19, 1), (12, 20, 1), (5, 9, 1)])
+@pytest.mark.parametrize(
+    ("n", "d", "dense"), [(6, 20, 0), (2, 5, 0), (9, 18, 0), (10, 19, 1), (12, 20, 1), (5, 9, 1)]
+)
 @pytest.mark.parametrize("sizes", [1.0, 1e-3])
 def test_normal_equations_are_solved_by_either_way(n, d, dense, sizes, by_cholesky):
-    """Woodbury's identity for 2n < d + 1, where J M Jᵀ itself is not formed; the bias has no unknowns of its own."""
+    """Woodbury's identity for 2n < d + 1, where J M Jᵀ itself is not formed; the bias has no
+    unknowns of its own.
+    """
     x, y, theta, _, b = few_images(n, d, sizes)
     everything = torch.ones(n, d, dtype=torch.bool)
     expected = torch.linalg.solve(dense_normal(x, y, theta, everything), b)
@@ -206,12 +246,17 @@ def test_normal_equations_with_clipped_pixels(by_cholesky):
 
 @pytest.mark.parametrize("pixel", [0, 7, 19])
 @pytest.mark.parametrize(("share", "dense"), [(0.0, True), (1e-4, True), (1e-2, False)])
-def test_a_pixel_that_is_nearly_clipped_everywhere_goes_by_cholesky(pixel, share, dense, by_cholesky):
-    """Its diagonal entry r_0²/n² is then below 1e-6 of the mean one, and its reciprocal worth nothing."""
+def test_a_pixel_that_is_nearly_clipped_everywhere_goes_by_cholesky(
+    pixel, share, dense, by_cholesky
+):
+    """Its diagonal entry r_0²/n² is then below 1e-6 of the mean one, and its reciprocal worth
+    nothing.
+    """
     x, y, theta, free, b = few_images()
     free[:], free[1:, pixel] = True, False
     r = torch.sigmoid(with_ones(x) @ theta) - y
-    y = y + torch.tensor([1.0] + [0.0] * 5, dtype=y.dtype) * (1 - share) * r  # r_0 shrinks to its share
+    # r_0 shrinks to its share
+    y = y + torch.tensor([1.0] + [0.0] * 5, dtype=y.dtype) * (1 - share) * r
     free[0, pixel] = share > 0
     b = dense_normal(x, y, theta, free) @ b  # so that it has a solution
     found = solution_set.solve_normal(x, y, theta, free, b)
@@ -225,9 +270,13 @@ def test_a_singular_system_gets_the_smallest_ridge_that_helps(scale):
     for entry, ridge in ((2.0, 0.0), (0.0, 1e-14), (-1e-13, 1e-12), (-1e-11, 1e-10), (-2e-9, 1e-8)):
         diagonal = scale * torch.tensor([1.0, 1.0, entry], dtype=torch.float64)
         expected = b / (diagonal + ridge * diagonal.mean())
-        torch.testing.assert_close(solution_set._solve_spd(diagonal.diag(), b), expected, rtol=1e-9, atol=0)
+        torch.testing.assert_close(
+            solution_set._solve_spd(diagonal.diag(), b), expected, rtol=1e-9, atol=0
+        )
     with pytest.raises(ReconError, match="too few free pixels"):
-        solution_set._solve_spd(scale * torch.tensor([1.0, 1.0, -1e-6], dtype=torch.float64).diag(), b)
+        solution_set._solve_spd(
+            scale * torch.tensor([1.0, 1.0, -1e-6], dtype=torch.float64).diag(), b
+        )
 
 
 @pytest.mark.parametrize(
@@ -266,7 +315,9 @@ def test_a_step_is_halved_until_it_lowers_the_norm_by_three_tenths_of_it(problem
 def test_a_step_that_stays_accurate_enough_is_taken_whole(problem):
     x, _, y, theta, lower, upper = problem
     state = solution_set._State(x, torch.zeros_like(theta), torch.zeros_like(theta), 1e-20)
-    found = solution_set.SolutionSet(y, theta, DECAY, lower, upper)._line_search(state, 0 * theta, 1e-6, x)
+    found = solution_set.SolutionSet(y, theta, DECAY, lower, upper)._line_search(
+        state, 0 * theta, 1e-6, x
+    )
     assert found is not None and 1e-20 < found.norm <= 1e-6 and torch.equal(found.u, 0 * theta)
 
 
@@ -274,15 +325,28 @@ def test_a_step_that_stays_accurate_enough_is_taken_whole(problem):
 def test_rank_is_that_of_the_dense_jacobian(n):
     """Also where few images cannot matter for every equation."""
     x, y, theta, _, _ = few_images(n)
-    jacobian = torch.autograd.functional.jacobian(lambda x: solution_set.residual(x, y, theta, DECAY), x).flatten(1)
-    assert solution_set.jacobian_rank(x, y, theta) == int(torch.linalg.matrix_rank(jacobian)) == min(n * 20, 21)
+    jacobian = torch.autograd.functional.jacobian(
+        lambda x: solution_set.residual(x, y, theta, DECAY), x
+    ).flatten(1)
+    assert (
+        solution_set.jacobian_rank(x, y, theta)
+        == int(torch.linalg.matrix_rank(jacobian))
+        == min(n * 20, 21)
+    )
 
 
 def test_an_adjoint_is_the_jacobians_transpose():
     x, y, theta, _, b = few_images()
-    jacobian = torch.autograd.functional.jacobian(lambda x: solution_set.residual(x, y, theta, DECAY), x).flatten(1)
-    torch.testing.assert_close(solution_set.adjoint(x, y, theta, b).flatten(), jacobian.mT @ b, rtol=1e-10, atol=1e-12)
-    assert (solution_set.ProjectionSettings().tol, solution_set.ProjectionSettings().max_iter) == (1e-14, 40)
+    jacobian = torch.autograd.functional.jacobian(
+        lambda x: solution_set.residual(x, y, theta, DECAY), x
+    ).flatten(1)
+    torch.testing.assert_close(
+        solution_set.adjoint(x, y, theta, b).flatten(), jacobian.mT @ b, rtol=1e-10, atol=1e-12
+    )
+    assert (solution_set.ProjectionSettings().tol, solution_set.ProjectionSettings().max_iter) == (
+        1e-14,
+        40,
+    )
 
 
 @pytest.mark.parametrize("n", [4, 12])
@@ -293,11 +357,15 @@ def test_a_projection_converges_and_stops_at_its_iterations(n):
     y = (torch.arange(n) % 2).double()
     theta = retrain(train, y)
     start = train + 0.03 * torch.randn(n, D, generator=generator, dtype=torch.float64)
-    wide = solution_set.SolutionSet(y, theta, DECAY, -5 * torch.ones(D).double(), 5 * torch.ones(D).double())
+    wide = solution_set.SolutionSet(
+        y, theta, DECAY, -5 * torch.ones(D).double(), 5 * torch.ones(D).double()
+    )
     found = wide.project(start)
     assert found.converged and found.iterations > 1
     wanted = start + solution_set.adjoint(found.x, y, theta, found.multipliers)
     torch.testing.assert_close(found.x, wanted, rtol=0, atol=1e-8)
     short = wide.project(start, solution_set.ProjectionSettings(max_iter=1))
-    assert short.iterations == 1 and not short.converged and short.residual_norm > found.residual_norm
+    assert (
+        short.iterations == 1 and not short.converged and short.residual_norm > found.residual_norm
+    )
     assert wide.project(start, solution_set.ProjectionSettings(max_iter=0)).iterations == 0

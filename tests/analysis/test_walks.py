@@ -1,4 +1,6 @@
-"""Walks between two training sets of one classifier, with and without bounds, and the theorem's constants."""
+"""Walks between two training sets of one classifier, with and without bounds, and the theorem's
+constants.
+"""
 
 from __future__ import annotations
 
@@ -32,13 +34,20 @@ BOX = (0.0, 1.0)
 
 @pytest.fixture(scope="module")
 def problem():
-    """Released weights, the truth, and the training sets nearest to other images without bounds and in the box."""
+    """Released weights, the truth, and the training sets nearest to other images without bounds and
+    in the box.
+    """
     generator = torch.Generator().manual_seed(0)
     truth, other = torch.rand(2, 30, 50, generator=generator, dtype=torch.float64)
     y = torch.tensor([0.0] * 12 + [1.0] * 18, dtype=torch.float64)
     theta = solve_affine(Objective(affine(50), y, 1e-3), truth[None]).theta[0]
     released = Weights(affine(50), theta, y=y, weight_decay=1e-3)
-    return released, truth, other, {box: solution_set(released, box).project(other).x for box in (None, BOX)}
+    return (
+        released,
+        truth,
+        other,
+        {box: solution_set(released, box).project(other).x for box in (None, BOX)},
+    )
 
 
 @pytest.mark.parametrize("box", [None, BOX])
@@ -47,7 +56,9 @@ def test_every_frame_of_a_walk_trains_the_same_classifier(problem, box):
     found = walk(released, truth, ends[box], 21, box, slice(0, 30))
     assert found.error.shape == found.straight.shape == (21,) and found.error.max() < 1e-10
     assert found.straight[10] > 1e-2 and found.straight[[0, -1]].max() < 1e-10
-    assert found.solved and 0.95 * found.step < found.coarse <= found.step and 1 <= found.step < 1.06
+    assert (
+        found.solved and 0.95 * found.step < found.coarse <= found.step and 1 <= found.step < 1.06
+    )
     assert found.frames.shape == (21, 30, 50)
     torch.testing.assert_close(found.frames[0], truth, atol=1e-9, rtol=0)
     torch.testing.assert_close(found.frames[-1], ends[box], atol=1e-9, rtol=0)
@@ -57,7 +68,9 @@ def test_every_frame_of_a_walk_trains_the_same_classifier(problem, box):
 
 @pytest.mark.parametrize("backwards", [False, True])
 def test_the_curve_needs_no_projection_and_does_not_jump(problem, backwards):
-    """From the truth, from which the way leads to e(a), to images with outliers, from which it raises the largest."""
+    """From the truth, from which the way leads to e(a), to images with outliers, from which it
+    raises the largest.
+    """
     released, truth, _, ends = problem
     start, end = (ends[None], truth) if backwards else (truth, ends[None])
     curve = Curve(released, start, end)
@@ -80,8 +93,12 @@ def test_from_every_training_set_one_of_two_directions_leads_out(problem):
         way = lift - alpha * (a - apex(a, y, c))
         assert alpha == inwards and float(((2 * y - 1) * way).sum()) == pytest.approx(0, abs=1e-12)
         assert bent(a + 1e-6 * way).sum() < bent(a).sum()
-        assert alpha or sorted(a[lift.bool()].tolist()) == sorted(a[y == label].max().item() for label in (0, 1))
-        assert alpha or (lift.sum() == 2 and bent(a - 1e-3 * (a - apex(a, y, c))).sum() > bent(a).sum())
+        assert alpha or sorted(a[lift.bool()].tolist()) == sorted(
+            a[y == label].max().item() for label in (0, 1)
+        )
+        assert alpha or (
+            lift.sum() == 2 and bent(a - 1e-3 * (a - apex(a, y, c))).sum() > bent(a).sum()
+        )
 
 
 def test_an_error_is_that_of_training_from_scratch(problem):
@@ -100,7 +117,9 @@ def test_h():
     bending = (bent(a + step) + bent(a - step) - 2 * bent(a)) / step**2
     torch.testing.assert_close(bending, -1 / (a * (1 - a) ** 2), rtol=1e-3, atol=0)
     assert 2 * lambertw(1 / math.e).real == pytest.approx(LIMIT, abs=1e-15)
-    assert float(2 * bent(torch.tensor(PEAK, dtype=torch.float64))) == pytest.approx(LIMIT, abs=1e-15)
+    assert float(2 * bent(torch.tensor(PEAK, dtype=torch.float64))) == pytest.approx(
+        LIMIT, abs=1e-15
+    )
 
 
 def test_every_training_set_meets_the_three_equations_and_no_other_does(problem):
@@ -111,7 +130,11 @@ def test_every_training_set_meets_the_three_equations_and_no_other_does(problem)
     for x, holds in ((truth, True), (ends[None], True), (other, False)):
         a = torch.sigmoid(-sign * (x @ w + theta[-1]))
         across = (sign * a) @ (x - torch.outer(x @ w / w.square().sum(), w))
-        left = (float(bent(a).sum()) - level, float((sign * a).sum()) - balance, float(across.norm()))
+        left = (
+            float(bent(a).sum()) - level,
+            float((sign * a).sum()) - balance,
+            float(across.norm()),
+        )
         assert [abs(each) < 1e-9 for each in left] == [holds] * 3
 
 
@@ -119,12 +142,15 @@ def test_sufficient_by_hand():
     y = torch.tensor([0.0, 0, 0, 1])
     assert sufficient(y, 0.0) == LIMIT
     assert sufficient(y, 0.2) == pytest.approx(LIMIT + 0.2 * math.log(4))
-    assert sufficient(y, 0.9) == pytest.approx(1.5 * LIMIT)  # beyond the peak of h its value there counts
+    # beyond the peak of h its value there counts
+    assert sufficient(y, 0.9) == pytest.approx(1.5 * LIMIT)
     assert sufficient(y, -0.3) == pytest.approx(LIMIT + 3 * 0.1 * math.log(9))
 
 
 def test_below_the_limit_the_set_may_fall_apart():
-    """c = 0 and one image of label 1: where 2h(a_1) > C there is no point, and there are some on either side."""
+    """c = 0 and one image of label 1: where 2h(a_1) > C there is no point, and there are some on
+    either side.
+    """
     wanted = 0.9 * LIMIT
     generator = torch.Generator().manual_seed(0)
     heights = []
@@ -137,10 +163,13 @@ def test_below_the_limit_the_set_may_fall_apart():
     first = torch.tensor(heights, dtype=torch.float64)
     assert (2 * bent(first)).max() < wanted + 1e-2  # subadditivity
     assert (first < 0.15).any() and (first > 0.3).any()
-    theta = torch.tensor([1.0, 0.0], dtype=torch.float64)  # an image is its logit, c = 0, C = `wanted`
+    # an image is its logit, c = 0, C = `wanted`
+    theta = torch.tensor([1.0, 0.0], dtype=torch.float64)
     y = torch.tensor([1.0] + [0.0] * 40, dtype=torch.float64)
     released = Weights(affine(1), theta, y=y, weight_decay=wanted / 41)
-    low, high = (torch.cat([height[None], height.expand(40) / 40]) for height in (first.min(), first.max()))
+    low, high = (
+        torch.cat([height[None], height.expand(40) / 40]) for height in (first.min(), first.max())
+    )
     sets = [((2 * y - 1) * torch.logit(1 - a))[:, None] for a in (low, high)]
     with pytest.raises(ReconError, match="too low"):
         [Curve(released, *sets).at(t) for t in torch.linspace(0, 1, 21).tolist()]

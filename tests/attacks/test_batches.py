@@ -21,7 +21,9 @@ def test_the_images_solve_it_and_jtj_is_that_of_the_jacobian(network):
     away = 0.5 * x.flatten()
     jacobian = by_columns(system, away).mT
     torch.testing.assert_close(system.gram(away), jacobian.mT @ jacobian, rtol=1e-9, atol=1e-13)
-    residual = torch.randn(len(system.target), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    residual = torch.randn(
+        len(system.target), generator=torch.Generator().manual_seed(0), dtype=torch.float64
+    )
     torch.testing.assert_close(system.linear(away).pull(residual), jacobian.mT @ residual)
 
 

@@ -24,7 +24,8 @@ class Residual(nn.Module):
     def __init__(self, activation, pooled, channels=4):
         super().__init__()
         self.stem, self.first, self.second = (
-            nn.Conv2d(inputs, channels, 3, padding=1, bias=False) for inputs in (3, channels, channels)
+            nn.Conv2d(inputs, channels, 3, padding=1, bias=False)
+            for inputs in (3, channels, channels)
         )
         self.norm, self.activation, self.pooled = nn.BatchNorm2d(channels), activation, pooled
         self.head = nn.Linear(channels if pooled else channels * 36, 4)
@@ -42,7 +43,9 @@ def network(activation=torch.tanh, pooled=False):
 
 
 def posed(net, label):
-    return ModuleSystem.of(Gradient.of(net.module, F.cross_entropy, IMAGES[:1], torch.tensor([label])), (3, 6, 6))
+    return ModuleSystem.of(
+        Gradient.of(net.module, F.cross_entropy, IMAGES[:1], torch.tensor([label])), (3, 6, 6)
+    )
 
 
 @pytest.mark.parametrize("pooled", [True, False])
@@ -71,7 +74,9 @@ def test_hopping_never_ends_higher_than_the_first_descent():
 
 
 def test_a_hop_starts_from_the_best_so_far(monkeypatch):
-    """With a first descent that ends at the image up to a little, and one step a hop, it stays near."""
+    """With a first descent that ends at the image up to a little, and one step a hop, it stays
+    near.
+    """
     from recon.attacks import batches
 
     system = posed(network(), 1)
@@ -90,5 +95,7 @@ def test_a_hop_starts_from_the_best_so_far(monkeypatch):
 
 def test_images_of_one_gradient_come_as_one_vector():
     labels = torch.tensor([1, 3])
-    system = ModuleSystem.of(Gradient.of(network().module, F.cross_entropy, IMAGES[:2], labels), (3, 6, 6))
+    system = ModuleSystem.of(
+        Gradient.of(network().module, F.cross_entropy, IMAGES[:2], labels), (3, 6, 6)
+    )
     torch.testing.assert_close(system(IMAGES[:2].flatten()), system.target)

@@ -1,4 +1,6 @@
-"""The hypergradient against three oracles, the inverse Hessian against dense algebra, the attack on toys."""
+"""The hypergradient against three oracles, the inverse Hessian against dense algebra, the attack on
+toys.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ def smooth_net():
 
 
 def central_difference(objective, x, theta_star, inner, step=1e-5):
-    """dl/dx by moving each pixel of each image there and back and solving the inner problem anew."""
+    """dl/dx by moving each pixel of each image there and back and solving the inner problem
+    anew.
+    """
     gradient = torch.zeros_like(x)
     for i in range(x.shape[1]):
         for k in range(x.shape[2]):
@@ -57,7 +61,9 @@ def central_difference(objective, x, theta_star, inner, step=1e-5):
 def newton(objective, x, theta, steps=6):
     """θ(x) to machine precision for one row, by dense Newton steps from a nearby θ."""
     for _ in range(steps):
-        hessian = torch.autograd.functional.hessian(lambda t: objective.value(t, x).sum(), theta)[0, :, 0]
+        hessian = torch.autograd.functional.hessian(lambda t: objective.value(t, x).sum(), theta)[
+            0, :, 0
+        ]
         theta = theta - torch.linalg.solve(hessian, objective.grad(theta, x)[0])[None]
     return theta
 
@@ -66,7 +72,9 @@ def dense(objective, x, theta, v):
     """[∇²E]⁻¹ v with the Hessian by automatic differentiation, row by row."""
     rows = []
     for row, images, right in zip(theta, x, v, strict=True):
-        hessian = torch.autograd.functional.hessian(lambda t: objective.value(t[None], images[None])[0], row)  # noqa: B023
+        hessian = torch.autograd.functional.hessian(
+            lambda t, images=images: objective.value(t[None], images[None])[0], row
+        )
         rows.append(torch.linalg.solve(hessian, right))
     return torch.stack(rows)
 
@@ -80,12 +88,16 @@ def test_affine_hypergradient_equals_central_difference(inverse):
     objective, x, solution, theta_star = toy()
     p = inverse(objective, x, solution.theta, 2 * (solution.theta - theta_star))
     gradient = hypergradient(objective, x, solution.theta, p)
-    reference = central_difference(objective, x, theta_star, lambda m: solve_affine(objective, m, tol=1e-13))
+    reference = central_difference(
+        objective, x, theta_star, lambda m: solve_affine(objective, m, tol=1e-13)
+    )
     assert relative(gradient, reference) < 1e-6
 
 
 def test_hypergradient_equals_autograd_through_the_closed_form():
-    """For the squared loss θ(x) is ridge regression: differentiate the formula itself and compare (1e-8)."""
+    """For the squared loss θ(x) is ridge regression: differentiate the formula itself and compare
+    (1e-8).
+    """
 
     class Ridge(Objective):
         def loss(self, theta, x):
@@ -132,15 +144,20 @@ def test_one_hidden_hypergradient_equals_central_difference():
         return (outer_energy(theta_star, ends[0]) - outer_energy(theta_star, ends[1])) / (2 * step)
 
     for direction in directions:
-        expected = (4 * slope(direction, 2e-4) - slope(direction, 4e-4)) / 3  # Richardson: the error of h² is gone
+        # Richardson: the error of h² is gone
+        expected = (4 * slope(direction, 2e-4) - slope(direction, 4e-4)) / 3
         assert ((gradient * direction).sum() / expected - 1).abs().item() < 1e-6
 
 
 def test_truth_is_a_fixed_point_and_one_sample_is_recovered_exactly():
-    """n = 1, known direction: from a start on the ray of the image, the attack returns the image itself."""
+    """n = 1, known direction: from a start on the ray of the image, the attack returns the image
+    itself.
+    """
     network, y = affine(D), torch.ones(1, dtype=torch.float64)
     objective = Objective(network, y, WD)
-    x_train = torch.rand(1, 1, D, generator=torch.Generator().manual_seed(3), dtype=torch.float64) + 0.5
+    x_train = (
+        torch.rand(1, 1, D, generator=torch.Generator().manual_seed(3), dtype=torch.float64) + 0.5
+    )
     theta_star = solve_affine(objective, x_train, tol=1e-13).theta[0]
     attack = BilevelAttack(released(network, theta_star, y), HeavyBall(tol=1e-22), 1e-13)
     found = reconstruct(attack, torch.cat([x_train, 0.5 * x_train]), 2000, tol=1e-22)
@@ -190,13 +207,17 @@ def test_a_step_knows_the_gradient_of_the_outer_energy():
     attack = BilevelAttack(released(objective.network, theta_star, objective.y), inner_tol=1e-13)
     accepted = attack.step(attack.init(x))["accepted"]
     torch.testing.assert_close(accepted["energy"], (solution.theta - theta_star).norm(dim=-1) ** 2)
-    reference = central_difference(objective, x, theta_star, lambda m: solve_affine(objective, m, tol=1e-13))
+    reference = central_difference(
+        objective, x, theta_star, lambda m: solve_affine(objective, m, tol=1e-13)
+    )
     assert relative(accepted["grad"], reference) < 1e-6
 
 
 def test_a_rejected_step_takes_the_inner_problem_back_too():
     objective, x, _, theta_star = toy(starts=3)
-    attack = BilevelAttack(released(objective.network, 0.3 * theta_star, objective.y), HeavyBall(20.0))
+    attack = BilevelAttack(
+        released(objective.network, 0.3 * theta_star, objective.y), HeavyBall(20.0)
+    )
     state, rejected = attack.init(x), 0
     for _ in range(15):
         proposal = state["x"]

@@ -1,4 +1,6 @@
-"""The attack in the span of the images against the same formulas on all parameters; its state, and its checkpoints."""
+"""The attack in the span of the images against the same formulas on all parameters; its state, and
+its checkpoints.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ def attack_on(star, theta_0=None, **settings):
 def test_the_span_is_read_off_the_weights():
     full, star, _, _ = toy()
     assert star.basis.shape == (N, D) and star.theta.shape == (WIDTH * (N + 2) + 1,)
-    torch.testing.assert_close(lifted(star.network, star.theta, Subspace(star.basis)), full, rtol=0, atol=1e-12)
+    torch.testing.assert_close(
+        lifted(star.network, star.theta, Subspace(star.basis)), full, rtol=0, atol=1e-12
+    )
     torch.testing.assert_close(star.basis @ star.basis.mT, torch.eye(N, dtype=torch.float64))
 
 
@@ -90,22 +94,32 @@ def test_distances_between_spans():
     assert star.distance(star) == pytest.approx(0.0, abs=1e-24)
 
 
-@pytest.mark.parametrize("begun", [False, True], ids=["from anywhere", "from a start that is known"])
+@pytest.mark.parametrize(
+    "begun", [False, True], ids=["from anywhere", "from a start that is known"]
+)
 def test_the_hypergradient_of_a_smooth_net_is_that_of_the_outer_energy(monkeypatch, begun):
-    """With p from the exact Hessian, dl/dx by central differences of solved inner problems: cosine 1."""
+    """With p from the exact Hessian, dl/dx by central differences of solved inner problems: cosine
+    1.
+    """
     _, star, x, theta = toy(smoothing=3.0)
-    start = star.network.init(torch.Generator().manual_seed(2), dtype=torch.float64) if begun else None
+    start = (
+        star.network.init(torch.Generator().manual_seed(2), dtype=torch.float64) if begun else None
+    )
     attack = attack_on(star, start=start)
 
     def exact(objective, _):
-        hessian = torch.autograd.functional.hessian(lambda t: objective.value(t, objective.at(t).logits), theta)
+        hessian = torch.autograd.functional.hessian(
+            lambda t: objective.value(t, objective.at(t).logits), theta
+        )
         return lambda v: torch.linalg.solve(hessian, v)
 
     def solved(images, start, basis):
         objective = attack.objective(images, basis)
         small = lbfgs(objective.value_and_grad, start, LBFGSSettings(1e-8, 3000, 30)).theta
         for _ in range(4):
-            hessian = torch.autograd.functional.hessian(lambda t: objective.value(t, objective.at(t).logits), small)
+            hessian = torch.autograd.functional.hessian(
+                lambda t: objective.value(t, objective.at(t).logits), small
+            )
             small = small - torch.linalg.solve(hessian, objective.value_and_grad(small)[1])
         return small
 
@@ -121,7 +135,9 @@ def test_the_hypergradient_of_a_smooth_net_is_that_of_the_outer_energy(monkeypat
             moved = x + sign * 1e-4 * way
             there = attack.basis_of(moved)
             start = SpanWeights(star.network, theta, basis).onto(there)
-            ends.append(SpanWeights(star.network, solved(moved, start, there), there).distance(star))
+            ends.append(
+                SpanWeights(star.network, solved(moved, start, there), there).distance(star)
+            )
         slope = (ends[0] - ends[1]) / 2e-4
         assert (grad * way).sum().item() == pytest.approx(slope, rel=1e-4)
 
@@ -144,7 +160,9 @@ def test_the_truth_stays_where_it_is_and_energies_fall():
     network = one_hidden(WIDTH, D)
     x_train = torch.rand(N, D, generator=generator, dtype=torch.float64)
     space = Subspace.spanned_by(x_train)
-    start = reduced(network, network.flatten(network.init(generator, dtype=torch.float64)), space)[1]
+    start = reduced(network, network.flatten(network.init(generator, dtype=torch.float64)), space)[
+        1
+    ]
     objective = HiddenObjective(network.with_inputs(N), space.reduce(x_train), Y, DECAY)
     theta = lbfgs(objective.value_and_grad, start, LBFGSSettings(1e-9, 5000)).theta
     star = SpanWeights(network, theta, space.basis)
@@ -153,9 +171,12 @@ def test_the_truth_stays_where_it_is_and_energies_fall():
     assert truth.energy.item() <= 1e-8 and torch.equal(truth.x_hat[0], x_train)
     noise = torch.rand(1, N, D, generator=generator, dtype=torch.float64)
     found = reconstruct(attack, noise, 60)
-    assert found.energy.item() < 0.7 * found.history[0].item()  # 0.4 to 0.57, by processor: where kinks leave it
+    # 0.4 to 0.57, by processor: where kinks leave it
+    assert found.energy.item() < 0.7 * found.history[0].item()
     theta, basis = found.accepted["theta"][0], found.accepted["basis"][0]
-    assert SpanWeights(network, theta, basis).distance(star) == pytest.approx(found.energy.item(), rel=1e-9)
+    assert SpanWeights(network, theta, basis).distance(star) == pytest.approx(
+        found.energy.item(), rel=1e-9
+    )
     assert (attack.basis_of(found.x_hat[0]) - basis).abs().max() < 1e-12
 
 

@@ -1,4 +1,6 @@
-"""The attack: exact recovery on a toy, the span of the images, penalties, resuming, pooling, evidence, bad input."""
+"""The attack: exact recovery on a toy, the span of the images, penalties, resuming, pooling,
+evidence, bad input.
+"""
 
 import math
 from dataclasses import replace
@@ -26,10 +28,13 @@ F64 = torch.float64
 
 
 def test_exact_recovery_of_one_sample():
-    """θ₁ = c w2ᵀ xᵀ with w2 > 0 is a KKT point with the one image x; its direction comes back, its label, its share."""
+    """θ₁ = c w2ᵀ xᵀ with w2 > 0 is a KKT point with the one image x; its direction comes back, its
+    label, its share.
+    """
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(6, generator=generator, dtype=F64)
-    w2 = 0.2 + torch.rand(1, 40, generator=generator, dtype=F64)  # so every unit is active at x, none sits on a kink
+    # so every unit is active at x, none sits on a kink
+    w2 = 0.2 + torch.rand(1, 40, generator=generator, dtype=F64)
     network = MLP((6, 40, 1), bias=(False, False))
     theta = network.flatten({"w1": 0.7 * w2.mT * x, "w2": w2})
     labels = half_and_half(2, dtype=F64)
@@ -53,13 +58,18 @@ def released(n=6, d=30, width=50, steps=300):
     x = torch.randn(n, d, generator=generator)
     y = torch.arange(n, dtype=torch.float32) % 2
     theta = network.flatten(network.init(generator, "small"))
-    trained = train_to_kkt(network, x, y, theta, KKTSettings(steps, -300.0))  # a net this small grows without bound
+    # a net this small grows without bound
+    trained = train_to_kkt(network, x, y, theta, KKTSettings(steps, -300.0))
     return network, trained.theta_star, x, y
 
 
 def attack_on(network, theta, m=4, starts=1, steps=30, **settings):
-    unit = torch.rand(starts, m, generator=torch.Generator().manual_seed(4)).clamp_min(0.05).to(theta)
-    return DecoReco(Weights(network, theta), half_and_half(m, dtype=theta.dtype), unit * 0.1, steps, **settings)
+    unit = (
+        torch.rand(starts, m, generator=torch.Generator().manual_seed(4)).clamp_min(0.05).to(theta)
+    )
+    return DecoReco(
+        Weights(network, theta), half_and_half(m, dtype=theta.dtype), unit * 0.1, steps, **settings
+    )
 
 
 def test_span_of_the_images_is_found_from_the_weights():
@@ -81,18 +91,26 @@ def test_restricted_energy_differs_by_a_constant_only():
     w1 = network.unflatten(theta)["w1"]
     constant = (w1 - w1 @ basis.mT @ basis).square().sum()
     assert torch.allclose(full[1] - constant, cut[1], rtol=1e-4)
-    assert torch.allclose(full[2] @ basis.mT, cut[2], rtol=1e-3, atol=1e-3 * cut[2].abs().max().item())
+    assert torch.allclose(
+        full[2] @ basis.mT, cut[2], rtol=1e-3, atol=1e-3 * cut[2].abs().max().item()
+    )
 
 
 @pytest.mark.parametrize("multipliers", ["log", "free"])
 def test_a_step_goes_down_the_gradient_in_the_unknowns(multipliers):
-    """The unknowns are x and ν = log λ, λ or c: one step of plain descent against central differences of the energy."""
+    """The unknowns are x and ν = log λ, λ or c: one step of plain descent against central
+    differences of the energy.
+    """
     network = MLP((5, 6, 1), smoothing=5.0)  # so that R's gradient in x is exact
     theta = network.flatten(network.init(torch.Generator().manual_seed(0), dtype=F64))
     steps = {"optimiser_x": SGD(0.3), "optimiser_multipliers": SGD(0.7)}
-    attack = attack_on(network, theta, starts=2, steps=10, multipliers=multipliers, alpha=5.0, final=0.2, **steps)
+    attack = attack_on(
+        network, theta, starts=2, steps=10, multipliers=multipliers, alpha=5.0, final=0.2, **steps
+    )
     attack = replace(attack, lambda_min=0.05, lambda_weight=0.4, box_weight=0.3)
-    state = attack.init(1.5 * torch.randn(2, 4, 5, generator=torch.Generator().manual_seed(1), dtype=F64))
+    state = attack.init(
+        1.5 * torch.randn(2, 4, 5, generator=torch.Generator().manual_seed(1), dtype=F64)
+    )
     factors = [0.2 + 0.4 * (1 + math.cos(math.pi * k / 10)) for k in (1, 2)]
     for factor in factors:
         x, raw = state["x"]["x"], state["multipliers"]["x"]
@@ -107,14 +125,19 @@ def test_a_step_goes_down_the_gradient_in_the_unknowns(multipliers):
                 change = torch.zeros_like(at).flatten(1)
                 change[:, index] = 1e-6
                 change = change.view_as(at)
-                ends = [energy(x + s * change, raw) if place == "x" else energy(x, raw + s * change) for s in (1, -1)]
+                ends = [
+                    energy(x + s * change, raw) if place == "x" else energy(x, raw + s * change)
+                    for s in (1, -1)
+                ]
                 gradient.flatten(1)[:, index] = (ends[0] - ends[1]) / 2e-6
             moved = state[place]["x"] - at
             torch.testing.assert_close(moved, -size * factor * gradient, rtol=1e-6, atol=1e-7)
 
 
 def test_the_schedule_ends_at_its_last_factor():
-    """Adam's first step has length η, whatever the gradient; so has every step here, times cosine(k)."""
+    """Adam's first step has length η, whatever the gradient; so has every step here, times
+    cosine(k).
+    """
     network, theta, _, _ = released(steps=2)
     attack = attack_on(network, theta, steps=3, optimiser_x=Adam(0.01, betas=(0.0, 0.0)), final=0.1)
     state = attack.init(0.1 * torch.randn(1, 4, 30, generator=torch.Generator().manual_seed(7)))
@@ -128,7 +151,9 @@ def test_the_schedule_ends_at_its_last_factor():
 def test_the_best_point_is_kept_with_all_that_belongs_to_it():
     network, theta, _, _ = released()
     x_init = 0.1 * torch.randn(2, 4, 30, generator=torch.Generator().manual_seed(7))
-    attack = attack_on(network, theta, starts=2, steps=40, optimiser_x=Adam(0.5), optimiser_multipliers=Adam(0.5))
+    attack = attack_on(
+        network, theta, starts=2, steps=40, optimiser_x=Adam(0.5), optimiser_multipliers=Adam(0.5)
+    )
     state, energies = attack.init(x_init), []
     for _ in range(40):
         multipliers = state["multipliers"]["x"].exp()
@@ -152,12 +177,16 @@ def test_energy_falls_and_the_same_seed_gives_the_same_answer(optimiser, multipl
     assert torch.equal(first.x_hat, second.x_hat)
 
 
-@pytest.mark.parametrize("network", [MLP((30, 20, 1)), MLP((30, 1)), MLP((30, 12, 10, 8, 1)), MLP((30, 9, 3))])
+@pytest.mark.parametrize(
+    "network", [MLP((30, 20, 1)), MLP((30, 1)), MLP((30, 12, 10, 8, 1)), MLP((30, 9, 3))]
+)
 def test_any_mlp_with_or_without_biases(network):
     theta = network.flatten(network.init(torch.Generator().manual_seed(0)))
     labels = torch.tensor([0, 1, 2, 0]) if network.widths[-1] == 3 else half_and_half(4)
     attack = DecoReco(Weights(network, theta), labels, torch.full((1, 4), 0.05), 20)
-    found = reconstruct(attack, 0.1 * torch.randn(1, 4, 30, generator=torch.Generator().manual_seed(1)), 20)
+    found = reconstruct(
+        attack, 0.1 * torch.randn(1, 4, 30, generator=torch.Generator().manual_seed(1)), 20
+    )
     assert (found.history[-1] <= found.history[0]).all()
 
 
@@ -177,7 +206,13 @@ def test_penalties_and_their_gradients():
     network, theta, _, _ = released()
     theta = theta.double()
     attack = attack_on(
-        network, theta, multipliers="free", box_weight=2.0, lambda_min=0.2, lambda_weight=5.0, alpha=20.0
+        network,
+        theta,
+        multipliers="free",
+        box_weight=2.0,
+        lambda_min=0.2,
+        lambda_weight=5.0,
+        alpha=20.0,
     )
     generator = torch.Generator().manual_seed(8)
     x = 1.5 * torch.randn(1, 4, 30, generator=generator, dtype=F64)
@@ -188,9 +223,14 @@ def test_penalties_and_their_gradients():
     expected = plain.value_and_grad(x, c)[1] + 2 * box + 5 * short
     _, energy, grad_x, grad_c = attack.value_and_grad(x, c)
     assert torch.allclose(energy, expected)
-    positive, without = (replace(one, multipliers="log") for one in (attack, plain))  # λ = e^ν needs no penalty
-    assert torch.allclose(positive.value_and_grad(x, c)[1], without.value_and_grad(x, c)[1] + 2 * box)
-    assert torch.allclose(grad_x - plain.value_and_grad(x, c)[2], 4 * ((x - 1).clamp_min(0) - (-1 - x).clamp_min(0)))
+    # λ = e^ν needs no penalty
+    positive, without = (replace(one, multipliers="log") for one in (attack, plain))
+    assert torch.allclose(
+        positive.value_and_grad(x, c)[1], without.value_and_grad(x, c)[1] + 2 * box
+    )
+    assert torch.allclose(
+        grad_x - plain.value_and_grad(x, c)[2], 4 * ((x - 1).clamp_min(0) - (-1 - x).clamp_min(0))
+    )
     assert torch.allclose(grad_c - plain.value_and_grad(x, c)[3], -10 * (0.2 - c).clamp_min(0))
     basis = torch.eye(30, dtype=F64)
     assert torch.allclose(
@@ -215,7 +255,9 @@ def test_recover_finds_the_images_of_a_small_net(tmp_path):
     """End to end, with a null: far above what fresh images of the same kind score."""
     network, theta, x, _ = released(n=4, d=60, width=200, steps=600)
     settings = RecoverSettings(m=8, restarts=3, steps=600, scale_steps=60)
-    found = recover(Weights(network, theta), settings, torch.Generator().manual_seed(0), Checkpoints(tmp_path))
+    found = recover(
+        Weights(network, theta), settings, torch.Generator().manual_seed(0), Checkpoints(tmp_path)
+    )
     fresh = torch.randn(4, 60, generator=torch.Generator().manual_seed(9))
 
     def best(images):
@@ -239,7 +281,9 @@ def test_contribution_is_the_norm_of_the_gradient():
         params = attack.weights.params
         zero = {name: value for name, value in params.items()}
         with_i, without = (
-            stationarity(Weights(network, network.flatten(zero)), x, coefficients, alpha=30.0).energy
+            stationarity(
+                Weights(network, network.flatten(zero)), x, coefficients, alpha=30.0
+            ).energy
             for coefficients in (c, torch.zeros(4, dtype=F64))
         )
         minus = stationarity(Weights(network, network.flatten(zero)), x, -c, alpha=30.0).energy
@@ -271,7 +315,9 @@ def test_evidence_and_shadow_classifier():
     weights = Weights(network, theta)
     found = recover(weights, settings, torch.Generator().manual_seed(0))
     margins = found.labels * network(weights.params, found.x_hat)
-    measured = evidence(found, margins, sharpness(energy_gradient(weights, found, settings), found.x_hat))
+    measured = evidence(
+        found, margins, sharpness(energy_gradient(weights, found, settings), found.x_hat)
+    )
     assert tuple(measured) == EVIDENCE
     assert all(value.shape == (8,) and torch.isfinite(value).all() for value in measured.values())
     true = found.contribution > found.contribution.median()
@@ -306,7 +352,12 @@ def test_bad_input_is_one_sentence(change, sentence):
     network, theta, _, _ = released(steps=2)
     attack = attack_on(network, theta)
     with pytest.raises(ReconError, match=sentence):
-        replace(attack, **{name: Weights(network, c(theta)) if callable(c) else c for name, c in change.items()})
+        replace(
+            attack,
+            **{
+                name: Weights(network, c(theta)) if callable(c) else c for name, c in change.items()
+            },
+        )
 
 
 def test_wrong_starts_are_one_sentence():
@@ -321,8 +372,9 @@ def test_wrong_starts_are_one_sentence():
 
 
 def test_merge_averages_only_what_is_alike():
-    """A chosen candidate is averaged with its counterpart of another restart, by contribution, and with nothing else:
-    not with another label, not with its own restart, not below the threshold."""
+    """A chosen candidate is averaged with its counterpart of another restart, by contribution, and
+    with nothing else: not with another label, not with its own restart, not below the threshold.
+    """
     generator = torch.Generator().manual_seed(0)
     image, other = torch.randn(2, 50, generator=generator)
     near = image + 0.3 * torch.randn(50, generator=generator)
@@ -336,6 +388,6 @@ def test_merge_averages_only_what_is_alike():
 
 def test_no_penalty_is_added_unless_asked_for():
     fields = DecoReco.__dataclass_fields__
-    assert {name: fields[name].default for name in ("box_weight", "lambda_min", "lambda_weight")} == dict.fromkeys(
-        ("box_weight", "lambda_min", "lambda_weight"), 0.0
-    )
+    assert {
+        name: fields[name].default for name in ("box_weight", "lambda_min", "lambda_weight")
+    } == dict.fromkeys(("box_weight", "lambda_min", "lambda_weight"), 0.0)

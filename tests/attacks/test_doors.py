@@ -1,4 +1,6 @@
-"""Every door on a module of one's own gives what the attack underneath gives, and refuses what it cannot represent."""
+"""Every door on a module of one's own gives what the attack underneath gives, and refuses what it
+cannot represent.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,14 @@ from recon.attacks.bilevel import BilevelAttack
 from recon.attacks.door import NEEDS, Candidates
 from recon.attacks.from_gradients import DLGSettings, HybridSettings
 from recon.attacks.gauss_newton import gauss_newton
-from recon.attacks.gradient_matching import GEIPINGS, GradientMatching, cosine_tv, dlg, hybrid, seeded_start
+from recon.attacks.gradient_matching import (
+    GEIPINGS,
+    GradientMatching,
+    cosine_tv,
+    dlg,
+    hybrid,
+    seeded_start,
+)
 from recon.attacks.gradient_system import JointSystem, relative_residual
 from recon.attacks.haim_recipe import PublishedSettings, recover_as_published
 from recon.attacks.imprint import Imprint, edges_of
@@ -47,7 +56,9 @@ def drawn(module, scale=0.5, dtype=torch.float64):
     generator = seeded()
     for parameter in module.parameters():
         fan = math.prod(parameter.shape[1:]) or 1
-        parameter.data = scale * torch.randn(parameter.shape, generator=generator, dtype=dtype) / fan**0.5
+        parameter.data = (
+            scale * torch.randn(parameter.shape, generator=generator, dtype=dtype) / fan**0.5
+        )
     return module.to(dtype).eval()
 
 
@@ -62,14 +73,19 @@ def photo(n=1):
 
 
 def sent(module=None, n=1):
-    return Gradient.of(module or convolutions(), F.cross_entropy, photo(n), (LABEL + torch.arange(n)) % 4)
+    return Gradient.of(
+        module or convolutions(), F.cross_entropy, photo(n), (LABEL + torch.arange(n)) % 4
+    )
 
 
 def as_ours(gradient):
     """The same gradient of the package's own network, made by hand."""
     network = ConvNet((Conv(3, 6),), SHAPE, classes=4)
     renamed = {"w1": "0.weight", "w2": "3.weight", "b2": "3.bias"}
-    theta, gradients = ({own: each[n] for own, n in renamed.items()} for each in (gradient.theta, gradient.gradients))
+    theta, gradients = (
+        {own: each[n] for own, n in renamed.items()}
+        for each in (gradient.theta, gradient.gradients)
+    )
     return Gradient(network, theta, gradient.labels, gradients)
 
 
@@ -88,20 +104,29 @@ def params(module):
     return torch.cat([p.detach().flatten() for p in module.parameters()])
 
 
-# ------------------------------------------------------------------------------------------------- of the weights
+# ----------------------------------------------------------------------------------- of the weights
 
 
 def test_separation_looks_at_the_layer_that_is_given_the_image():
     class Branched(nn.Module):
         def __init__(self):
             super().__init__()
-            self.unused_first, self.first, self.last = nn.Linear(40, 40), nn.Linear(128, 40), nn.Linear(40, 3)
+            self.unused_first, self.first, self.last = (
+                nn.Linear(40, 40),
+                nn.Linear(128, 40),
+                nn.Linear(40, 3),
+            )
 
         def forward(self, x):
             return self.last(torch.sigmoid(self.unused_first(self.first(x.flatten(1)))))
 
-    module, before = drawn(Branched(), dtype=torch.float32), drawn(Branched(), 0.1, dtype=torch.float32)
-    module.first.weight.data += 30 * torch.randn(40, 4, generator=seeded()) @ photo(4).float().flatten(1)
+    module, before = (
+        drawn(Branched(), dtype=torch.float32),
+        drawn(Branched(), 0.1, dtype=torch.float32),
+    )
+    module.first.weight.data += (
+        30 * torch.randn(40, 4, generator=seeded()) @ photo(4).float().flatten(1)
+    )
     settings = SeparationSettings(iterations=5)
     layer = FirstLayer(module.first.weight.detach(), before.first.weight.detach())
     expected = separate(layer, SHAPE, settings, seeded(4))
@@ -117,17 +142,24 @@ def test_decoreco_and_the_published_recipe(outputs):
     module = dense(128, 12, 9, outputs)
     *layers, w, b = (p.detach() for p in module.parameters())
     theta = torch.cat(
-        [each.flatten() for each in (*layers, *((w, b) if outputs == 1 else (w[1] - w[0], b[1:] - b[:1])))]
+        [
+            each.flatten()
+            for each in (*layers, *((w, b) if outputs == 1 else (w[1] - w[0], b[1:] - b[:1])))
+        ]
     )
     weights = Weights(MLP((128, 12, 9, 1)), theta)
-    settings = RecoverSettings(m=4, restarts=2, steps=5, multiplier_scales=(1e-2,), layer_weights=(1.0, 1.0, 0.5))
+    settings = RecoverSettings(
+        m=4, restarts=2, steps=5, multiplier_scales=(1e-2,), layer_weights=(1.0, 1.0, 0.5)
+    )
     expected = recover(weights, settings, seeded(4))
     found = attacks.by_decoreco(Weights.of(module), SHAPE, settings, seeded(4))
     same(found, expected.x_hat)
     assert torch.equal(found.score, expected.contribution)
     published = PublishedSettings(m=4, steps=3)
     expected = recover_as_published(weights, published, seeded(4))
-    same(attacks.by_published_recipe(Weights.of(module), SHAPE, published, seeded(4)), expected.x_hat)
+    same(
+        attacks.by_published_recipe(Weights.of(module), SHAPE, published, seeded(4)), expected.x_hat
+    )
 
 
 def test_decoreco_by_default_has_two_candidates_an_image_and_says_what_it_lacks():
@@ -143,7 +175,9 @@ def test_bilevel_of_an_affine_network():
     attack = BilevelAttack(released, HeavyBall(1.0, 0.5, tol=1e-8, box=(0.0, 1.0)))
     start = torch.rand(1, 3, 128, generator=seeded(4), dtype=torch.float64)
     expected = reconstruct(attack, start, 4, 1e-8)
-    found = attacks.by_bilevel(Weights.of(module, y=y, weight_decay=0.01), SHAPE, settings, seeded(4))
+    found = attacks.by_bilevel(
+        Weights.of(module, y=y, weight_decay=0.01), SHAPE, settings, seeded(4)
+    )
     same(found, expected.x_hat)
     assert found.score.tolist() == [-expected.energy.item()] * 3
 
@@ -156,7 +190,11 @@ def test_bilevel_of_one_hidden_layer_starts_where_the_network_did_if_that_is_kno
     again = attacks.by_bilevel(Weights.of(module, before, **known), SHAPE, settings, seeded(4))
     other = attacks.by_bilevel(Weights.of(module, **known), SHAPE, settings, seeded(4))
     same(found, again.images)
-    assert not torch.equal(found.images, other.images) and (found.images >= 0).all() and "θ⁰" in found.knows
+    assert (
+        not torch.equal(found.images, other.images)
+        and (found.images >= 0).all()
+        and "θ⁰" in found.knows
+    )
     assert torch.isfinite(found.score).all() and "θ⁰" not in other.knows
 
 
@@ -193,10 +231,13 @@ def test_retraining_finds_the_last_image():
     prior = from_weights.AllButOne(train, torch.full((3, *SHAPE), 0.5, dtype=torch.float64))
     found = attacks.by_retraining(Weights.of(network), prior)
     same(found, invert_training(train, theta, prior.guesses.flatten(1)).x_hat)
-    assert found.diagnostics["label"] == 2 and (found.images.flatten() - secret.flatten()).abs().max() < 1e-6
+    assert (
+        found.diagnostics["label"] == 2
+        and (found.images.flatten() - secret.flatten()).abs().max() < 1e-6
+    )
 
 
-# ------------------------------------------------------------------------------------------------ of the gradient
+# ---------------------------------------------------------------------------------- of the gradient
 
 
 def test_rgap_of_a_gradient_made_here_and_of_one_received():
@@ -206,7 +247,9 @@ def test_rgap_of_a_gradient_made_here_and_of_one_received():
     found = attacks.by_rgap(gradient, SHAPE)
     same(found, expected)
     assert (found.images - photo()).abs().max() < 1e-6 and -1e-6 < found.score.item() <= 0
-    by_autograd = torch.autograd.grad(F.cross_entropy(module(photo()), LABEL), list(module.parameters()))
+    by_autograd = torch.autograd.grad(
+        F.cross_entropy(module(photo()), LABEL), list(module.parameters())
+    )
     named = dict(zip([name for name, _ in module.named_parameters()], by_autograd, strict=True))
     for received in (by_autograd, named, dict(reversed(named.items()))):
         for y in (LABEL, None):
@@ -249,12 +292,16 @@ def test_matching_by_a_module_is_matching_by_the_closed_form():
     same(attacks.by_cosine_tv(ours, SHAPE, settings, seeded(4)), cosine_tv(ours, start, 6).x_hat)
     same(attacks.by_dlg(ours, SHAPE, DLGSettings(2), seeded(4)), dlg(ours, start, 2)[0])
     same(attacks.by_hybrid(gradient, SHAPE, HybridSettings(0.001)), hybrid(ours, 0.001))
-    assert from_gradients.CosineSettings(4800) == from_gradients.CHEN and from_gradients.GEIPING.whole
+    assert (
+        from_gradients.CosineSettings(4800) == from_gradients.CHEN and from_gradients.GEIPING.whole
+    )
 
 
 def test_gauss_newton_in_closed_form_and_of_any_module():
     gradient = sent()
-    same(attacks.by_gauss_newton(gradient, SHAPE), gauss_newton(JointSystem.of(as_ours(gradient))).x)
+    same(
+        attacks.by_gauss_newton(gradient, SHAPE), gauss_newton(JointSystem.of(as_ours(gradient))).x
+    )
     both = sent(convolutions(bias=True, activation=nn.Softplus), 2)
     found = attacks.by_gauss_newton(both, SHAPE)
     assert (found.images - photo(2)).abs().max() < 1e-6 and found.score.min() > -1e-8
@@ -267,10 +314,14 @@ def test_imprint_reads_what_was_made_for_it():
     public, x = photo(40).flatten(1), photo(6)
     x = x + torch.linspace(-0.3, 0.3, 6).view(-1, 1, 1, 1).double()
     server = Imprint(
-        edges_of(torch.cat([public, x.flatten(1)]), 32), torch.arange(4.0).double(), torch.ones(4).double()
+        edges_of(torch.cat([public, x.flatten(1)]), 32),
+        torch.arange(4.0).double(),
+        torch.ones(4).double(),
     )
     theta = server.theta(128)
-    module = nn.Sequential(nn.Flatten(), nn.Linear(128, 32), nn.ReLU(), nn.Linear(32, 4)).double().eval()
+    module = (
+        nn.Sequential(nn.Flatten(), nn.Linear(128, 32), nn.ReLU(), nn.Linear(32, 4)).double().eval()
+    )
     for parameter, value in zip(module.parameters(), theta.values(), strict=True):
         parameter.data = value
     y = torch.tensor([0, 1, 2, 3, 0, 1])
@@ -284,7 +335,7 @@ def test_imprint_reads_what_was_made_for_it():
         attacks.by_imprint(sent(), SHAPE)
 
 
-# ------------------------------------------------------------------------------------------------------- refusals
+# ----------------------------------------------------------------------------------------- refusals
 
 ODD = {
     "the convolution '0' has a bias": {"bias": True},
@@ -313,15 +364,24 @@ def test_activations_and_layers_without_a_linear_system_are_refused():
     with pytest.raises(ReconError, match="ReLU is not invertible"):
         attacks.by_rgap(sent(convolutions(activation=nn.ReLU)), SHAPE)
     normed = nn.Sequential(
-        nn.Conv2d(2, 6, 3, bias=False), nn.BatchNorm2d(6), nn.Tanh(), nn.Flatten(), nn.Linear(216, 4)
+        nn.Conv2d(2, 6, 3, bias=False),
+        nn.BatchNorm2d(6),
+        nn.Tanh(),
+        nn.Flatten(),
+        nn.Linear(216, 4),
     )
     with pytest.raises(ReconError, match="'1' is a BatchNorm2d"):
         attacks.by_rgap(sent(normed.double().eval()), SHAPE)
     with pytest.raises(ReconError, match="one image at a time, not 2"):
         attacks.by_rgap(sent(n=2), SHAPE)
     with pytest.raises(ReconError, match="the cross-entropy of whole labels"):
-        attacks.by_rgap(Gradient.of(convolutions(), nn.CrossEntropyLoss(label_smoothing=0.1), photo(), LABEL), SHAPE)
-    assert len(attacks.by_rgap(sent(convolutions(activation=lambda: nn.LeakyReLU(0.01))), SHAPE)) == 1
+        attacks.by_rgap(
+            Gradient.of(convolutions(), nn.CrossEntropyLoss(label_smoothing=0.1), photo(), LABEL),
+            SHAPE,
+        )
+    assert (
+        len(attacks.by_rgap(sent(convolutions(activation=lambda: nn.LeakyReLU(0.01))), SHAPE)) == 1
+    )
 
 
 class Scaled(nn.Module):
@@ -329,7 +389,10 @@ class Scaled(nn.Module):
 
     def __init__(self, parameter):
         super().__init__()
-        self.net, self.factor = dense(128, 5, 1), nn.Parameter(torch.tensor(2.0)) if parameter else 2.0
+        self.net, self.factor = (
+            dense(128, 5, 1),
+            nn.Parameter(torch.tensor(2.0)) if parameter else 2.0,
+        )
 
     def forward(self, x):
         return self.net(x) * self.factor
@@ -354,14 +417,18 @@ def test_what_is_no_dense_network_with_relu_is_refused():
         attacks.by_separation(Weights.of(dense(128, 1)), (3, 8, 8))
     layer = nn.Linear(128, 128)
     with pytest.raises(ReconError, match="used more than once"):
-        attacks.by_separation(Weights.of(nn.Sequential(nn.Flatten(), layer, nn.ReLU(), layer).eval()), SHAPE)
+        attacks.by_separation(
+            Weights.of(nn.Sequential(nn.Flatten(), layer, nn.ReLU(), layer).eval()), SHAPE
+        )
     with pytest.raises(ReconError, match="needs labels"):
         attacks.by_bilevel(Weights.of(dense(128, 1)), SHAPE)
 
 
 def test_what_is_released_must_fit_the_module_and_the_door():
     module = convolutions()
-    with pytest.raises(ReconError, match=r"by_rgap takes Gradient, such as Gradient.of\(module, …\), not a Weights"):
+    with pytest.raises(
+        ReconError, match=r"by_rgap takes Gradient, such as Gradient.of\(module, …\), not a Weights"
+    ):
         attacks.by_rgap(Weights.of(module), SHAPE)
     training = convolutions().train()
     assert not Weights.of(training).network.module.training and training.training
@@ -379,7 +446,7 @@ def test_what_is_released_must_fit_the_module_and_the_door():
         Gradient.received(module, F.cross_entropy, gradients)
 
 
-# --------------------------------------------------------------------------------------------------- the package
+# -------------------------------------------------------------------------------------- the package
 
 
 def test_doors_have_one_signature_and_say_what_they_need():

@@ -54,13 +54,16 @@ def test_the_energy_is_the_sum_of_cosine_distances_or_that_of_the_whole_gradient
     assert ((whole - by_tensor).abs() > 0.1 * by_tensor).all()  # two energies, and not nearly one
     for setting, expected in (({}, by_tensor), ({"whole": True}, whole)):
         assert GradientMatching(gradient, 1, **setting).energy(x).abs().max() < 1e-12
-        torch.testing.assert_close(GradientMatching(gradient, 1, alpha=3.0, **setting).energy(0.5 * x), 3 * expected)
+        torch.testing.assert_close(
+            GradientMatching(gradient, 1, alpha=3.0, **setting).energy(0.5 * x), 3 * expected
+        )
     layers = network.layers(gradient.theta, 0.5 * x, cross_entropy_direction(gradient.labels))
     alignment = Alignment.of(layers, gradient.gradients)
     torch.testing.assert_close(alignment.by_tensor(), by_tensor)
     torch.testing.assert_close(alignment.whole(), whole)
     scaled = Alignment.of(layers, {name: 3 * g for name, g in gradient.gradients.items()})
-    torch.testing.assert_close(scaled.whole(), whole)  # a cosine does not see how long the gradient is
+    # a cosine does not see how long the gradient is
+    torch.testing.assert_close(scaled.whole(), whole)
 
 
 def test_total_variation_is_the_mean_of_horizontal_plus_that_of_vertical_differences():
@@ -81,7 +84,9 @@ def test_the_linear_systems_term_is_the_residual_of_the_layers_system(layer):
     conv, weight, shape = STRIDED.convs[layer - 1], gradient.theta[f"w{layer}"], found.x.shape[1:]
     system = torch.from_numpy(system_of(conv, weight, found.delta[0], tuple(shape)).dense())
     right = torch.cat([found.z.flatten(), gradient.gradients[f"w{layer}"].flatten()])
-    attack = GradientMatching(gradient, 1, first=layer, alpha=0.0, gamma=0.3, system=(found.z, found.delta))
+    attack = GradientMatching(
+        gradient, 1, first=layer, alpha=0.0, gamma=0.3, system=(found.z, found.delta)
+    )
     assert attack.shape == tuple(shape)
     generator = torch.Generator().manual_seed(0)
     for x in (found.x, torch.randn(found.x.shape, generator=generator, dtype=torch.float64)):
@@ -125,14 +130,18 @@ def test_a_step_is_pytorchs_adam_and_keeps_the_best():
 
 def test_signed_steps_stay_in_the_box_and_shrink_at_the_milestones():
     gradient, x = some_gradient(SMALL)
-    attack = GradientMatching(gradient, 10, Descent(0.2, signed=True, boxed=True, milestones=(0.3, 0.5)))
+    attack = GradientMatching(
+        gradient, 10, Descent(0.2, signed=True, boxed=True, milestones=(0.3, 0.5))
+    )
     state, sizes = attack.init(torch.zeros(2, 1, x[0].numel(), dtype=torch.float64)), []
     for _ in range(7):
         moved = attack.step(state)
         sizes.append((moved["adam"]["x"] - state["adam"]["x"]).abs().max().item())
         state = moved
-    assert sizes[0] == pytest.approx(0.2, rel=1e-5)  # the first step of Adam on a sign: the step size itself
-    assert min(sizes[1:3]) > 0.08 and max(sizes[3:5]) < 0.0202  # from the step after 3/10 of the budget
+    # the first step of Adam on a sign: the step size itself
+    assert sizes[0] == pytest.approx(0.2, rel=1e-5)
+    # from the step after 3/10 of the budget
+    assert min(sizes[1:3]) > 0.08 and max(sizes[3:5]) < 0.0202
     assert min(sizes[3:5]) > 0.008 and max(sizes[5:]) < 0.00202
     assert state["adam"]["x"].abs().max() == 0.5  # an image's box, which three steps of 0.2 reach
     hidden = GradientMatching(gradient, 10, Descent(0.7, signed=True, boxed=True), first=2)
@@ -201,15 +210,24 @@ def test_matching_descends_resumes_and_treats_victims_alike(attack, tmp_path, mo
     monkeypatch.setattr("recon.optim.loop.time.monotonic", iter(range(0, 10**6, 60)).__next__)
     monkeypatch.setattr(GradientMatching, "step", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        attack(gradient, seeded_start(gradient, SEED), 40, FileCheckpoint(tmp_path / "state.safetensors"))
-    resumed = attack(gradient, seeded_start(gradient, SEED), 40, FileCheckpoint(tmp_path / "state.safetensors"))
+        attack(
+            gradient,
+            seeded_start(gradient, SEED),
+            40,
+            FileCheckpoint(tmp_path / "state.safetensors"),
+        )
+    resumed = attack(
+        gradient, seeded_start(gradient, SEED), 40, FileCheckpoint(tmp_path / "state.safetensors")
+    )
     assert torch.equal(resumed.x_hat, whole.x_hat)
 
 
 def test_the_papers_settings_and_the_authors(monkeypatch):
     made = []
     monkeypatch.setattr(
-        gradient_matching, "reconstruct", lambda attack, start, steps, **_: made.append((attack, steps))
+        gradient_matching,
+        "reconstruct",
+        lambda attack, start, steps, **_: made.append((attack, steps)),
     )
     gradient, _ = some_gradient()
     cosine_tv(gradient, seeded_start(gradient, SEED))
@@ -218,14 +236,18 @@ def test_the_papers_settings_and_the_authors(monkeypatch):
     assert steps == other == 4800 and (paper.alpha, paper.descent) == (1.0, Descent(1e-3))
     assert paper.beta == pytest.approx(0.01 * 4) and not paper.whole  # once per tensor of θ
     assert authors.whole and authors.beta == 0.01
-    assert authors.descent == Descent(0.1, signed=True, boxed=True, milestones=(3 / 8, 5 / 8, 7 / 8))
+    assert authors.descent == Descent(
+        0.1, signed=True, boxed=True, milestones=(3 / 8, 5 / 8, 7 / 8)
+    )
 
 
 def test_starts_are_the_papers():
     torch.manual_seed(SEED)
     expected = torch.randn(1, *SMALL.shape)
     found = seeded_start(some_gradient()[0], SEED)
-    assert found.dtype == torch.float64 and torch.equal(found, expected.double().expand(2, -1, -1, -1))
+    assert found.dtype == torch.float64 and torch.equal(
+        found, expected.double().expand(2, -1, -1, -1)
+    )
 
 
 def test_dlg_finds_a_small_image():
@@ -265,7 +287,9 @@ def test_hybrid_needs_a_convolution():
 
 
 def test_published_steps():
-    """Chen & Campbell's Hybrid by layer as (steps, α, β, γ), CosineTV's budget, DLG's 300 as in Zhu et al. (2019)."""
+    """Chen & Campbell's Hybrid by layer as (steps, α, β, γ), CosineTV's budget, DLG's 300 as in Zhu
+    et al. (2019).
+    """
     assert gradient_matching.HYBRID == (
         (10_000, 1.0, 1.0, 0.05),
         (8_000, 1.0, 1.0, 0.1),
@@ -290,4 +314,8 @@ def test_dlg_runs_its_budget_of_twenty_inner_steps(monkeypatch):
     gradient, x = some_gradient()
     found, history = dlg(gradient, seeded_start(gradient, SEED))
     assert made == [{"lr": 1}] * 2 and taken == [20] * 600
-    assert history.shape == (300, 2) and torch.equal(found, seeded_start(gradient, SEED)) and found.shape == x.shape
+    assert (
+        history.shape == (300, 2)
+        and torch.equal(found, seeded_start(gradient, SEED))
+        and found.shape == x.shape
+    )

@@ -1,4 +1,6 @@
-"""The joint system against the whole gradient by autograd: derivatives, ranks, solutions, and what it cannot see."""
+"""The joint system against the whole gradient by autograd: derivatives, ranks, solutions, and what
+it cannot see.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def whole_jacobian(gradient, x):
     """∂(all gradients)/∂x by autograd, (p, c·h·w)."""
 
     def flat(image):
-        found = gradient.network.gradients(gradient.theta, image.view(1, *gradient.network.shape), gradient.labels)
+        found = gradient.network.gradients(
+            gradient.theta, image.view(1, *gradient.network.shape), gradient.labels
+        )
         return torch.cat([each.flatten() for each in found.values()])
 
     return torch.func.jacrev(flat)(x)
@@ -53,13 +57,17 @@ def test_the_image_solves_it_and_its_jacobian_is_that_of_central_differences(net
     assert (jacobian @ direction - numerical).norm() < 1e-6 * numerical.norm()
 
 
-@pytest.mark.parametrize("network", [LOSSY, STRIDED, JOINTLY, with_activation(JOINTLY, "leaky_relu")])
+@pytest.mark.parametrize(
+    "network", [LOSSY, STRIDED, JOINTLY, with_activation(JOINTLY, "leaky_relu")]
+)
 @pytest.mark.parametrize("peel", [True, False])
 def test_its_sparse_jacobian_is_autograds_anywhere(network, peel):
     gradient, x = one(network)
     system = JointSystem.of(gradient, peel)
     elsewhere = 0.3 * torch.randn(len(x), generator=torch.Generator().manual_seed(1), dtype=x.dtype)
-    torch.testing.assert_close(system.jacobian(elsewhere), torch.func.jacrev(system)(elsewhere), rtol=1e-9, atol=1e-11)
+    torch.testing.assert_close(
+        system.jacobian(elsewhere), torch.func.jacrev(system)(elsewhere), rtol=1e-9, atol=1e-11
+    )
 
 
 @pytest.mark.parametrize("network", [LOSSY, STRIDED, JOINTLY])
@@ -84,7 +92,9 @@ def test_all_layers_together_determine_what_one_layer_does_not():
 
 
 def test_a_layer_that_does_not_read_every_pixel_is_not_taken_for_solved():
-    """Its generic rank is full and its own is not; the least-norm solution explains it, and is wrong."""
+    """Its generic rank is full and its own is not; the least-norm solution explains it, and is
+    wrong.
+    """
     network = ConvNet((Conv(5, 8, 2), Conv(5, 6, 2, 2)), shape=(3, 16, 16))
     assert generic_deficiencies(network)[0] == 0
     gradient, x = one(network)
@@ -108,7 +118,9 @@ def test_another_image_is_moved_until_it_has_the_gradient_and_stays_in_the_box()
     other = one(LOSSY, row=1)[1]
     free = gauss_newton(JointSystem.of(gradient), other)
     boxed = gauss_newton(JointSystem.of(gradient), other, steps=100, box=(-0.5, 0.5))
-    assert relative_residual(gradient, free.x) < 1e-9 and relative_residual(gradient, boxed.x) < 1e-9
+    assert (
+        relative_residual(gradient, free.x) < 1e-9 and relative_residual(gradient, boxed.x) < 1e-9
+    )
     assert free.x.abs().max() > 0.5 >= boxed.x.abs().max()
     assert (boxed.x - x).norm() > 0.1 * x.norm()
     assert (free.x - other).norm() < (gauss_newton(JointSystem.of(gradient)).x - other).norm()
@@ -116,7 +128,9 @@ def test_another_image_is_moved_until_it_has_the_gradient_and_stays_in_the_box()
 
 @pytest.mark.parametrize(("rows", "columns"), [(4, 9), (9, 4), (6, 6)])
 def test_a_step_is_damped_by_the_mean_diagonal_of_the_smaller_gram_matrix(rows, columns):
-    """(JᵀJ + μI)⁻¹ Jᵀ r with μ a share of tr JᵀJ over the lesser of rows and columns; what is held does not move."""
+    """(JᵀJ + μI)⁻¹ Jᵀ r with μ a share of tr JᵀJ over the lesser of rows and columns; what is held
+    does not move.
+    """
     generator = torch.Generator().manual_seed(0)
     jacobian = torch.randn(rows, columns, generator=generator, dtype=torch.float64)
     residual = torch.randn(rows, generator=generator, dtype=torch.float64)
@@ -124,7 +138,9 @@ def test_a_step_is_damped_by_the_mean_diagonal_of_the_smaller_gram_matrix(rows, 
     for free in (None, ~held):
         moving = jacobian if free is None else jacobian * free
         mu = 0.3 * moving.square().sum() / min(rows, columns)
-        expected = torch.linalg.solve(moving.mT @ moving + mu * torch.eye(columns), moving.mT @ residual)
+        expected = torch.linalg.solve(
+            moving.mT @ moving + mu * torch.eye(columns), moving.mT @ residual
+        )
         torch.testing.assert_close(Dense(jacobian).step(residual, 0.3, free), expected)
 
 
@@ -149,8 +165,15 @@ def test_the_certificate_falls_with_the_image_alone():
 def test_a_gradient_that_no_image_has_is_not_explained():
     """The energy says so: it stays up, and so does the certificate."""
     gradient, _ = one(JOINTLY)
-    noise = torch.randn(gradient.gradients["w1"].shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    wrong = {**gradient.gradients, "w1": gradient.gradients["w1"] + gradient.gradients["w1"].std() * noise}
+    noise = torch.randn(
+        gradient.gradients["w1"].shape,
+        generator=torch.Generator().manual_seed(1),
+        dtype=torch.float64,
+    )
+    wrong = {
+        **gradient.gradients,
+        "w1": gradient.gradients["w1"] + gradient.gradients["w1"].std() * noise,
+    }
     disturbed = replace(gradient, gradients=wrong)
     found = gauss_newton(JointSystem.of(disturbed), steps=15)
     assert found.energy[-1] > 1e-3 and relative_residual(disturbed, found.x) > 1e-3

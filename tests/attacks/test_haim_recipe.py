@@ -1,4 +1,6 @@
-"""The published recipe: its energy and gradients, its steps written out, what it notes on the way, and resuming."""
+"""The published recipe: its energy and gradients, its steps written out, what it notes on the way,
+and resuming.
+"""
 
 from __future__ import annotations
 
@@ -29,13 +31,17 @@ M, D = 4, 9
 @pytest.fixture
 def weights():
     network = MLP((D, 6, 6, 1))  # biases in all layers
-    return Weights(network, network.flatten(network.init(torch.Generator().manual_seed(0), dtype=F64)))
+    return Weights(
+        network, network.flatten(network.init(torch.Generator().manual_seed(0), dtype=F64))
+    )
 
 
 @pytest.fixture
 def start():
     generator = torch.Generator().manual_seed(1)
-    return 1.2 * torch.randn(1, M, D, generator=generator, dtype=F64), torch.rand(1, M, generator=generator, dtype=F64)
+    return 1.2 * torch.randn(1, M, D, generator=generator, dtype=F64), torch.rand(
+        1, M, generator=generator, dtype=F64
+    )
 
 
 def objective(weights, x, multipliers):
@@ -71,16 +77,23 @@ def test_the_trace_holds_energies_and_movement_at_the_marks(weights, start):
 
 def test_movement_is_relative_to_the_start():
     x_init = torch.tensor([[[3.0, 4.0], [1.0, 0.0]]])
-    torch.testing.assert_close(moved(x_init + torch.tensor([0.0, 5.0]), x_init), torch.tensor([1.0, 5.0]))
+    torch.testing.assert_close(
+        moved(x_init + torch.tensor([0.0, 5.0]), x_init), torch.tensor([1.0, 5.0])
+    )
 
 
 def test_starts_are_noise_of_the_scale_or_those_given(weights):
     settings = PublishedSettings(m=2000, steps=1, init_scale=0.3)
-    found = recover_as_published(weights, settings, torch.Generator().manual_seed(0))  # one step: the start is kept
-    assert found.x_hat.shape == (1, 2000, D) and found.x_hat.std().item() == pytest.approx(0.3, rel=0.02)
+    # one step: the start is kept
+    found = recover_as_published(weights, settings, torch.Generator().manual_seed(0))
+    assert found.x_hat.shape == (1, 2000, D) and found.x_hat.std().item() == pytest.approx(
+        0.3, rel=0.02
+    )
     multipliers = found.accepted["multipliers"]
     assert (
-        multipliers.min() >= 0 and multipliers.max() < 1 and multipliers.mean().item() == pytest.approx(0.5, abs=0.03)
+        multipliers.min() >= 0
+        and multipliers.max() < 1
+        and multipliers.mean().item() == pytest.approx(0.5, abs=0.03)
     )
     given = 0.1 * torch.randn(M, D, generator=torch.Generator().manual_seed(3), dtype=F64)
     found = recover_as_published(weights, settings, torch.Generator().manual_seed(0), None, given)
@@ -103,7 +116,9 @@ def test_an_interrupted_run_resumed_is_the_uninterrupted_one(weights, monkeypatc
     settings, memory, taken = PublishedSettings(m=M, steps=12, init_scale=0.3), Memory(), []
     whole = recover_as_published(weights, settings, torch.Generator().manual_seed(0))
     reconstruct, step = module.reconstruct, Observed.step
-    monkeypatch.setattr(module, "reconstruct", lambda *a, **k: reconstruct(*a, **{**k, "every_s": -1.0}))
+    monkeypatch.setattr(
+        module, "reconstruct", lambda *a, **k: reconstruct(*a, **{**k, "every_s": -1.0})
+    )
 
     def killed(self, state):
         if len(taken) == 5:
@@ -178,13 +193,17 @@ def test_marks_are_even_on_a_log_scale_and_late():
 def test_steps_are_those_published_or_scaled_with_the_candidates(weights):
     seen = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "recipe_attack", lambda *args: seen.append(args[4:]) or recipe_attack(*args))
+        patch.setattr(
+            module, "recipe_attack", lambda *args: seen.append(args[4:]) or recipe_attack(*args)
+        )
         for scaled in (False, True):
             settings = PublishedSettings(m=M, steps=2, init_scale=0.3, scaled=scaled)
             recover_as_published(weights, settings, torch.Generator().manual_seed(0))
     first = module.LAMBDA_MIN, module.ALPHA
     assert seen[0] == (module.STEP_X, module.STEP_MULTIPLIERS, *first)
-    assert seen[1] == pytest.approx((M / 1000 * module.STEP_X, M / 1000 * module.STEP_MULTIPLIERS, *first))
+    assert seen[1] == pytest.approx(
+        (M / 1000 * module.STEP_X, M / 1000 * module.STEP_MULTIPLIERS, *first)
+    )
 
 
 def test_run_2_has_its_own_step_smoothing_and_least_multiplier(weights, start):
@@ -192,7 +211,9 @@ def test_run_2_has_its_own_step_smoothing_and_least_multiplier(weights, start):
     settings = PublishedSettings(m=M, steps=2, run=2)
     generator = torch.Generator().manual_seed(0)
     unit = torch.rand(1, M, generator=generator).to(x)
-    attack = recipe_attack(weights, half_and_half(M, dtype=F64), unit, 2, 0.346208, 1e-4, 0.493591, 21.67936)
+    attack = recipe_attack(
+        weights, half_and_half(M, dtype=F64), unit, 2, 0.346208, 1e-4, 0.493591, 21.67936
+    )
     found = recover_as_published(weights, settings, torch.Generator().manual_seed(0), None, x[0])
     expected = module.reconstruct(attack, x, 2)
     assert torch.equal(found.x_hat, expected.x_hat) and not torch.equal(found.x_hat, x)

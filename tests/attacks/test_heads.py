@@ -1,4 +1,6 @@
-"""Features out of a mixture: against a solver of linear programmes, the truth, and what must be refused."""
+"""Features out of a mixture: against a solver of linear programmes, the truth, and what must be
+refused.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ def test_all_features_come_back_certified(public, trained):
     assert found.rank == N and len(found.x_hat) == N and found.certified.all()
     assert near.amax(0).min() > 0.999 and near.amax(1).min() > 0.999
     assert (found.x_hat >= 0).all()
-    torch.testing.assert_close(found.x_hat.norm(dim=1), public.features.norm(dim=1).median().expand(N))
+    torch.testing.assert_close(
+        found.x_hat.norm(dim=1), public.features.norm(dim=1).median().expand(N)
+    )
 
 
 def test_the_splitting_solves_the_linear_programme(public, trained):
@@ -88,37 +92,54 @@ def test_noise_gives_no_certificate(public):
 def test_a_known_start_is_subtracted(public, trained):
     start = 3 * torch.randn(40, D, generator=torch.Generator().manual_seed(5))
     w = layer_of(trained) + 0.3 * start
-    with_it, without = (sparsest(FirstLayer(w, known), public, SparseSettings(rank=N)) for known in (start, None))
-    near = [(normalize(f.x_hat, dim=1) @ normalize(trained, dim=1).mT).amax(0) for f in (with_it, without)]
+    with_it, without = (
+        sparsest(FirstLayer(w, known), public, SparseSettings(rank=N)) for known in (start, None)
+    )
+    near = [
+        (normalize(f.x_hat, dim=1) @ normalize(trained, dim=1).mT).amax(0)
+        for f in (with_it, without)
+    ]
     assert near[0].min() > 0.99 and near[1].median() < 0.99
 
 
 def test_later_rounds_find_others(trained):
-    """Three anchors, always the same: only what is taken out of them leads to more than three features."""
+    """Three anchors, always the same: only what is taken out of them leads to more than three
+    features.
+    """
     few = Public(draw(3, 1))
     found = sparsest(FirstLayer(layer_of(trained)), few, SparseSettings(rounds=12))
     assert int(found.certified.sum()) > 3
 
 
 def test_the_rank_is_told_in_the_weights_as_they_are(public, trained):
-    """Features that hardly vary: in units of their scale, what is left of the start would stand out there."""
+    """Features that hardly vary: in units of their scale, what is left of the start would stand out
+    there.
+    """
     shrink = torch.where(torch.arange(D) < 30, 1e-3, 1.0)
-    w = layer_of(trained * shrink) + 1e-3 * torch.randn(40, D, generator=torch.Generator().manual_seed(4))
+    w = layer_of(trained * shrink) + 1e-3 * torch.randn(
+        40, D, generator=torch.Generator().manual_seed(4)
+    )
     few = Public(public.features * shrink)
     basis = span_of(FirstLayer(w), few)
-    assert len(basis) == N and len(span_of(FirstLayer(w / few.scale), Public(few.features / few.scale))) > N
+    assert (
+        len(basis) == N
+        and len(span_of(FirstLayer(w / few.scale), Public(few.features / few.scale))) > N
+    )
     torch.testing.assert_close(basis @ basis.mT, torch.eye(N), atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("deviation", [None, 0.2 + torch.arange(D) / D])
 def test_a_mean_that_was_subtracted_is_put_back(public, trained, deviation):
-    """Of a standardiser, whose mean is known, and of batch norm, whose rows sum to zero (no deviation)."""
+    """Of a standardiser, whose mean is known, and of batch norm, whose rows sum to zero (no
+    deviation).
+    """
     mean = trained.mean(0)
     seen = (trained - mean) / (1 if deviation is None else deviation)
     layer, settings = FirstLayer(layer_of(seen)), SparseSettings(rank=N)
     back = FirstLayer(uncentred(layer.w1, mean, deviation))
     near = [
-        (normalize(sparsest(x, public, settings).x_hat, dim=1) @ normalize(trained, dim=1).mT) for x in (back, layer)
+        (normalize(sparsest(x, public, settings).x_hat, dim=1) @ normalize(trained, dim=1).mT)
+        for x in (back, layer)
     ]
     assert near[0].amax(0).min() > 0.999 > 0.95 > near[1].amax(0).median()
 
@@ -130,7 +151,14 @@ def test_what_hardly_varies_is_not_stretched():
 
 def test_no_more_candidates_than_dimensions(public):
     g = torch.Generator().manual_seed(4)
-    assert len(sparsest(FirstLayer(torch.randn(40, D, generator=g)), public, SparseSettings(rank=3)).x_hat) == 3
+    assert (
+        len(
+            sparsest(
+                FirstLayer(torch.randn(40, D, generator=g)), public, SparseSettings(rank=3)
+            ).x_hat
+        )
+        == 3
+    )
 
 
 def test_zeros_and_what_chance_gives():
@@ -171,14 +199,17 @@ def test_the_filter_finds_members_below_the_noise(public, trained):
     others = draw(200, 6)
     score = matched_filter(w, torch.zeros(40), torch.cat([trained, others]), public)
     assert (score[:N].median() > score[N:]).float().mean() > 0.9
-    turned = matched_filter(w @ torch.eye(D).roll(1, 0), torch.zeros(40), torch.cat([trained, others]), public)
+    turned = matched_filter(
+        w @ torch.eye(D).roll(1, 0), torch.zeros(40), torch.cat([trained, others]), public
+    )
     assert (turned[:N].median() > turned[N:]).float().mean() < 0.9  # other columns: another answer
 
 
 def test_the_filter_is_its_formula(public):
     g = torch.Generator().manual_seed(11)
     w, f = torch.randn(7, D, generator=g), draw(1, 12)[0]
-    bias = -(w @ f).sort().values[3:5].mean().expand(7)  # between two rows: rounding decides of none
+    # between two rows: rounding decides of none
+    bias = -(w @ f).sort().values[3:5].mean().expand(7)
     mean, std = public.features.mean(0), public.features.std(0)
     c = np.corrcoef(public.features.numpy().T)
     u = np.linalg.inv(c + 2 * np.eye(D)) @ ((f - mean) / std).double().numpy()
@@ -186,11 +217,15 @@ def test_the_filter_is_its_formula(public):
     fires = [float(row @ f + b) > 0 for row, b in zip(w, bias, strict=True)]
     expected = np.mean([r**2 for r, on in zip(response, fires, strict=True) if on]) ** 0.5
     assert 0 < sum(fires) < 7
-    assert matched_filter(w, bias, f[None], public, ridge=2.0).item() == pytest.approx(expected, rel=1e-3)
+    assert matched_filter(w, bias, f[None], public, ridge=2.0).item() == pytest.approx(
+        expected, rel=1e-3
+    )
 
 
 def test_column_norms_are_not_zero():
-    assert column_norms(torch.tensor([[3.0, 0.0], [4.0, 0.0]])).tolist() == pytest.approx([5.0, 5e-6])
+    assert column_norms(torch.tensor([[3.0, 0.0], [4.0, 0.0]])).tolist() == pytest.approx(
+        [5.0, 5e-6]
+    )
 
 
 @pytest.mark.parametrize(
@@ -201,7 +236,10 @@ def test_column_norms_are_not_zero():
         (lambda: Public(torch.full((5, 3), torch.nan)), "finite"),
         (lambda: SparseSettings(rounds=0), "positive"),
         (lambda: sparsest(FirstLayer(torch.randn(4, 7)), Public(torch.rand(5, 3))), "7 inputs"),
-        (lambda: span_of(FirstLayer(torch.randn(4, 7)), Public(torch.rand(5, 7)), rank=6), "4 rows .* not of 6"),
+        (
+            lambda: span_of(FirstLayer(torch.randn(4, 7)), Public(torch.rand(5, 7)), rank=6),
+            "4 rows .* not of 6",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_refused(call, words):
@@ -215,7 +253,10 @@ def test_nothing_stands_out_of_a_layer_of_zeros(public):
 
 
 def test_the_mean_weighs_as_much_as_all_rows_together():
-    update, mean = torch.randn(4, 6, generator=torch.Generator().manual_seed(0)), torch.arange(1.0, 7.0)
+    update, mean = (
+        torch.randn(4, 6, generator=torch.Generator().manual_seed(0)),
+        torch.arange(1.0, 7.0),
+    )
     rows = uncentred(update, mean)
     assert torch.equal(rows[:4], update)
     torch.testing.assert_close(rows[4], mean * update.norm() / mean.norm())

@@ -20,7 +20,11 @@ def images(count, seed=0):
 def server(bins=64):
     generator = torch.Generator().manual_seed(1)
     v = torch.randn(CLASSES, generator=generator).double() / bins
-    return Imprint(edges_of(images(500, seed=2), bins), v, 0.1 * torch.randn(CLASSES, generator=generator).double())
+    return Imprint(
+        edges_of(images(500, seed=2), bins),
+        v,
+        0.1 * torch.randn(CLASSES, generator=generator).double(),
+    )
 
 
 def read(chosen, x):

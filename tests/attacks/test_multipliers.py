@@ -1,4 +1,6 @@
-"""Multipliers of a pool: exact cases, signs and labels, one Gram matrix by three routes, and who was trained on."""
+"""Multipliers of a pool: exact cases, signs and labels, one Gram matrix by three routes, and who
+was trained on.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,14 @@ from sklearn.metrics import roc_auc_score
 from torch import nn
 
 from recon.attacks import multipliers as module
-from recon.attacks.multipliers import KKTSystem, confidence, from_gradients, from_module, from_network, multipliers
+from recon.attacks.multipliers import (
+    KKTSystem,
+    confidence,
+    from_gradients,
+    from_module,
+    from_network,
+    multipliers,
+)
 from recon.errors import ReconError
 from recon.nets.mlp import MLP, affine
 from recon.training.kkt import KKTSettings, certificate, train_to_kkt
@@ -70,7 +79,9 @@ def test_order_scale_and_copies(exact):
     scaled = multipliers(from_gradients(3 * gradients, 6 * theta))
     torch.testing.assert_close(scaled.values, 2 * multipliers(whole).values)
     twice = multipliers(from_gradients(torch.cat([gradients, gradients]), theta))
-    torch.testing.assert_close(twice.values.view(2, 12), truth.expand(2, 12) / 2, rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(
+        twice.values.view(2, 12), truth.expand(2, 12) / 2, rtol=1e-3, atol=1e-4
+    )
     assert len(whole) == 12 and multipliers(from_gradients(gradients[:6], theta)).residual > 0.1
 
 
@@ -79,11 +90,15 @@ def test_gradients_of_nothing_are_refused():
         multipliers(from_gradients(torch.zeros(3, 5), torch.ones(5)))
     with pytest.raises(ReconError, match="not finite"):
         multipliers(
-            KKTSystem(torch.full((2, 2), torch.nan, dtype=F64), torch.ones(2, dtype=F64), torch.ones((), dtype=F64))
+            KKTSystem(
+                torch.full((2, 2), torch.nan, dtype=F64),
+                torch.ones(2, dtype=F64),
+                torch.ones((), dtype=F64),
+            )
         )
 
 
-# ---------------------------------------------------------------------------------------------------- the gradients
+# ------------------------------------------------------------------------------------ the gradients
 
 
 def as_module(network, theta):
@@ -106,7 +121,8 @@ def test_layers_autograd_and_formed_gradients_agree(outputs, known):
     fast = from_network(network, theta, x, y, start if known else None)
     net = as_module(network, theta)
     slow = [
-        from_module(net, x, y, as_module(network, start) if known else None, budget=budget) for budget in (2**30, 400)
+        from_module(net, x, y, as_module(network, start) if known else None, budget=budget)
+        for budget in (2**30, 400)
     ]
     rows = []
     for row in range(9):
@@ -114,10 +130,16 @@ def test_layers_autograd_and_formed_gradients_agree(outputs, known):
         p = torch.sigmoid(z[:, 0]) if outputs == 1 else z.softmax(1)[:, 1]
         own = p if y[row] == 1 else 1 - p
         own = z.softmax(1)[:, y[row]] if outputs > 1 else own
-        rows.append(torch.cat([g.flatten() for g in torch.autograd.grad(torch.logit(own).sum(), net.parameters())]))
+        rows.append(
+            torch.cat(
+                [g.flatten() for g in torch.autograd.grad(torch.logit(own).sum(), net.parameters())]
+            )
+        )
     target = torch.cat([p.detach().flatten() for p in net.parameters()])
     if known:
-        target = target - torch.cat([p.detach().flatten() for p in as_module(network, start).parameters()])
+        target = target - torch.cat(
+            [p.detach().flatten() for p in as_module(network, start).parameters()]
+        )
     for name in ("gram", "products", "norm"):
         expected = getattr(from_gradients(torch.stack(rows), target), name)
         for found in (fast, *slow):
@@ -130,13 +152,15 @@ def test_frozen_parameters_do_not_count_unless_all_are():
     whole = from_module(net, x, y)
     net[0].requires_grad_(False)
     part = from_module(net, x, y, answers=lambda net, x: net(x)[:, 0])
-    assert part.norm < whole.norm and part.norm == sum(p.double().square().sum() for p in net[2].parameters())
+    assert part.norm < whole.norm and part.norm == sum(
+        p.double().square().sum() for p in net[2].parameters()
+    )
     net.requires_grad_(False)
     torch.testing.assert_close(from_module(net, x, y).gram, whole.gram)
     assert not any(p.requires_grad for p in net.parameters())
 
 
-# ------------------------------------------------------------------------------------------------------- trainings
+# ---------------------------------------------------------------------------------------- trainings
 
 
 def test_weight_decay_at_rest_gives_every_multiplier():
@@ -148,7 +172,11 @@ def test_weight_decay_at_rest_gives_every_multiplier():
         for k, p in enumerate(net.parameters()):
             p.copy_(0.1 * drawn(*p.shape, seed=k))
     optimiser = torch.optim.LBFGS(
-        net.parameters(), max_iter=500, tolerance_grad=1e-12, tolerance_change=0, line_search_fn="strong_wolfe"
+        net.parameters(),
+        max_iter=500,
+        tolerance_grad=1e-12,
+        tolerance_change=0,
+        line_search_fn="strong_wolfe",
     )
 
     def closure():
@@ -161,7 +189,9 @@ def test_weight_decay_at_rest_gives_every_multiplier():
     optimiser.step(closure)
     found = multipliers(from_module(net, x, y), 1e-12)
     p = net(x).softmax(1).gather(1, y[:, None])[:, 0]
-    torch.testing.assert_close(found.values[:n], ((1 - p) / (n * decay))[:n].detach(), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(
+        found.values[:n], ((1 - p) / (n * decay))[:n].detach(), rtol=1e-5, atol=1e-5
+    )
     assert found.values[n:].max() < 1e-4 and found.residual < 1e-5
     wrong = y.clone()
     wrong[0] = (y[0] + 1) % 3
@@ -176,7 +206,10 @@ def test_a_known_start_makes_gradient_descent_on_a_linear_model_exact():
     for _ in range(20):
         loss = nn.functional.softplus(-confidence(network(theta, x[:n])[:, None], y[:n])).mean()
         gradients = torch.autograd.grad(loss, list(theta.values()))
-        theta = {k: (v - g).detach().requires_grad_() for (k, v), g in zip(theta.items(), gradients, strict=True)}
+        theta = {
+            k: (v - g).detach().requires_grad_()
+            for (k, v), g in zip(theta.items(), gradients, strict=True)
+        }
     theta = {name: value.detach() for name, value in theta.items()}
     found = multipliers(from_network(network, theta, x, y, start), 1e-12)
     assert found.residual < 1e-6 and found.values[:n].min() > 0.03 > 1e-6 > found.values[n:].max()
@@ -196,7 +229,9 @@ def test_in_the_kkt_regime_members_carry_the_weights_and_others_do_not():
     assert found.values[n:].max() < 0.1 * found.values[:n].max()
     own = multipliers(from_network(network, params, x[:n].double(), y[:n]), 1e-12)
     certified = certificate(network, theta, x[:n], y[:n].float())
-    torch.testing.assert_close(own.values, certified.multipliers, rtol=1e-4, atol=1e-6 * own.values.max().item())
+    torch.testing.assert_close(
+        own.values, certified.multipliers, rtol=1e-4, atol=1e-6 * own.values.max().item()
+    )
     assert own.residual == pytest.approx(certified.residual, rel=1e-4)
     swapped = multipliers(from_network(network, params, x.double(), 1 - y))
     assert roc_auc_score(member, swapped.score) < 0.5

@@ -39,7 +39,11 @@ def placed(value, device):
         return {name: placed(inner, device) for name, inner in value.items()}
     if is_dataclass(value) and not isinstance(value, type):
         held = {field.name: getattr(value, field.name) for field in fields(value)}
-        moved = {name: placed(inner, device) for name, inner in held.items() if isinstance(inner, torch.Tensor | dict)}
+        moved = {
+            name: placed(inner, device)
+            for name, inner in held.items()
+            if isinstance(inner, torch.Tensor | dict)
+        }
         return replace(value, **moved)
     return value
 
@@ -63,9 +67,12 @@ def weights():
 
 
 def test_separation():
-    sources = torch.distributions.Laplace(0.0, 1.0).icdf(torch.rand(6, 1000, generator=seeded(1)) * 0.998 + 0.001)
+    sources = torch.distributions.Laplace(0.0, 1.0).icdf(
+        torch.rand(6, 1000, generator=seeded(1)) * 0.998 + 0.001
+    )
     first = FirstLayer(torch.randn(30, 6, generator=seeded(2)) @ sources)
-    settings = SeparationSettings(restarts=2, iterations=300, tol=1e-6)  # to the end, whatever the signs of the SVD
+    # to the end, whatever the signs of the SVD
+    settings = SeparationSettings(restarts=2, iterations=300, tol=1e-6)
 
     def attack(layer):
         sources = normalize(separate(layer, (1000,), settings, seeded()).sources, dim=1)

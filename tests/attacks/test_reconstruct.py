@@ -18,7 +18,9 @@ SCALES = torch.tensor([1.0, 10.0, 100.0], dtype=torch.float64)
 
 @dataclass(frozen=True)
 class Quadratic:
-    """½ Σ s (x − 0.7)², with a known answer; `steps_taken` counts its steps, cut off after `fail_after`."""
+    """½ Σ s (x − 0.7)², with a known answer; `steps_taken` counts its steps, cut off after
+    `fail_after`.
+    """
 
     descent: HeavyBall
     steps_taken: list | None = None
@@ -33,7 +35,9 @@ class Quadratic:
             if len(self.steps_taken) > self.fail_after:
                 raise KeyboardInterrupt
         off = state["x"] - 0.7
-        return self.descent.step(state, 0.5 * (SCALES * off.square()).flatten(1).sum(1), SCALES * off)
+        return self.descent.step(
+            state, 0.5 * (SCALES * off.square()).flatten(1).sum(1), SCALES * off
+        )
 
 
 def start(rows=3):
@@ -61,9 +65,16 @@ def test_box_holds():
 def test_nan_energy_is_a_rejected_step():
     descent = HeavyBall()
     state = descent.init(start(1))
-    state = descent.step(state, torch.tensor([1.0], dtype=torch.float64), torch.ones(1, 2, 3, dtype=torch.float64))
-    after = descent.step(state, torch.tensor([torch.nan], dtype=torch.float64), torch.full((1, 2, 3), torch.nan))
-    assert torch.equal(after["accepted"]["x"], state["accepted"]["x"]) and torch.isfinite(after["x"]).all()
+    state = descent.step(
+        state, torch.tensor([1.0], dtype=torch.float64), torch.ones(1, 2, 3, dtype=torch.float64)
+    )
+    after = descent.step(
+        state, torch.tensor([torch.nan], dtype=torch.float64), torch.full((1, 2, 3), torch.nan)
+    )
+    assert (
+        torch.equal(after["accepted"]["x"], state["accepted"]["x"])
+        and torch.isfinite(after["x"]).all()
+    )
 
 
 def test_interrupted_equals_uninterrupted(tmp_path):
@@ -73,7 +84,9 @@ def test_interrupted_equals_uninterrupted(tmp_path):
         reconstruct(Quadratic(HeavyBall(), []), start(), 30, checkpoint=checkpoint, every_s=0)
     assert checkpoint.path.is_file()
     steps_taken = []
-    resumed = reconstruct(Quadratic(HeavyBall(), steps_taken, 99), -start(), 30, checkpoint=checkpoint, every_s=0)
+    resumed = reconstruct(
+        Quadratic(HeavyBall(), steps_taken, 99), -start(), 30, checkpoint=checkpoint, every_s=0
+    )
     assert len(steps_taken) == 30 - 13  # it went on from the checkpoint, not from the start
     assert torch.equal(whole.x_hat, resumed.x_hat) and torch.equal(whole.history, resumed.history)
 
@@ -100,23 +113,32 @@ def test_truncated_and_foreign_checkpoints_cost_time_only(tmp_path):
     good = checkpoint.path.read_bytes()
     for damaged in (good[:-1], good[: len(good) // 2], b"", b"\xff" * 8 + good[8:]):
         checkpoint.path.write_bytes(damaged)
-        assert torch.equal(reconstruct(Quadratic(HeavyBall()), start(), 30, checkpoint=checkpoint).x_hat, whole.x_hat)
+        assert torch.equal(
+            reconstruct(Quadratic(HeavyBall()), start(), 30, checkpoint=checkpoint).x_hat,
+            whole.x_hat,
+        )
     save_tensors({"x": start()}, checkpoint.path)  # whole, but without a history
-    assert torch.equal(reconstruct(Quadratic(HeavyBall()), start(), 30, checkpoint=checkpoint).x_hat, whole.x_hat)
+    assert torch.equal(
+        reconstruct(Quadratic(HeavyBall()), start(), 30, checkpoint=checkpoint).x_hat, whole.x_hat
+    )
 
 
 def test_energy_is_that_of_the_accepted_points():
-    attack = Quadratic(HeavyBall(step_size=0.5))  # far too long for the stiff direction: many steps are taken back
+    # far too long for the stiff direction: many steps are taken back
+    attack = Quadratic(HeavyBall(step_size=0.5))
     state, raw = attack.init(start()), []
     for _ in range(60):
         off = state["x"] - 0.7
         raw.append(0.5 * (SCALES * off.square()).flatten(1).sum(1))
         state = attack.step(state)
         off = state["accepted"]["x"] - 0.7
-        assert torch.equal(state["accepted"]["energy"], 0.5 * (SCALES * off.square()).flatten(1).sum(1))
+        assert torch.equal(
+            state["accepted"]["energy"], 0.5 * (SCALES * off.square()).flatten(1).sum(1)
+        )
     raw = torch.stack(raw)
     assert (raw.diff(dim=0) > 0).any()  # proposals did rise …
-    assert torch.equal(state["accepted"]["energy"], raw.min(0).values)  # … and none of those was kept
+    # … and none of those was kept
+    assert torch.equal(state["accepted"]["energy"], raw.min(0).values)
 
 
 def test_finished_rows_stay_while_others_go_on():
@@ -139,4 +161,8 @@ def test_nan_start_energy_is_never_accepted():
             )
 
     found = reconstruct(Broken(HeavyBall()), start(), 5)
-    assert torch.equal(found.x_hat, start()) and not found.converged.any() and torch.isinf(found.energy).all()
+    assert (
+        torch.equal(found.x_hat, start())
+        and not found.converged.any()
+        and torch.isinf(found.energy).all()
+    )

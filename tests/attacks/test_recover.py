@@ -1,4 +1,6 @@
-"""Restarts in batches, checkpoints, θ* and nothing else of the weights, and the adversary's evidence by hand."""
+"""Restarts in batches, checkpoints, θ* and nothing else of the weights, and the adversary's
+evidence by hand.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ def weights():
     network = three_layer(20, 15)
     x, y = torch.randn(3, 15, generator=generator), torch.tensor([0.0, 1.0, 1.0])
     theta = network.flatten(network.init(generator, "small"))
-    return Weights(network, train_to_kkt(network, x, y, theta, KKTSettings(100, -100.0)).theta_star.double())
+    return Weights(
+        network, train_to_kkt(network, x, y, theta, KKTSettings(100, -100.0)).theta_star.double()
+    )
 
 
 def seeded():
@@ -68,38 +72,63 @@ def test_restarts_are_runs_of_their_own_by_their_seeds(weights, project, monkeyp
     assert found.multiplier_scale == min(ends, key=ends.get) and len(set(ends.values())) == 2
     for restart in range(5):
         expected = alone(seeds[restart], found.multiplier_scale, 25)
-        torch.testing.assert_close(found.history[:, restart], expected.history[:, 0], rtol=1e-9, atol=1e-12)
+        torch.testing.assert_close(
+            found.history[:, restart], expected.history[:, 0], rtol=1e-9, atol=1e-12
+        )
         images = space.lift(expected.x_hat[0]) if project else expected.x_hat[0]
         multipliers = expected.accepted["multipliers"][0]
         params, signed = weights.params, multipliers * labels
         by_layer = stationarity(
-            Weights(weights.network, weights.network.flatten(params)), images, signed, alpha=settings.alpha
+            Weights(weights.network, weights.network.flatten(params)),
+            images,
+            signed,
+            alpha=settings.alpha,
         ).by_layer
         torch.testing.assert_close(found.by_layer[restart], by_layer, rtol=1e-8, atol=1e-12)
         for rank in (found.restart == restart).nonzero()[:, 0].tolist():
-            torch.testing.assert_close(found.multipliers[rank], multipliers[found.row[rank]], rtol=1e-8, atol=0)
+            torch.testing.assert_close(
+                found.multipliers[rank], multipliers[found.row[rank]], rtol=1e-8, atol=0
+            )
             assert found.labels[rank] == labels[found.row[rank]]
             if found.agreement[rank] < settings.alike:  # merged with nothing
-                torch.testing.assert_close(found.x_hat[rank], images[found.row[rank]], rtol=1e-7, atol=1e-9)
-    assert found.history.shape == (25, 5) and found.energy.shape == (5,) and found.by_layer.shape == (5, 3)
-    torch.testing.assert_close(found.energy, found.history[-1])  # each step's history is the best so far
+                torch.testing.assert_close(
+                    found.x_hat[rank], images[found.row[rank]], rtol=1e-7, atol=1e-9
+                )
+    assert (
+        found.history.shape == (25, 5)
+        and found.energy.shape == (5,)
+        and found.by_layer.shape == (5, 3)
+    )
+    # each step's history is the best so far
+    torch.testing.assert_close(found.energy, found.history[-1])
     assert (found.basis is None) == (not project)
     for size in (1, 3, 8):
         monkeypatch.setattr(module, "AT_ONCE_ON_CPU", size)
-        torch.testing.assert_close(recover(weights, settings, seeded()).x_hat, found.x_hat, rtol=1e-7, atol=1e-9)
+        torch.testing.assert_close(
+            recover(weights, settings, seeded()).x_hat, found.x_hat, rtol=1e-7, atol=1e-9
+        )
 
 
 def test_every_restart_begins_at_a_given_start(weights):
     start = 0.1 * torch.randn(4, 15, generator=seeded(), dtype=torch.float64)
-    found = recover(weights, RecoverSettings(m=4, restarts=3, steps=1, project=False), seeded(), None, start)
-    torch.testing.assert_close(found.x_hat, start[found.row])  # the first energy is the start's, of every restart
+    found = recover(
+        weights, RecoverSettings(m=4, restarts=3, steps=1, project=False), seeded(), None, start
+    )
+    # the first energy is the start's, of every restart
+    torch.testing.assert_close(found.x_hat, start[found.row])
 
 
 def test_random_start_by_hand():
     like = torch.zeros(1, dtype=torch.float64)
     x, unit = random_start(RecoverSettings(m=2000, init_scale=0.3), 15, like, 4)
-    assert x.shape == (1, 2000, 15) and unit.shape == (1, 2000) and x.dtype == unit.dtype == torch.float64
-    assert x.std().item() == pytest.approx(0.3, rel=0.02) and unit.mean().item() == pytest.approx(0.5, abs=0.03)
+    assert (
+        x.shape == (1, 2000, 15)
+        and unit.shape == (1, 2000)
+        and x.dtype == unit.dtype == torch.float64
+    )
+    assert x.std().item() == pytest.approx(0.3, rel=0.02) and unit.mean().item() == pytest.approx(
+        0.5, abs=0.03
+    )
     assert unit.min().item() == pytest.approx(0.01) and unit.max() < 1
 
 
@@ -107,7 +136,10 @@ def test_resumed_restarts_give_the_uninterrupted_answer(weights, tmp_path):
     whole = recover(weights, SETTINGS, seeded())
     with killed_after(40):
         recover(weights, SETTINGS, seeded(), Checkpoints(tmp_path))
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["restarts-0-1.safetensors", "restarts-2-3.safetensors"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == [
+        "restarts-0-1.safetensors",
+        "restarts-2-3.safetensors",
+    ]
     resumed = recover(weights, SETTINGS, seeded(), Checkpoints(tmp_path))
     assert torch.equal(resumed.x_hat, whole.x_hat) and torch.equal(resumed.history, whole.history)
 
@@ -123,18 +155,23 @@ def test_gradient_at_what_was_found(weights):
     v = torch.randn(x.shape, generator=seeded(), dtype=x.dtype)
 
     def energy(images):
-        signed, options = found.multipliers * found.labels, {"alpha": 100.0, "layer_weights": (1.0, 0.0, 0.0)}
+        signed, options = (
+            found.multipliers * found.labels,
+            {"alpha": 100.0, "layer_weights": (1.0, 0.0, 0.0)},
+        )
         return stationarity(weights, images, signed, **options)
 
     assert torch.equal(gradient(x + v), energy(x + v).grad_x)
     assert not torch.equal(gradient(x + v), gradient(x))
 
 
-# ------------------------------------------------------------------------------- pooling, against loops over candidates
+# ----------------------------------------------------------- pooling, against loops over candidates
 
 
 def pooled(restarts=4, own=5, dim=12, seed=7):
-    """x (P, d), contributions, labels, restart: noisy copies of a few patterns, of either label, and one constant."""
+    """x (P, d), contributions, labels, restart: noisy copies of a few patterns, of either label,
+    and one constant.
+    """
     generator = torch.Generator().manual_seed(seed)
     patterns = torch.randn(3, dim, generator=generator, dtype=torch.float64)
     kind = torch.randint(3, (restarts * own,), generator=generator)
@@ -168,7 +205,9 @@ def test_agreement_is_the_mean_best_correlation_with_the_other_restarts(restarts
 def test_agreement_of_copies_is_one_and_of_opposites_none():
     x = torch.randn(1, 8, generator=seeded(), dtype=torch.float64)
     labels, restart = torch.tensor([1.0, 1.0]), torch.tensor([0, 1])
-    assert agreement(torch.cat([x, 3 * x + 1]), labels, restart).tolist() == pytest.approx([1.0, 1.0])
+    assert agreement(torch.cat([x, 3 * x + 1]), labels, restart).tolist() == pytest.approx(
+        [1.0, 1.0]
+    )
     assert agreement(torch.cat([x, -x]), labels, restart).tolist() == [0.0, 0.0]
     assert agreement(torch.cat([x, x]), torch.tensor([1.0, -1.0]), restart).tolist() == [0.0, 0.0]
 
@@ -176,7 +215,9 @@ def test_agreement_of_copies_is_one_and_of_opposites_none():
 @pytest.mark.parametrize("distinct", [-1.0, 0.0, 0.3, 0.6, 0.9, 1.1])
 @pytest.mark.parametrize("m", [1, 2, 3, 5, 9, 20])
 def test_selection_is_greedy_and_filled_up(m, distinct):
-    """The best first, then the best that is unlike all before it; the best of the rest where there are too few."""
+    """The best first, then the best that is unlike all before it; the best of the rest where there
+    are too few.
+    """
     x, share, _, _ = pooled()
     c, left, chosen = correlations(x), sorted(range(len(x)), key=lambda i: -share[i]), []
     while left and len(chosen) < m:
@@ -215,22 +256,33 @@ def test_merging_what_contributes_nothing_is_finite():
 
 @pytest.mark.parametrize("layer_weights", [(1.0, 0.0, 0.0), (1.0, 0.3, 2.0), None])
 def test_a_contribution_is_the_norm_of_a_gradient(weights, layer_weights):
-    """λ_i ‖∇_θ Φ(x_i)‖ over the layers that count, the derivative of ReLU being a step that alpha makes steep."""
+    """λ_i ‖∇_θ Φ(x_i)‖ over the layers that count, the derivative of ReLU being a step that alpha
+    makes steep.
+    """
     settings = RecoverSettings(m=4, alpha=1e9)
     labels = half_and_half(4, dtype=torch.float64)
     multipliers = torch.tensor([[0.5, 1.0, 0.1, 3.0]], dtype=torch.float64)
-    attack = replace(tuned_attack(weights, labels, multipliers, 5, settings), layer_weights=layer_weights)
+    attack = replace(
+        tuned_attack(weights, labels, multipliers, 5, settings), layer_weights=layer_weights
+    )
     x = torch.randn(4, 15, generator=seeded(), dtype=torch.float64)
     found = contribution(attack, x, multipliers[0])
     for i in range(4):
         params = {name: value.clone().requires_grad_() for name, value in weights.params.items()}
         grads = dict(
-            zip(params, torch.autograd.grad(weights.network(params, x[i : i + 1])[0], params.values()), strict=True)
+            zip(
+                params,
+                torch.autograd.grad(weights.network(params, x[i : i + 1])[0], params.values()),
+                strict=True,
+            )
         )
         square = sum(
-            (layer_weights or (1, 1, 1))[int(name[1:]) - 1] * g.square().sum().item() for name, g in grads.items()
+            (layer_weights or (1, 1, 1))[int(name[1:]) - 1] * g.square().sum().item()
+            for name, g in grads.items()
         )
-        assert found[i].item() == pytest.approx(multipliers[0, i].item() * math.sqrt(square), rel=1e-9)
+        assert found[i].item() == pytest.approx(
+            multipliers[0, i].item() * math.sqrt(square), rel=1e-9
+        )
 
 
 def test_the_scale_of_the_lowest_energy_is_taken_and_one_alone_is_not_tried():
@@ -260,10 +312,15 @@ def test_settings_of_the_book():
 
 
 def test_the_tuned_attack_has_the_settings_it_is_given(weights):
-    settings = RecoverSettings(m=4, step_x=0.3, step_multipliers=0.7, alpha=5.0, layer_weights=(1.0, 2.0, 3.0))
+    settings = RecoverSettings(
+        m=4, step_x=0.3, step_multipliers=0.7, alpha=5.0, layer_weights=(1.0, 2.0, 3.0)
+    )
     multipliers = torch.rand(1, 4, generator=seeded(), dtype=torch.float64)
     labels = half_and_half(4, dtype=torch.float64)
     attack = tuned_attack(weights, labels, multipliers, 9, settings)
-    assert (attack.optimiser_x, attack.optimiser_multipliers) == (module.Adam(0.3), module.Adam(0.7))
+    assert (attack.optimiser_x, attack.optimiser_multipliers) == (
+        module.Adam(0.3),
+        module.Adam(0.7),
+    )
     assert (attack.alpha, attack.layer_weights, attack.steps) == (5.0, (1.0, 2.0, 3.0), 9)
     assert attack.multipliers_init is multipliers and attack.labels is labels

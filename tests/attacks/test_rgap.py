@@ -25,18 +25,23 @@ def test_minimum_norm_is_lstsqs(rows, deficient):
     system = Stacked(sparse.csr_array(u[: rows // 2]), sparse.csr_array(u[rows // 2 :]))
     expected = np.linalg.lstsq(u, v, rcond=1e-10)[0]
     # a tall U that loses rank: rounding of Uᵀ(v − U x), divided by μ, stays in the kernel
-    np.testing.assert_allclose(minimum_norm(system, v), expected, atol=1e-3 if deficient and rows == 20 else 1e-6)
+    np.testing.assert_allclose(
+        minimum_norm(system, v), expected, atol=1e-3 if deficient and rows == 20 else 1e-6
+    )
 
 
 @pytest.mark.parametrize("rows", [30, 12])
 def test_refinement_takes_the_ridges_effect_away(rows):
-    """Condition 1e5: the first step alone, of a mean eigenvalue's 1e-12, would be off by a thousandth."""
+    """Condition 1e5: the first step alone, of a mean eigenvalue's 1e-12, would be off by a
+    thousandth.
+    """
     rng = np.random.default_rng(0)
     left, right = (np.linalg.qr(rng.standard_normal((size, 12)))[0] for size in (rows, 20))
     u = left * np.geomspace(1, 1e-5, 12) @ right.T
     u = u if rows == 12 else u @ right  # tall, or wide
     x = u.T @ rng.standard_normal(rows)
-    x = right @ rng.standard_normal(12) if rows == 12 else rng.standard_normal(12)  # in the row space
+    # in the row space
+    x = right @ rng.standard_normal(12) if rows == 12 else rng.standard_normal(12)
     system = Stacked(sparse.csr_array(u[: rows // 2]), sparse.csr_array(u[rows // 2 :]))
     np.testing.assert_allclose(minimum_norm(system, u @ x), x, atol=1e-8)
 
@@ -71,17 +76,22 @@ def test_each_layer_goes_on_from_the_one_before_or_from_what_is_sent():
     passes = STRIDED.layers(gradient.theta, x, lambda logits: gradient.gradients["b3"])
     hidden = STRIDED.activation(STRIDED.convs[0].apply(x, gradient.theta["w1"]))
     sent = 0.9 * hidden
-    back = STRIDED.convs[1].transpose(passes[1].delta.view(1, 5, 2, 2), gradient.theta["w2"], hidden.shape[1:])
+    back = STRIDED.convs[1].transpose(
+        passes[1].delta.view(1, 5, 2, 2), gradient.theta["w2"], hidden.shape[1:]
+    )
     for better, expected in ((None, hidden), (sent.float(), sent)):  # Hybrid works in float32
         chain = layer_by_layer(gradient)
         found = next(chain)
         assert found.layer == 2
         torch.testing.assert_close(found.delta.flatten(2), passes[1].delta, rtol=1e-6, atol=1e-9)
-        torch.testing.assert_close(found.x, hidden, rtol=1e-6, atol=1e-9)  # full rank: the solver's is the truth
+        # full rank: the solver's is the truth
+        torch.testing.assert_close(found.x, hidden, rtol=1e-6, atol=1e-9)
         found = chain.send(better)
         assert found.layer == 1 and found.x.dtype == torch.float64 and found.x.shape == x.shape
         torch.testing.assert_close(found.z, expected.atanh(), rtol=1e-5, atol=1e-7)
-        torch.testing.assert_close(found.delta, back * (1 - expected.square()), rtol=1e-5, atol=1e-7)
+        torch.testing.assert_close(
+            found.delta, back * (1 - expected.square()), rtol=1e-5, atol=1e-7
+        )
 
 
 def test_single_precision_goes_in_and_double_comes_out():
@@ -96,7 +106,10 @@ def test_single_precision_goes_in_and_double_comes_out():
     [
         (lambda: rgap(some_gradient(with_activation(SMALL, "relu"), 1)[0]), "not invertible"),
         (lambda: rgap(some_gradient()[0]), "one image at a time"),
-        (lambda: rgap(some_gradient(ConvNet((), shape=(1, 3, 3), classes=4), 1)[0]), "no convolution"),
+        (
+            lambda: rgap(some_gradient(ConvNet((), shape=(1, 3, 3), classes=4), 1)[0]),
+            "no convolution",
+        ),
     ],
 )
 def test_bad_input_is_one_sentence(call, sentence):

@@ -15,8 +15,11 @@ def test_fully_connected_layers_give_their_input_away():
     gradient, x = some_gradient()
     inputs = SMALL.activation(SMALL.convs[0].apply(x, gradient.theta["w1"]))
     inputs = SMALL.activation(SMALL.convs[1].apply(inputs, gradient.theta["w2"]))
-    torch.testing.assert_close(features_from_fully_connected(gradient), inputs.flatten(1), rtol=1e-9, atol=1e-12)
-    assert torch.equal(gradient.gradients["b3"].argmin(-1), gradient.labels)  # ∂ℓ/∂b = p − e_y: no secret
+    torch.testing.assert_close(
+        features_from_fully_connected(gradient), inputs.flatten(1), rtol=1e-9, atol=1e-12
+    )
+    # ∂ℓ/∂b = p − e_y: no secret
+    assert torch.equal(gradient.gradients["b3"].argmin(-1), gradient.labels)
 
 
 def test_the_row_of_the_largest_bias_gradient_is_taken():
@@ -37,7 +40,9 @@ def test_batches_leak_a_mixture_and_are_noticed():
     each, features = gradient.gradients["b3"], features_from_fully_connected(gradient)
     row = int(mixed.gradients["b3"][0].abs().argmax())
     shares = each[:, row] / each[:, row].sum()
-    torch.testing.assert_close(features_from_fully_connected(mixed, check=False)[0], shares @ features)
+    torch.testing.assert_close(
+        features_from_fully_connected(mixed, check=False)[0], shares @ features
+    )
 
 
 def test_a_bias_without_gradient_is_refused():
@@ -55,7 +60,9 @@ def test_noise_above_a_thousandth_is_noticed_and_below_not():
     for share, noticed in ((0.9e-3, False), (1.1e-3, True)):
         extra = torch.zeros_like(matrix)
         extra[0, other, 0] = share * matrix.norm()
-        noisy = Gradient(SMALL, gradient.theta, gradient.labels, {**gradient.gradients, "w3": matrix + extra})
+        noisy = Gradient(
+            SMALL, gradient.theta, gradient.labels, {**gradient.gradients, "w3": matrix + extra}
+        )
         if noticed:
             with pytest.raises(ReconError, match="noisy"):
                 features_from_fully_connected(noisy)
@@ -76,7 +83,9 @@ def test_without_a_bias_the_softmax_gives_what_the_bias_would_have(scale):
 
 
 def test_eq_5_where_the_label_s_own_equation_has_two_solutions():
-    """s (1 − p_y) is not monotone: a larger input with a surer network has the same gradient in the label's row."""
+    """s (1 − p_y) is not monotone: a larger input with a surer network has the same gradient in the
+    label's row.
+    """
     generator = torch.Generator().manual_seed(5)
     weight = torch.randn(4, 7, generator=generator).double()
     x = torch.linalg.pinv(weight) @ torch.tensor([2.0, 0.3, -0.2, 0.1]).double()
@@ -86,7 +95,9 @@ def test_eq_5_where_the_label_s_own_equation_has_two_solutions():
         torch.testing.assert_close(found, delta, rtol=1e-8, atol=1e-12)
 
 
-@pytest.mark.parametrize(("gradient", "message"), [(0.0, "zero or not finite"), (float("nan"), "zero or not finite")])
+@pytest.mark.parametrize(
+    ("gradient", "message"), [(0.0, "zero or not finite"), (float("nan"), "zero or not finite")]
+)
 def test_eq_5_refuses_what_says_nothing(gradient, message):
     with pytest.raises(ReconError, match=message):
         logit_gradients(torch.ones(3, 2).double(), torch.full((3, 2), gradient).double(), 0)
@@ -95,7 +106,9 @@ def test_eq_5_refuses_what_says_nothing(gradient, message):
 def test_eq_5_refuses_two_classes():
     x = torch.tensor([1.0, 2.0]).double()
     with pytest.raises(ReconError, match="three classes"):
-        logit_gradients(torch.eye(2).double(), torch.outer(torch.tensor([0.5, -0.5]).double(), x), 1)
+        logit_gradients(
+            torch.eye(2).double(), torch.outer(torch.tensor([0.5, -0.5]).double(), x), 1
+        )
 
 
 def test_eq_5_refuses_a_batch():

@@ -9,7 +9,14 @@ import pytest
 import torch
 from small_networks import CONVS, SHAPE, STRIDED, some_images, theta_of
 
-from recon.attacks.rgap import Stacked, convolution_matrix, generic_rank, gradient_matrix, systems, taps
+from recon.attacks.rgap import (
+    Stacked,
+    convolution_matrix,
+    generic_rank,
+    gradient_matrix,
+    systems,
+    taps,
+)
 from recon.nets.conv import Conv
 
 
@@ -18,7 +25,9 @@ def test_operators_are_the_convolution_and_its_weight_gradient(conv):
     """For any kernel, stride, padding, also where (h + 2p − k) is no multiple of the stride."""
     generator = torch.Generator().manual_seed(1)
     x = torch.randn(1, *SHAPE, generator=generator, dtype=torch.float64)
-    weight = torch.randn(conv.channels, SHAPE[0], conv.kernel, conv.kernel, generator=generator, dtype=torch.float64)
+    weight = torch.randn(
+        conv.channels, SHAPE[0], conv.kernel, conv.kernel, generator=generator, dtype=torch.float64
+    )
     z = conv.apply(x, weight.requires_grad_())
     delta = torch.randn(z.shape, generator=generator, dtype=torch.float64)
     (gradient,) = torch.autograd.grad((z * delta).sum(), weight)
@@ -65,7 +74,11 @@ def test_dependencies_that_the_generic_rank_counts():
     conv, generator = CONVS[0], torch.Generator().manual_seed(0)
     weight = torch.randn(conv.channels, SHAPE[0], 3, 3, generator=generator, dtype=torch.float64)
     delta = torch.randn(conv.output(SHAPE), generator=generator, dtype=torch.float64)
-    w = convolution_matrix(conv, weight, SHAPE).toarray().reshape(conv.channels, -1, math.prod(SHAPE))
+    w = (
+        convolution_matrix(conv, weight, SHAPE)
+        .toarray()
+        .reshape(conv.channels, -1, math.prod(SHAPE))
+    )
     k = gradient_matrix(conv, delta, SHAPE).toarray().reshape(conv.channels, -1, math.prod(SHAPE))
     left = np.einsum("op,qpx->oqx", delta.flatten(1).numpy(), w)
     right = np.einsum("qt,otx->oqx", weight.flatten(1).numpy(), k)
@@ -76,7 +89,10 @@ def test_full_rank_is_that_of_the_matrix_itself():
     import scipy.sparse as sparse
 
     generator = np.random.default_rng(0)
-    whole = Stacked(sparse.csr_array(generator.normal(size=(6, 5))), sparse.csr_array(generator.normal(size=(2, 5))))
+    whole = Stacked(
+        sparse.csr_array(generator.normal(size=(6, 5))),
+        sparse.csr_array(generator.normal(size=(2, 5))),
+    )
     assert whole.full_rank()
     unread = whole.dense()
     unread[:, 3] = 0
@@ -88,6 +104,11 @@ def test_full_rank_is_that_of_the_matrix_itself():
 
 
 def test_the_generic_rank_is_what_equations_and_weights_less_their_dependencies_allow():
-    """Table 1's CNN2 V2: 6 · 15² outputs and 6 · 3 · 4² weights less 6² dependencies, for 3072 pixels."""
-    assert generic_rank(Conv(kernel=4, channels=6, stride=2), (3, 32, 32)) == 6 * 15**2 + 6 * 3 * 4**2 - 6**2
+    """Table 1's CNN2 V2: 6 · 15² outputs and 6 · 3 · 4² weights less 6² dependencies, for 3072
+    pixels.
+    """
+    assert (
+        generic_rank(Conv(kernel=4, channels=6, stride=2), (3, 32, 32))
+        == 6 * 15**2 + 6 * 3 * 4**2 - 6**2
+    )
     assert generic_rank(Conv(kernel=4, channels=12, stride=2), (3, 32, 32)) == 3072

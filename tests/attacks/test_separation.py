@@ -1,4 +1,6 @@
-"""Blind separation of a first layer: oracles for each step, known sources, what must not be found, photographs."""
+"""Blind separation of a first layer: oracles for each step, known sources, what must not be found,
+photographs.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,9 @@ def paired(a, b):
 
 
 def same_mixing(x, a, y, b):
-    """Whether the columns of b belong to the rows of y as those of a to the rows of x, sign and order aside."""
+    """Whether the columns of b belong to the rows of y as those of a to the rows of x, sign and
+    order aside.
+    """
     match = likeness(x, y).argmax(1)
     expected = a * (x * y[match]).sum(1).sign()
     return bool(((b[:, match] - expected).norm(dim=0) < 0.05 * expected.norm(dim=0)).all())
@@ -79,14 +83,16 @@ def mixed(n=8, d=2000, h=40):
 
 @cache
 def photographs(seed=0, n=20):
-    """Training images (n, 3072) of the bundled pool, minus the pool's mean, and a mixing (60, n)."""
+    """Training images (n, 3072) of the bundled pool, minus the pool's mean, and a mixing (60,
+    n).
+    """
     pool = load_pool("photos")
     train = torch.tensor(pool.images[pool.part == "train"]).flatten(1) / 255
     order = torch.randperm(len(train), generator=seeded(seed))[:n]
     return train[order] - train.mean(0), normal(60, n, seed=seed + 100)
 
 
-# ------------------------------------------------------------------------------------------------ what is recovered
+# -------------------------------------------------------------------------------- what is recovered
 
 
 def test_laplacian_sources_are_recovered():
@@ -97,7 +103,9 @@ def test_laplacian_sources_are_recovered():
 
 
 def test_gaussian_sources_are_not():
-    """The attack does not invent: no source is found, no answer repeats itself, none is sparser than noise."""
+    """The attack does not invent: no source is found, no answer repeats itself, none is sparser
+    than noise.
+    """
     x, a = normal(8, 2000, seed=1), mixed()[1]
     found = separate(FirstLayer(a @ x), (2000,), SeparationSettings(restarts=4))
     scores = likeness(x, found.sources).amax(1)
@@ -108,7 +116,9 @@ def test_gaussian_sources_are_not():
 
 
 def test_images_with_sparse_differences_are_recovered():
-    """Coloured rectangles on one another: their pixels depend on each other, the edges of two images hardly do."""
+    """Coloured rectangles on one another: their pixels depend on each other, the edges of two
+    images hardly do.
+    """
     random = np.random.default_rng(3)
     x = np.zeros((6, 3, 24, 24), dtype=np.float32)
     for image in x:
@@ -123,7 +133,9 @@ def test_images_with_sparse_differences_are_recovered():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_photographs_are_unmixed(seed):
-    """20 of 60 mixtures of photographs: nearly all come back, and no random mixture in their span looks like one."""
+    """20 of 60 mixtures of photographs: nearly all come back, and no random mixture in their span
+    looks like one.
+    """
     x, a = photographs(seed)
     found = separate(FirstLayer(a @ x), (3, 32, 32))
     assert len(found.sources) == 20
@@ -136,7 +148,9 @@ def test_agrees_with_fast_ica_of_scikit_learn():
     x, a = mixed(5, 3000, 12)
     found = separate(FirstLayer(a @ x), (3000,))
     reference = FastICA(5, whiten="unit-variance", fun="logcosh", random_state=0, max_iter=1000)
-    theirs = torch.tensor(reference.fit_transform((a @ x).T.double().numpy()).T, dtype=torch.float32)
+    theirs = torch.tensor(
+        reference.fit_transform((a @ x).T.double().numpy()).T, dtype=torch.float32
+    )
     assert (paired(theirs, found.sources) > 0.99).all()
 
 
@@ -171,7 +185,7 @@ def test_a_start_within_the_span_of_the_images():
     assert start_left(start, start) == 1
 
 
-# ------------------------------------------------------------------------------------------------ equivariance
+# ------------------------------------------------------------------------------------- equivariance
 
 
 def test_order_sign_and_scale_of_images_and_rows():
@@ -205,7 +219,7 @@ def test_scale_of_the_weights_does_not_matter(scale):
     assert same_mixing(found.sources, found.mixing, other.sources, other.mixing / scale)
 
 
-# ------------------------------------------------------------------------------------------------ what is reported
+# --------------------------------------------------------------------------------- what is reported
 
 
 def test_the_answer_is_described():
@@ -214,38 +228,53 @@ def test_the_answer_is_described():
     update = a @ x + 1e-3 * normal(40, 2000, seed=7)
     found = separate(FirstLayer(update), (2000,), SeparationSettings(restarts=3))
     r = len(found.basis)
-    assert found.x_hat.shape == (2 * r, 2000) and found.mixing.shape == (40, r) and found.contrast.shape == (3,)
+    assert (
+        found.x_hat.shape == (2 * r, 2000)
+        and found.mixing.shape == (40, r)
+        and found.contrast.shape == (3,)
+    )
     assert torch.equal(found.x_hat[r:], -found.sources)
     assert torch.allclose(found.x_hat.square().mean(1).sqrt(), torch.full((2 * r,), PIXEL_STD))
     assert torch.allclose(found.basis @ found.basis.mT, torch.eye(r), atol=1e-5)
     inside = update @ found.basis.mT @ found.basis
-    assert torch.allclose(found.mixing @ found.sources, inside, atol=1e-4 * inside.abs().max().item())
-    parts = torch.stack([torch.outer(found.mixing[:, k], found.sources[k]).norm() for k in range(r)])
+    assert torch.allclose(
+        found.mixing @ found.sources, inside, atol=1e-4 * inside.abs().max().item()
+    )
+    parts = torch.stack(
+        [torch.outer(found.mixing[:, k], found.sources[k]).norm() for k in range(r)]
+    )
     assert torch.allclose(found.share, parts / update.norm(), rtol=1e-4)
     assert (found.share.diff() <= 0).all() and found.share.dtype == torch.float32
     assert (paired(x, found.sources) > 0.99).all() and found.stability.min() > 0.999
-    # sparsity of each row, recomputed: at mean square one, which is what whitening makes of independent sources
+    # sparsity of each row, recomputed: at mean square one, which is what whitening makes of
+    # independent sources
     contrast = (
-        ((found.sources / PIXEL_STD).square() + SeparationSettings().floor).pow(SeparationSettings().exponent).mean(1)
+        ((found.sources / PIXEL_STD).square() + SeparationSettings().floor)
+        .pow(SeparationSettings().exponent)
+        .mean(1)
     )
     assert torch.allclose(found.sparsity, -contrast, atol=1e-4)
     assert -found.sparsity.mean() == pytest.approx(found.contrast.min().item(), abs=1e-6)
 
 
 def test_mixing_and_share_of_images_made_by_hand():
-    """Sources of other strength: the share ranks them, the mixing is theirs up to the scale of x_hat."""
+    """Sources of other strength: the share ranks them, the mixing is theirs up to the scale of
+    x_hat.
+    """
     x, a = mixed()
     strength = torch.tensor([3.0, 1, 8, 2, 5, 13, 0.5, 21])
     found = separate(FirstLayer((a * strength) @ x), (2000,))
     order = strength.mul(a.norm(dim=0)).mul(x.norm(dim=1)).argsort(descending=True)
     assert (likeness(x[order], found.sources).diagonal() > 0.99).all()
-    assert likeness(a.mT[order], found.mixing.mT).diagonal()[:4].min() > 0.99  # weak ones catch strong ones' errors
+    # weak ones catch strong ones' errors
+    assert likeness(a.mT[order], found.mixing.mT).diagonal()[:4].min() > 0.99
 
 
 def test_the_restart_with_the_lowest_contrast_is_the_answer():
     x, a = normal(8, 300, seed=1), mixed()[1]
     settings = SeparationSettings(restarts=5)
-    for seed in range(20):  # until the best is not the first: which seed that is depends on rounding
+    # until the best is not the first: which seed that is depends on rounding
+    for seed in range(20):
         found = separate(FirstLayer(a @ x), (300,), settings, seeded(seed))
         every, contrast = unmix(found.basis, (300,), settings, seeded(seed))
         if (best := contrast.mean(1).argmin()) != 0:
@@ -253,7 +282,9 @@ def test_the_restart_with_the_lowest_contrast_is_the_answer():
     assert best != 0
     assert torch.allclose(found.contrast, contrast.mean(1)) and found.contrast.std() > 0
     assert (paired(every[best], found.sources) > 0.999).all()
-    assert sorted((-found.sparsity).tolist()) == pytest.approx(sorted(contrast[best].tolist()), abs=1e-5)
+    assert sorted((-found.sparsity).tolist()) == pytest.approx(
+        sorted(contrast[best].tolist()), abs=1e-5
+    )
     matches = likeness(every[best], found.sources).argmax(0)
     assert torch.allclose(found.stability, stability(every, int(best))[matches], atol=1e-4)
     assert torch.allclose(found.sparsity, -contrast[best][matches], atol=1e-5)
@@ -275,8 +306,12 @@ def test_the_same_generator_gives_the_same_answer():
     update = FirstLayer(a @ x)
     first, second = (separate(update, (500,), generator=seeded(4)) for _ in range(2))
     assert torch.equal(first.x_hat, second.x_hat)
-    assert torch.equal(separate(update, (500,)).x_hat, separate(update, (500,), generator=seeded(0)).x_hat)
-    assert not torch.allclose(first.x_hat, separate(update, (500,), generator=seeded(5)).x_hat, atol=1e-2)
+    assert torch.equal(
+        separate(update, (500,)).x_hat, separate(update, (500,), generator=seeded(0)).x_hat
+    )
+    assert not torch.allclose(
+        first.x_hat, separate(update, (500,), generator=seeded(5)).x_hat, atol=1e-2
+    )
 
 
 def test_rank_is_a_bound_on_what_is_searched():
@@ -286,7 +321,7 @@ def test_rank_is_a_bound_on_what_is_searched():
     assert len(separate(FirstLayer(a @ x), (3, 32, 32), SeparationSettings(rank=50)).sources) == 20
 
 
-# ------------------------------------------------------------------------------------------------ the steps
+# ---------------------------------------------------------------------------------------- the steps
 
 
 @pytest.mark.parametrize("size", [(5, 7), (2, 4), (3, 2), (2, 2)])
@@ -317,7 +352,11 @@ def test_whitened_derivatives_have_identity_second_moment(shape):
 def test_stages_by_hand():
     assert stages(30, SeparationSettings(first_rank=20, growth=1.1)) == [20, 22, 24, 26, 29, 30]
     assert stages(5, SeparationSettings(first_rank=2, growth=1.001)) == [2, 3, 4, 5]
-    assert stages(5, SeparationSettings(first_rank=None)) == stages(5, SeparationSettings(first_rank=9)) == [5]
+    assert (
+        stages(5, SeparationSettings(first_rank=None))
+        == stages(5, SeparationSettings(first_rank=9))
+        == [5]
+    )
 
 
 @given(st.integers(1, 400), st.none() | st.integers(1, 400), st.floats(1.001, 5))
@@ -327,7 +366,8 @@ def test_stages_rise_to_the_rank(rank, first, growth):
     assert found[0] == min(first or rank, rank) and found[-1] == rank
     steps = np.diff(found)
     assert (steps >= 1).all()
-    assert all(b <= max(growth * (a + 1), a + 2) for a, b in zip(found, found[1:], strict=False))  # before int()
+    # before int()
+    assert all(b <= max(growth * (a + 1), a + 2) for a, b in zip(found, found[1:], strict=False))
     assert all(b >= int(growth * a) for a, b in zip(found[:-1], found[1:-1], strict=False))
 
 
@@ -345,11 +385,14 @@ def test_extended_keeps_orthonormal_rows():
     assert torch.allclose(full @ full.mT, torch.eye(9).expand(2, 9, 9), atol=1e-5)
     assert not torch.allclose(full[:, 5:], extended(rows, seeded(1))[:, 5:], atol=1e-2)
     first, second = rows[0, 0], rows[0, 1]
-    slanted = torch.stack([first, 4 * (0.6 * first + 0.8 * second)])  # lengths do not count: the bisector is kept
+    # lengths do not count: the bisector is kept
+    slanted = torch.stack([first, 4 * (0.6 * first + 0.8 * second)])
     a, b = extended(slanted[None], seeded())[0, :2]
     bisector = 1.6 * first + 0.8 * second
     assert (a @ bisector).item() == pytest.approx((b @ bisector).item(), abs=1e-5)
-    assert torch.allclose(extended(2 * rows[:, :, :5], seeded()), orthogonalised(unit(rows[:, :, :5])), atol=1e-5)
+    assert torch.allclose(
+        extended(2 * rows[:, :, :5], seeded()), orthogonalised(unit(rows[:, :, :5])), atol=1e-5
+    )
 
 
 def unit(w):
@@ -365,7 +408,9 @@ def white(r=4, group=2, pixels=30, seed=0):
 
 @pytest.mark.parametrize("exponent", [0.1, 0.5])
 def test_one_step_equals_loops(exponent):
-    """FastICA's fixed point, entry by entry: E[g s z] − E[∂(g s)/∂s] w, over every number s of every pixel."""
+    """FastICA's fixed point, entry by entry: E[g s z] − E[∂(g s)/∂s] w, over every number s of
+    every pixel.
+    """
     z, w = white()
     settings = SeparationSettings(exponent=exponent, floor=0.2, tol=0)
     expected = torch.zeros_like(w)
@@ -431,11 +476,15 @@ def test_a_batch_of_restarts_is_runs_of_their_own():
     both, contrast = rotate(starts, z, SeparationSettings(tol=0), 12)
     for k in range(3):
         alone, single = rotate(starts[k : k + 1], z, SeparationSettings(tol=0), 12)
-        assert torch.allclose(alone[0], both[k], atol=1e-8) and torch.allclose(single[0], contrast[k])
+        assert torch.allclose(alone[0], both[k], atol=1e-8) and torch.allclose(
+            single[0], contrast[k]
+        )
 
 
 def test_unmix_is_one_stage_after_the_other():
-    """Two stages by hand: the second begins at the sources of the first, seen in its own whitened coordinates."""
+    """Two stages by hand: the second begins at the sources of the first, seen in its own whitened
+    coordinates.
+    """
     x, a = photographs()
     basis, shape = signal_span(a @ x)[:6], (3, 32, 32)
     settings = SeparationSettings(first_rank=4, growth=1.5, iterations=5, tol=0.0, restarts=2)
@@ -451,11 +500,13 @@ def test_unmix_is_one_stage_after_the_other():
     sources, values = unmix(basis, shape, settings, seeded(8))
     assert torch.allclose(sources, w @ whitening @ basis, atol=1e-3 * sources.abs().max().item())
     assert torch.allclose(values, contrast, atol=1e-4)
-    moments = torch.einsum("skcp,sjcp->skj", *2 * [derivatives(sources.flatten(0, 1), shape).unflatten(0, (2, 6))])
+    moments = torch.einsum(
+        "skcp,sjcp->skj", *2 * [derivatives(sources.flatten(0, 1), shape).unflatten(0, (2, 6))]
+    )
     assert torch.allclose(moments / (6 * 31 * 31), torch.eye(6).expand(2, 6, 6), atol=1e-4)
 
 
-# ------------------------------------------------------------------------------------------------ bad and poor input
+# ------------------------------------------------------------------------------- bad and poor input
 
 
 def test_weights_that_are_no_matrix_or_not_finite():
@@ -488,7 +539,9 @@ def test_the_first_layer_of_released_weights():
     network = MLP((6, 4, 1))
     theta, init = (network.flatten(network.init(seeded(k))) for k in range(2))
     both = FirstLayer.of(Weights(network, theta, init))
-    assert torch.equal(both.w1, theta[:24].view(4, 6)) and torch.equal(both.w1_init, init[:24].view(4, 6))
+    assert torch.equal(both.w1, theta[:24].view(4, 6)) and torch.equal(
+        both.w1_init, init[:24].view(4, 6)
+    )
     alone = FirstLayer.of(Weights(network, theta))
     assert torch.equal(alone.w1, both.w1) and alone.w1_init is None
     assert torch.equal(alone.update, both.w1) and not torch.equal(both.update, both.w1)
@@ -518,7 +571,9 @@ def test_settings_that_make_no_sense(bad):
 
 @pytest.mark.parametrize("restarts", [1, 3])
 def test_an_honest_nothing(restarts):
-    """No update, one row, an image without an edge, noise alone in a square: no sources, and everything in shape."""
+    """No update, one row, an image without an edge, noise alone in a square: no sources, and
+    everything in shape.
+    """
     noise = normal(30, 30) / 30
     constant = normal(10, 1) @ torch.ones(1, 27)
     for w, shape in [
@@ -529,7 +584,10 @@ def test_an_honest_nothing(restarts):
     ]:
         found = separate(FirstLayer(w), shape, SeparationSettings(restarts=restarts))
         h, d = w.shape
-        assert found.x_hat.shape == found.sources.shape == found.basis.shape == (0, d) and found.mixing.shape == (h, 0)
+        assert found.x_hat.shape == found.sources.shape == found.basis.shape == (
+            0,
+            d,
+        ) and found.mixing.shape == (h, 0)
         assert found.sparsity.shape == found.stability.shape == found.share.shape == (0,)
         assert found.contrast.shape == (restarts,) and found.contrast.isnan().all()
     w = normal(10, 27)
@@ -541,7 +599,9 @@ def test_one_image():
     for shape in ((3, 3, 3), (27,)):
         found = separate(FirstLayer(a @ x), shape, SeparationSettings(restarts=2))
         assert len(found.sources) == 1 and likeness(x, found.sources) > 0.9999
-        assert found.share.item() == pytest.approx(1, abs=1e-5) and found.stability.item() == pytest.approx(1)
+        assert found.share.item() == pytest.approx(
+            1, abs=1e-5
+        ) and found.stability.item() == pytest.approx(1)
         assert torch.allclose(found.mixing @ found.sources, a @ x, atol=1e-5)
 
 
@@ -557,12 +617,16 @@ def test_dead_units_have_no_part_in_it():
 def test_a_constant_image_among_others_does_no_harm():
     """A direction without derivatives, left in, would make every source a copy of it."""
     x, a = photographs(n=6)
-    flat = torch.stack([torch.full((3, 1024), 0.4), torch.tensor([0.9, 0.2, -0.3])[:, None].expand(3, 1024)]).flatten(1)
+    flat = torch.stack(
+        [torch.full((3, 1024), 0.4), torch.tensor([0.9, 0.2, -0.3])[:, None].expand(3, 1024)]
+    ).flatten(1)
     update = a @ x + normal(60, 2, seed=9) @ flat
     found = separate(FirstLayer(update), (3, 32, 32))
     assert found.sources.shape == (6, 3072)
     without = x - x @ torch.linalg.pinv(flat) @ flat
-    assert (paired(separate(FirstLayer(a @ without), (3, 32, 32)).sources, found.sources) > 0.99).all()
+    assert (
+        paired(separate(FirstLayer(a @ without), (3, 32, 32)).sources, found.sources) > 0.99
+    ).all()
     assert found.share.max() < 1.01
     assert torch.allclose(found.basis @ found.basis.mT, torch.eye(6), atol=1e-5)
     assert found.basis.sum(1).abs().max() < 1e-3 * 3072**0.5
@@ -574,7 +638,8 @@ def test_directions_that_vary_are_left_alone():
     x, a = photographs()
     basis = signal_span(a @ x)
     assert varying(basis, a @ x, (3, 32, 32)) is basis
-    slope = torch.linspace(-1, 1, 3072)[None] * 0.1 + 1  # a constant but for a tenth: it still varies
+    # a constant but for a tenth: it still varies
+    slope = torch.linspace(-1, 1, 3072)[None] * 0.1 + 1
     slope = slope / slope.norm()
     assert 1e-4 < derivatives(slope, (3, 32, 32)).norm() < 1e-2
     assert varying(slope, a[:, :1] @ slope, (3, 32, 32)) is slope
@@ -586,5 +651,8 @@ def test_other_kinds_of_numbers():
     found = separate(FirstLayer(a @ x), (2000,))
     trained = separate(FirstLayer(torch.nn.Parameter(a @ x)), (2000,))
     assert not trained.x_hat.requires_grad and torch.equal(trained.x_hat, found.x_hat)
-    assert (paired(found.sources, separate(FirstLayer((a @ x).double()), (2000,)).sources) > 0.9999).all()
-    assert len(separate(FirstLayer((a @ x).half()), (2000,)).sources) >= 8  # its rounding is not the noise assumed
+    assert (
+        paired(found.sources, separate(FirstLayer((a @ x).double()), (2000,)).sources) > 0.9999
+    ).all()
+    # its rounding is not the noise assumed
+    assert len(separate(FirstLayer((a @ x).half()), (2000,)).sources) >= 8

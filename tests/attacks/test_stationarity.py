@@ -1,4 +1,6 @@
-"""The closed-form objective against double backward, its two forms against each other, and the KKT identity."""
+"""The closed-form objective against double backward, its two forms against each other, and the KKT
+identity.
+"""
 
 import pytest
 import torch
@@ -26,7 +28,9 @@ ALPHA = 8.0
 
 
 class SmoothedReLU(torch.autograd.Function):
-    """ReLU forward, sigmoid(α z) as its derivative, differentiable again: the reference recipe's activation."""
+    """ReLU forward, sigmoid(α z) as its derivative, differentiable again: the reference recipe's
+    activation.
+    """
 
     @staticmethod
     def forward(ctx, z):
@@ -40,10 +44,12 @@ class SmoothedReLU(torch.autograd.Function):
 
 
 def stationarity_by_autograd(network, theta, x, c, *, labels=None):
-    """R and its gradient for any network, by autograd twice: slow, general, the oracle of the closed forms.
+    """R and its gradient for any network, by autograd twice: slow, general, the oracle of the
+    closed forms.
 
-    x (m, ...), c (m,), labels (m,) as in `stationarity` · by_layer (P,): one number for each of the P tensors of θ, in
-    order.  ReLU' is what the network's own code makes of it: its second derivative is zero unless it is smoothed there.
+    x (m, ...), c (m,), labels (m,) as in `stationarity` · by_layer (P,): one number for each of the
+    P tensors of θ, in order. ReLU' is what the network's own code makes of it: its second
+    derivative is zero unless it is smoothed there.
     """
     theta = {name: value.detach().requires_grad_() for name, value in theta.items()}
     x, c = x.detach().requires_grad_(), c.detach().requires_grad_()
@@ -51,7 +57,10 @@ def stationarity_by_autograd(network, theta, x, c, *, labels=None):
     outputs = outputs.unsqueeze(-1) if outputs.shape == c.shape else outputs
     phi = (outputs * output_direction(outputs.detach(), labels)).sum(-1)
     summed = torch.autograd.grad((c * phi).sum(), tuple(theta.values()), create_graph=True)
-    squares = [(value.detach() - grad).square().sum() for value, grad in zip(theta.values(), summed, strict=True)]
+    squares = [
+        (value.detach() - grad).square().sum()
+        for value, grad in zip(theta.values(), summed, strict=True)
+    ]
     by_tensor = torch.stack(squares)
     return Stationarity(by_tensor.detach(), *torch.autograd.grad(by_tensor.sum(), (x, c)))
 
@@ -70,10 +79,17 @@ def by_double_backward(network, theta, x, c, weights, labels):
     else:
         true = torch.nn.functional.one_hot(labels, h.shape[1]).bool()
         phi = h[true] - h.masked_fill(true, -torch.inf).max(1).values
-    grads = dict(zip(theta, torch.autograd.grad((c * phi).sum(), theta.values(), create_graph=True), strict=True))
+    grads = dict(
+        zip(
+            theta,
+            torch.autograd.grad((c * phi).sum(), theta.values(), create_graph=True),
+            strict=True,
+        )
+    )
     by_layer = torch.stack(
         [
-            weights[layer - 1] * sum((theta[n] - grads[n]).square().sum() for n in theta if n[1:] == str(layer))
+            weights[layer - 1]
+            * sum((theta[n] - grads[n]).square().sum() for n in theta if n[1:] == str(layer))
             for layer in range(1, network.depth + 1)
         ]
     )
@@ -88,7 +104,9 @@ class SmoothedReLULayer(nn.Module):
 
 def sequential(network):
     """The same network as a module, with the same derivative of its activation."""
-    activation = SmoothedReLULayer() if network.smoothing is None else nn.Softplus(beta=network.smoothing)
+    activation = (
+        SmoothedReLULayer() if network.smoothing is None else nn.Softplus(beta=network.smoothing)
+    )
     parts = []
     for weight, bias in network.names:
         outputs, inputs = network.shapes()[weight]
@@ -113,10 +131,20 @@ def test_gradient_equals_double_backward(name, form):
     weights = (1.0, 0.5, 2.0, 0.25)[: network.depth]
     alpha = ALPHA
     found = stationarity(
-        Weights(network, network.flatten(theta)), x, c, alpha=alpha, layer_weights=weights, form=form, labels=labels
+        Weights(network, network.flatten(theta)),
+        x,
+        c,
+        alpha=alpha,
+        layer_weights=weights,
+        form=form,
+        labels=labels,
     )
     by_layer, grad_x, grad_c = by_double_backward(network, theta, x, c, weights, labels)
-    for ours, theirs in ((found.by_layer, by_layer), (found.grad_x, grad_x), (found.grad_c, grad_c)):
+    for ours, theirs in (
+        (found.by_layer, by_layer),
+        (found.grad_x, grad_x),
+        (found.grad_c, grad_c),
+    ):
         assert (ours - theirs).norm() <= 1e-10 * theirs.norm()
 
 
@@ -127,7 +155,9 @@ def test_closed_form_equals_autograd_through_the_module(name, form):
     module = sequential(network)
     named = dict(zip(module.shapes(), theta.values(), strict=True))
     expected = stationarity_by_autograd(module, named, x, c, labels=labels)
-    found = stationarity(Weights(network, network.flatten(theta)), x, c, alpha=ALPHA, form=form, labels=labels)
+    found = stationarity(
+        Weights(network, network.flatten(theta)), x, c, alpha=ALPHA, form=form, labels=labels
+    )
     counts = [sum(name is not None for name in pair) for pair in network.names]
     by_layer = torch.stack([part.sum() for part in expected.by_layer.split(counts)])
     for ours, theirs in (
@@ -140,14 +170,20 @@ def test_closed_form_equals_autograd_through_the_module(name, form):
 
 
 def test_autograd_takes_an_mlp_as_it_is():
-    """With a single logit and with several outputs; its own ReLU' has no second derivative, a smooth net's has one."""
+    """With a single logit and with several outputs; its own ReLU' has no second derivative, a
+    smooth net's has one.
+    """
     for name in ("smooth", "five outputs"):
         network, theta, x, c, labels = problem(name)
         found = stationarity_by_autograd(network, theta, x, c, labels=labels)
-        expected = stationarity(Weights(network, network.flatten(theta)), x, c, alpha=1e6, labels=labels)
+        expected = stationarity(
+            Weights(network, network.flatten(theta)), x, c, alpha=1e6, labels=labels
+        )
         assert torch.allclose(found.energy, expected.energy, rtol=1e-8)
         assert torch.allclose(found.grad_c, expected.grad_c, rtol=1e-8)
-        assert not found.energy.requires_grad and not any(value.requires_grad for value in theta.values())
+        assert not found.energy.requires_grad and not any(
+            value.requires_grad for value in theta.values()
+        )
 
 
 @pytest.mark.parametrize("form", ["direct", "gram"])
@@ -160,11 +196,16 @@ def test_forms_are_chosen_by_their_cost(form):
     x, c = torch.randn(m, 30, generator=generator), torch.randn(m, generator=generator)
     options = {"layer_weights": (1.0, 0.0)}
     chosen, other = (
-        stationarity(Weights(network, network.flatten(theta)), x, c, form=kind, **options) for kind in ("auto", form)
+        stationarity(Weights(network, network.flatten(theta)), x, c, form=kind, **options)
+        for kind in ("auto", form)
     )
     assert torch.equal(chosen.grad_x, other.grad_x) and torch.equal(chosen.by_layer, other.by_layer)
     third = stationarity(
-        Weights(network, network.flatten(theta)), x, c, form="direct" if form == "gram" else "gram", **options
+        Weights(network, network.flatten(theta)),
+        x,
+        c,
+        form="direct" if form == "gram" else "gram",
+        **options,
     )
     assert not torch.equal(chosen.grad_x, third.grad_x)
 
@@ -174,7 +215,10 @@ def test_batch_equals_single_runs(form):
     network, theta, x, c, _ = problem("three layers")
     other = (x.flip(0) * 0.7, c.flip(0) * 1.3)
     batch = stationarity(
-        Weights(network, network.flatten(theta)), torch.stack([x, other[0]]), torch.stack([c, other[1]]), form=form
+        Weights(network, network.flatten(theta)),
+        torch.stack([x, other[0]]),
+        torch.stack([c, other[1]]),
+        form=form,
     )
     for row, (one_x, one_c) in enumerate(((x, c), other)):
         single = stationarity(Weights(network, network.flatten(theta)), one_x, one_c, form=form)
@@ -187,13 +231,17 @@ def test_gram_matrices_give_the_objective():
     network, theta, x, c, _ = problem("all biases")
     matrices, products = gram(network, theta, x, alpha=ALPHA)
     expected = stationarity(Weights(network, network.flatten(theta)), x, c, alpha=ALPHA).by_layer
-    found = layer_norms(network, theta) - 2 * products @ c + torch.einsum("i,lij,j->l", c, matrices, c)
+    found = (
+        layer_norms(network, theta) - 2 * products @ c + torch.einsum("i,lij,j->l", c, matrices, c)
+    )
     assert torch.allclose(found, expected, rtol=1e-12)
 
 
 def test_a_skipped_layer_does_not_count():
     network, theta, x, c, _ = problem("three layers")
-    first = stationarity(Weights(network, network.flatten(theta)), x, c, layer_weights=(1.0, 0.0, 0.0))
+    first = stationarity(
+        Weights(network, network.flatten(theta)), x, c, layer_weights=(1.0, 0.0, 0.0)
+    )
     every = stationarity(Weights(network, network.flatten(theta)), x, c)
     assert first.by_layer[0] == every.by_layer[0] and first.by_layer[1:].abs().max() == 0
     assert not torch.allclose(first.grad_x, every.grad_x)

@@ -1,4 +1,6 @@
-"""Training, inverted: the Jacobian is that of unrolled training, the image comes out, and the residual tells."""
+"""Training, inverted: the Jacobian is that of unrolled training, the image comes out, and the
+residual tells.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ NET = MLP((9, 6, 4), smoothing=1.0)
 
 @dataclass(frozen=True)
 class AllButOne:
-    """What everybody knows but the last image: the start, and the other images with their labels."""
+    """What everybody knows but the last image: the start, and the other images with their
+    labels.
+    """
 
     theta_init: Tensor
     x: Tensor
@@ -56,7 +60,11 @@ def test_the_image_and_its_label_come_out_and_the_residual_says_so():
     for label in range(4):
         theta = everybody.train(x[None], torch.tensor([label]))[0]
         found = invert_training(everybody.train, theta, guesses)
-        assert found.label == label and found.residual < 1e-12 and torch.allclose(found.x_hat, x, atol=1e-9)
+        assert (
+            found.label == label
+            and found.residual < 1e-12
+            and torch.allclose(found.x_hat, x, atol=1e-9)
+        )
         assert found.history[0] > 1e-3 and (found.history.diff() < 0).all()
 
 
@@ -72,4 +80,6 @@ def test_weights_in_float32_give_the_image_to_their_precision():
     everybody, x = world()
     theta = everybody.train(x[None], torch.tensor([3]))[0].float().double()
     found = invert_training(everybody.train, theta, torch.full((4, 9), 0.5, dtype=torch.float64))
-    assert found.label == 3 and 1e-10 < found.residual < 1e-6 and (found.x_hat - x).abs().max() < 1e-3
+    assert (
+        found.label == 3 and 1e-10 < found.residual < 1e-6 and (found.x_hat - x).abs().max() < 1e-3
+    )

@@ -30,11 +30,14 @@ def test_it_has_the_gradient_and_less_variation_than_other_solutions(network):
     found = tv_min(system, solved.x)
     assert relative_residual(gradient, found.x) < 1e-9
     assert len(found.energy) > 1 and found.energy.max() < 1e-20
-    assert roughness(system, found.x) < 0.95 * min(roughness(system, solved.x), roughness(system, x[0].flatten()))
+    assert roughness(system, found.x) < 0.95 * min(
+        roughness(system, solved.x), roughness(system, x[0].flatten())
+    )
     other = gauss_newton(system, 0.2 * x[0].flatten(), steps=100).x
     assert (other - solved.x).abs().max() > 0.01  # there are several to choose from
     again = tv_min(system, other)
-    assert abs(roughness(system, again.x) / roughness(system, found.x) - 1) < 0.1  # whatever it starts from
+    # whatever it starts from
+    assert abs(roughness(system, again.x) / roughness(system, found.x) - 1) < 0.1
 
 
 def test_no_step_along_the_kernel_makes_it_smoother():
@@ -79,14 +82,18 @@ def test_it_goes_on_while_a_round_lowers_the_variation_by_a_hundredth(monkeypatc
     """And stops after the first that does not, long before the rounds it may take."""
     gradient, _ = some_gradient(DEEP, 1)
     system, starts, along_kernel = JointSystem.of(gradient), [], module._along_kernel
-    monkeypatch.setattr(module, "_along_kernel", lambda s, x, steps: starts.append(x) or along_kernel(s, x, steps))
+    monkeypatch.setattr(
+        module, "_along_kernel", lambda s, x, steps: starts.append(x) or along_kernel(s, x, steps)
+    )
     found = tv_min(system, gauss_newton(system, steps=100).x, rounds=10, steps=50)
     rough = [float(module._roughness(system, x)) for x in (*starts, found.x)]
     falls = [1 - after / before for before, after in pairwise(rough)]
     assert 1 < len(falls) < 10 and min(falls[:-1]) >= 0.01 > falls[-1]
 
 
-@pytest.mark.parametrize(("off", "share"), [(0.0, 1.0), (0.01, 0.999)], ids=["a solution", "nearly one"])
+@pytest.mark.parametrize(
+    ("off", "share"), [(0.0, 1.0), (0.01, 0.999)], ids=["a solution", "nearly one"]
+)
 def test_a_smoother_image_is_refused_where_its_energy_is_above_the_bound(off, share, monkeypatch):
     """Ten times the start's energy, or 1e-20 if that is more; 1e-20 itself will do."""
     gradient, x = some_gradient(LOSSY, 1)
@@ -95,9 +102,15 @@ def test_a_smoother_image_is_refused_where_its_energy_is_above_the_bound(off, sh
     assert (bound > 1e-20) == (off > 0)
     for energy, taken in ((share * bound, True), (1.001 * bound, False)):
         left = torch.tensor([energy], dtype=torch.float64)
-        monkeypatch.setattr(module, "gauss_newton", lambda _, x, left=left, **settings: Solved(x, left))
+        monkeypatch.setattr(
+            module, "gauss_newton", lambda _, x, left=left, **settings: Solved(x, left)
+        )
         found = tv_min(system, start, steps=20)
-        assert (roughness(system, found.x) < roughness(system, start)) == taken == (len(found.energy) == 2)
+        assert (
+            (roughness(system, found.x) < roughness(system, start))
+            == taken
+            == (len(found.energy) == 2)
+        )
 
 
 def test_rounding_the_absolute_values_adds_at_most_a_thousandth_each_way():

@@ -47,7 +47,9 @@ PINNED = {
 
 
 def verdicts(metrics):
-    return {claim.id.removeprefix("affine-"): claim.verdict for claim in claims(metrics, SIZES["smoke"])}
+    return {
+        claim.id.removeprefix("affine-"): claim.verdict for claim in claims(metrics, SIZES["smoke"])
+    }
 
 
 def changed(start, **fields):
@@ -69,7 +71,8 @@ def test_images_are_judged_by_held_out_ones():
     assert changed("truth", nn_train_l2=2e-3)["truth-perfect"] == "not reproduced"
     assert verdicts(METRICS)["partition-is-start"] == "reproduced"
     assert changed("partition", nearer_to_partition=0.975)["partition-is-start"] == "not reproduced"
-    assert changed("partition", nn_train_l2=11.6)["partition-is-start"] == "not reproduced"  # below 0.9 × 13
+    # below 0.9 × 13
+    assert changed("partition", nn_train_l2=11.6)["partition-is-start"] == "not reproduced"
 
 
 def test_measures_by_hand():
@@ -97,7 +100,9 @@ def test_starts():
 
 def test_convergence_looks_at_the_last_quarter():
     falling = torch.cat([torch.ones(12), torch.linspace(1.0, 0.98, 5)])
-    assert converged(torch.ones(8), 0.0) and not converged(falling, 0.0) and converged(falling, 0.98)
+    assert (
+        converged(torch.ones(8), 0.0) and not converged(falling, 0.0) and converged(falling, 0.98)
+    )
     assert converged(torch.tensor([5.0, 1.0, 0.999, 0.998]), 0.0)
 
 
@@ -107,9 +112,14 @@ def test_smoke_run(runs):
     assert found.truth.moved_l2 <= 1e-3 and found.truth.nn_train_l2 <= 1e-3
     assert found.partition.distance_sum <= 1e-2 * found.null.other_data_sum
     assert found.partition.own_start_is_nearest == 1.0
-    assert result.array("x_hat_random").min() >= BOX[0] and result.array("x_hat_random").max() <= BOX[1]
+    assert (
+        result.array("x_hat_random").min() >= BOX[0]
+        and result.array("x_hat_random").max() <= BOX[1]
+    )
     for name, reached in found.only(*STARTS).items():
         for field, value in PINNED[name].items():
             assert getattr(reached, field) == pytest.approx(value, rel=1e-4), (name, field)
-    moved = (result.array("x_hat_partition") - result.array("x_partition")).norm(dim=1).mean().item()
+    moved = (
+        (result.array("x_hat_partition") - result.array("x_partition")).norm(dim=1).mean().item()
+    )
     assert moved == pytest.approx(found.partition.moved_l2, rel=1e-5)

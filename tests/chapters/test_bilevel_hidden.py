@@ -41,8 +41,18 @@ def ended(settled_sum=0.0, **values):
 
 
 def metrics(uniform, theta_star=None, other_seed=None, **null):
-    inner = {"uniform": uniform, "theta_star": theta_star or uniform, "other_seed": other_seed or uniform}
-    return Metrics(n_train=40, width=64, n_params=200_000, inner_start=Record(**inner), null=replace(NULL, **null))
+    inner = {
+        "uniform": uniform,
+        "theta_star": theta_star or uniform,
+        "other_seed": other_seed or uniform,
+    }
+    return Metrics(
+        n_train=40,
+        width=64,
+        n_params=200_000,
+        inner_start=Record(**inner),
+        null=replace(NULL, **null),
+    )
 
 
 GOOD = Record(
@@ -73,7 +83,9 @@ def test_an_inner_start_that_still_falls_decides_nothing():
     assert verdicts(falling, GOOD, FAR)["inner-start-decides"] == "undecided"
     partition = replace(GOOD, partition=replace(GOOD.partition, converged=0.0))
     claim = next(
-        c for c in claims(metrics(FAR, partition, FAR), SIZES["smoke"]) if c.id == "hidden-inner-start-decides"
+        c
+        for c in claims(metrics(FAR, partition, FAR), SIZES["smoke"])
+        if c.id == "hidden-inner-start-decides"
     )
     assert claim.verdict == "finding" and claim.ours.endswith("1 from θ* (still falling)")
 
@@ -85,7 +97,9 @@ def test_the_inner_start_decides_only_where_the_others_fail():
     assert verdicts(GOOD, FAR, FAR)["inner-start-decides"] == "not reproduced"
 
 
-@pytest.mark.parametrize(("aligned", "expected"), [(5.0, "finding"), (10.0, "partly"), (10.1, "not reproduced")])
+@pytest.mark.parametrize(
+    ("aligned", "expected"), [(5.0, "finding"), (10.0, "partly"), (10.1, "not reproduced")]
+)
 def test_the_order_of_units(aligned, expected):
     assert verdicts(GOOD, other_seed_aligned_sum=aligned)["seeds-agree-up-to-order"] == expected
 
@@ -102,28 +116,43 @@ def test_aligned_distance_is_that_of_the_best_permutation():
 
     def renumbered(theta, order):
         p = network.unflatten(theta)
-        return network.flatten({**p, "w1": p["w1"][order], "b1": p["b1"][order], "w2": p["w2"][:, order]})
+        return network.flatten(
+            {**p, "w1": p["w1"][order], "b1": p["b1"][order], "w2": p["w2"][:, order]}
+        )
 
-    best = min((renumbered(a, list(order)) - b).square().sum().item() for order in permutations(range(4)))
+    best = min(
+        (renumbered(a, list(order)) - b).square().sum().item() for order in permutations(range(4))
+    )
     assert aligned_distance(network, a, b) == pytest.approx(best, rel=1e-12)
-    assert aligned_distance(network, renumbered(a, [2, 0, 3, 1]), a) == pytest.approx(0.0, abs=1e-12)
+    assert aligned_distance(network, renumbered(a, [2, 0, 3, 1]), a) == pytest.approx(
+        0.0, abs=1e-12
+    )
 
 
 def test_tiny_run(tmp_path):
-    result = run("bilevel-hidden", profile="smoke", data="photos", device="cpu", out=tmp_path, **TINY)
+    result = run(
+        "bilevel-hidden", profile="smoke", data="photos", device="cpu", out=tmp_path, **TINY
+    )
     found = result.metrics
     assert (found.width, found.n_params) == (8, 8 * 3072 + 8 + 8 + 1)
     assert found.null.other_seed_mean == found.null.other_seed_sum / found.n_params
     assert 0 < found.null.other_seed_aligned_sum <= found.null.other_seed_sum * (1 + 1e-6)
     informed = found.inner_start.theta_star
-    assert informed.truth.nn_train_l2 <= 1e-2 and informed.truth.settled_sum < 1e-2 < informed.random.settled_sum
+    assert (
+        informed.truth.nn_train_l2 <= 1e-2
+        and informed.truth.settled_sum < 1e-2 < informed.random.settled_sum
+    )
     assert set(found.inner_start.other_seed) == {"random", "partition"}
     for inner, ends in found.inner_start.only(*INNER_STARTS).items():
         for start, reached in ends.items():
             assert reached.steps <= 4 and 0 <= reached.own_start_is_nearest <= 1
-            x_hat = result.array(f"x_hat_{start}" + ("" if inner == "uniform" else f"_from_{inner}"))
+            x_hat = result.array(
+                f"x_hat_{start}" + ("" if inner == "uniform" else f"_from_{inner}")
+            )
             assert x_hat.shape == (len(result.array("x_train")), 3072)
-    assert (result.array("x_hat_truth_from_theta_star") - result.array("x_train")).abs().max() < 1e-4
+    assert (
+        result.array("x_hat_truth_from_theta_star") - result.array("x_train")
+    ).abs().max() < 1e-4
 
 
 def test_a_path_begins_at_its_start_and_ends_elsewhere(runs):
@@ -135,23 +164,36 @@ def test_a_path_begins_at_its_start_and_ends_elsewhere(runs):
             assert trace.shape == (steps, 2) and not trace.isnan().any()
             assert trace[0, 1].item() == pytest.approx(1.0, abs=1e-5)
             assert path.alike.ncc_with_start >= 0.9 and trace[-1, 1] < trace[0, 1]
-            assert path.end.distance_sum <= path.first_sum and path.alike.step <= path.end.step == steps
+            assert (
+                path.end.distance_sum <= path.first_sum
+                and path.alike.step <= path.end.step == steps
+            )
             alike = found.array(f"alike_{start}_from_{inner}")
             begun = found.array("x_train" if start == "truth" else "x_partition")
-            assert (alike - begun).norm() <= (found.array(f"x_hat_{start}_from_{inner}") - begun).norm()
+            assert (alike - begun).norm() <= (
+                found.array(f"x_hat_{start}_from_{inner}") - begun
+            ).norm()
 
 
-# ------------------------------------------------------------------------------------------------------ a shared start
+# ----------------------------------------------------------------------------------- a shared start
 
 
 def shared(noise=20.0, own=1.0, converged=True, before=10.0, **last):
     """The verdict at a start to which training adds 100, where held-out images are 10 away."""
     sums = {"random": 1.0, "truth": 0.0, "partition": 1.0} | last
     starts = {
-        name: Record(first_sum=before, last_sum=value, nn_train_l2=noise, own_start_is_nearest=own, converged=converged)
+        name: Record(
+            first_sum=before,
+            last_sum=value,
+            nn_train_l2=noise,
+            own_start_is_nearest=own,
+            converged=converged,
+        )
         for name, value in sums.items()
     }
-    (claim,) = shared_claims(SharedMetrics(added_sum=100.0, held_out_nn_l2=10.0, starts=Record(**starts)), None)
+    (claim,) = shared_claims(
+        SharedMetrics(added_sum=100.0, held_out_nn_l2=10.0, starts=Record(**starts)), None
+    )
     assert {"reproduced": claim.margin >= 0, "partly": claim.margin < 0}.get(claim.verdict, True)
     return claim.verdict
 
@@ -165,9 +207,15 @@ def test_with_a_shared_start_distances_are_small_photographs_stay_and_noise_is_n
 
 
 def test_a_shared_start_explains_the_released_weights_from_the_training_images_alone(runs):
-    """Its own images give the released network back at once; others do not, and the attack only comes nearer."""
+    """Its own images give the released network back at once; others do not, and the attack only
+    comes nearer.
+    """
     found = runs("bilevel-hidden-shared").metrics
     truth, others = found.starts.truth, found.starts.only("random", "partition").values()
     assert found.accuracy == 1 and truth.last_sum < 1e-5 * found.added_sum and truth.moved_l2 < 1e-6
-    assert all(1e-3 < each.first_sum < found.added_sum and each.last_sum < each.first_sum for each in others)
-    assert found.drawn_sum == pytest.approx(found.n_params / 6, rel=0.1)  # twice the variance of U(0, 1)
+    assert all(
+        1e-3 < each.first_sum < found.added_sum and each.last_sum < each.first_sum
+        for each in others
+    )
+    # twice the variance of U(0, 1)
+    assert found.drawn_sum == pytest.approx(found.n_params / 6, rel=0.1)

@@ -1,5 +1,6 @@
-"""Every experiment keeps the contract: a chapter, costs and sizes, checked overrides, a result found again; and what is
-published can be read and says what today's code says of it."""
+"""Every experiment keeps the contract: a chapter, costs and sizes, checked overrides, a result
+found again; and what is published can be read and says what today's code says of it.
+"""
 
 from __future__ import annotations
 
@@ -36,11 +37,19 @@ def test_the_experiments_cover_the_chapters():
     assert {experiment.chapter for experiment in registry().values()} == notebooks
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem
+)
 def test_every_chapter_asks_and_ends_with_what_to_take_away(path):
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     text = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
-    for wanted in ("**Question.**", "**Answer.**", "## Where we differ from the paper", "## Take-away", "## Exercises"):
+    for wanted in (
+        "**Question.**",
+        "**Answer.**",
+        "## Where we differ from the paper",
+        "## Take-away",
+        "## Exercises",
+    ):
         assert wanted in text
 
 
@@ -48,13 +57,23 @@ def test_every_chapter_asks_and_ends_with_what_to_take_away(path):
 NO_METHOD = {"01", "02"}
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem
+)
 def test_every_attack_is_written_out_and_held_against_the_packages(path):
     """A shown cell asserts that what the page computes is the package's, and says so."""
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    shown = [cell for cell in cells if not {"solution", "lays-out"} & set(cell["metadata"].get("tags", []))]
+    shown = [
+        cell
+        for cell in cells
+        if not {"solution", "lays-out"} & set(cell["metadata"].get("tags", []))
+    ]
     sources = ["".join(cell["source"]) for cell in shown if cell["cell_type"] == "code"]
-    found = [source for source in sources if "package" in source and re.search(r"^ *assert ", source, re.MULTILINE)]
+    found = [
+        source
+        for source in sources
+        if "package" in source and re.search(r"^ *assert ", source, re.MULTILINE)
+    ]
     assert bool(found) == (path.stem[:2] not in NO_METHOD)
 
 
@@ -72,7 +91,9 @@ def test_costs_sizes_and_figures_of_an_experiment(name):
 def test_sizes_are_checked(name):
     chosen = registry()[name]
     smoke = chosen.sizes["smoke"]
-    field = next(each.name for each in fields(smoke) if not isinstance(getattr(smoke, each.name), str))
+    field = next(
+        each.name for each in fields(smoke) if not isinstance(getattr(smoke, each.name), str)
+    )
     with pytest.raises(ReconError, match=f"did you mean '{field}'"):
         sizes_of(chosen, "smoke", {f"{field}x": 1})
     with pytest.raises(ReconError, match="cannot be 'nonsense'"):
@@ -85,7 +106,9 @@ def test_sizes_are_checked(name):
 def test_fields_of_fields_are_replaced():
     chosen = registry()["decoreco-truth"]
     found = sizes_of(chosen, "smoke", {"attack.restarts": "7"})
-    assert found == replace(chosen.sizes["smoke"], attack=replace(chosen.sizes["smoke"].attack, restarts=7))
+    assert found == replace(
+        chosen.sizes["smoke"], attack=replace(chosen.sizes["smoke"].attack, restarts=7)
+    )
     with pytest.raises(ReconError, match="is a value without fields"):
         sizes_of(chosen, "smoke", {"n_train.x": 1})
 
@@ -102,7 +125,9 @@ def result(out):
 
 def test_a_run_gives_typed_metrics_and_tensors_on_the_cpu(result):
     assert isinstance(result.metrics, registry()["collapse"].metrics) and result.claims
-    assert result.arrays and all(isinstance(x, torch.Tensor) and x.device.type == "cpu" for x in result.arrays.values())
+    assert result.arrays and all(
+        isinstance(x, torch.Tensor) and x.device.type == "cpu" for x in result.arrays.values()
+    )
     assert result.made.data.name == "photos" and "not CIFAR-10" in result.made.data.notice
     assert result.made.config == asdict(registry()["collapse"].sizes["smoke"])
 
@@ -116,7 +141,10 @@ def test_where_the_bundled_photographs_are_too_few_the_sizes_are_those_of_smoke(
 
 @pytest.mark.parametrize("name", [name for name, chosen in registry().items() if chosen.shape])
 def test_images_of_another_shape_are_bad_input(name, tmp_path):
-    with pytest.raises(ReconError, match=r"needs images of shape \(3, 32, 32\), and those of digits are \(1, 8, 8\)"):
+    with pytest.raises(
+        ReconError,
+        match=r"needs images of shape \(3, 32, 32\), and those of digits are \(1, 8, 8\)",
+    ):
         run(name, profile="smoke", data="digits", device="cpu", out=tmp_path)
     assert registry()["linear"].shape is None
 
@@ -132,12 +160,19 @@ def test_a_second_run_is_found_on_disk(result, out, monkeypatch):
     monkeypatch.setattr("companion.chapters.run._computed", noted)
     again = run(**SMALL, out=out)
     assert not computed and again.metrics == result.metrics and again.made.key == result.made.key
-    assert again.made.config == result.made.config  # lists, as the file has them, also in the run that has just ended
+    # lists, as the file has them, also in the run that has just ended
+    assert again.made.config == result.made.config
     assert all(torch.equal(again.array(name), array) for name, array in result.arrays.items())
     field = fields(registry()["collapse"].sizes["smoke"])[0].name
-    other = run(**SMALL, out=out, **{field: getattr(registry()["collapse"].sizes["smoke"], field) + 2})
-    assert len(computed) == 1 and other.made.key != result.made.key  # other sizes are another result, in its own folder
-    assert folder_of(other, out) == out / f"collapse-{other.made.key}" and folder_of(result, out) == out / "collapse"
+    other = run(
+        **SMALL, out=out, **{field: getattr(registry()["collapse"].sizes["smoke"], field) + 2}
+    )
+    # other sizes are another result, in its own folder
+    assert len(computed) == 1 and other.made.key != result.made.key
+    assert (
+        folder_of(other, out) == out / f"collapse-{other.made.key}"
+        and folder_of(result, out) == out / "collapse"
+    )
     run(**SMALL, out=out, seed=1)
     assert len(computed) == 2
 
@@ -156,7 +191,9 @@ def test_arrays_come_back_from_wherever_they_were_computed(tmp_path, monkeypatch
     def compute(sizes, context):
         return Outcome(result.metrics, {"x": torch.ones(2).as_subclass(Elsewhere)})
 
-    monkeypatch.setattr("companion.chapters.run.experiment", lambda name: replace(chosen, compute=compute))
+    monkeypatch.setattr(
+        "companion.chapters.run.experiment", lambda name: replace(chosen, compute=compute)
+    )
     assert type(run(**SMALL, out=tmp_path).array("x")) is torch.Tensor and moved
 
 
@@ -166,17 +203,25 @@ def measured(claim):
     return {**{name: claim[name] for name in ("id", "section", "verdict")}, **said}
 
 
-@pytest.mark.parametrize("folder", PUBLISHED, ids=lambda folder: str(Path(folder).relative_to(ROOT / "book")))
+@pytest.mark.parametrize(
+    "folder", PUBLISHED, ids=lambda folder: str(Path(folder).relative_to(ROOT / "book"))
+)
 def test_a_published_result_has_its_types_and_its_claims(folder):
     found, stored = load(folder, arrays=False), read_json(folder / "result.json")
     assert type(found.metrics) is registry()[stored["experiment"]].metrics
     assert stored["data"]["name"] == "cifar10" and stored["profile"] in ("laptop", "paper")
-    assert [measured(asdict(claim)) for claim in found.claims] == [measured(claim) for claim in stored["claims"]]
+    assert [measured(asdict(claim)) for claim in found.claims] == [
+        measured(claim) for claim in stored["claims"]
+    ]
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem
+)
 def test_code_that_is_shown_fits_its_page(path):
-    """78 characters, beside both side bars; cells that only lay out numbers are not shown (see book/_ext)."""
+    """78 characters, beside both side bars; cells that only lay out numbers are not shown (see
+    book/_ext).
+    """
     for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
         source = "".join(cell["source"])
         hidden = "lays-out" in cell["metadata"].get("tags", []) and "recon.run(" not in source
@@ -184,7 +229,8 @@ def test_code_that_is_shown_fits_its_page(path):
             assert max(map(len, source.split("\n"))) <= 78, source
 
 
-#: what an f-string would fill in, of names in lower case; not {:.0%}, nor TeX's {n} behind a backslash or an underscore
+#: what an f-string would fill in, of names in lower case; not {:.0%}, nor TeX's {n} behind a
+#: backslash or an underscore
 FILLED = re.compile(r"(?<![\\_^}\w]){['\"(]?[a-z_][^{}\\]*}")
 
 
@@ -194,7 +240,9 @@ def unfilled(source: str) -> list[str]:
     return [text for text in texts if isinstance(text, str) and FILLED.search(text)]
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem
+)
 def test_no_sentence_of_a_page_has_unfilled_braces(path):
     for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
         if cell["cell_type"] == "code":
@@ -204,4 +252,10 @@ def test_no_sentence_of_a_page_has_unfilled_braces(path):
 def test_unfilled_braces_are_seen():
     assert unfilled('text = f"{n} images " "took {m.seconds:.0f} s"') != []
     assert unfilled("text = \"from {'every start' if n else ', '.join(x)} on\"") != []
-    assert unfilled('text = f"{n} images, {m.seconds:.0f} s" + "{:.0%}".format(1) + r"$\\sqrt{f+g}$ $x_{i}$"') == []
+    assert (
+        unfilled(
+            'text = f"{n} images, {m.seconds:.0f} s" + "{:.0%}".format(1) + r"$\\sqrt{f+g}$'
+            ' $x_{i}$"'
+        )
+        == []
+    )

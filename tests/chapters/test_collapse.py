@@ -1,4 +1,6 @@
-"""Collapse: the objective of one image against autograd, what is measured at smoke size, and how it is judged."""
+"""Collapse: the objective of one image against autograd, what is measured at smoke size, and how it
+is judged.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,9 @@ def test_gradient_norms_of_single_images_are_autograds(small):
         torch.testing.assert_close(logit_grad_norm2(network, theta, x)[i], gradient.square().sum())
         own = (logit > 0).double()
         assert confidence[i] == logit.abs()
-        torch.testing.assert_close(objective[i], ((logit.sigmoid() - own) * gradient).square().sum())
+        torch.testing.assert_close(
+            objective[i], ((logit.sigmoid() - own) * gradient).square().sum()
+        )
 
 
 def test_copies_of_a_pair_have_the_objective_of_the_pair(small):
@@ -94,23 +98,32 @@ def test_smoke_run_collapses(runs):
         assert share == getattr(found, f"share_of_{kind}_below_truth")
     decayed = found.weight_decay
     assert decayed.objective_true < 0.1 * decayed.objective_no_images
-    assert 1e-7 < decayed.objective_true < 2e-6  # of what float32 leaves: 3e-7 to 5e-7 on three kinds of processors
+    # of what float32 leaves: 3e-7 to 5e-7 on three kinds of processors
+    assert 1e-7 < decayed.objective_true < 2e-6
     assert decayed.objective_no_images == pytest.approx(1.2e-5, rel=0.1)
 
 
 @pytest.mark.parametrize("kind", ["train", "heldout"])
 def test_a_repeated_pair_is_judged_by_the_truth(kind):
-    for objective, expected in ((1e-13, "reproduced"), (1e-12, "reproduced"), (1e-11, "not reproduced")):
+    for objective, expected in (
+        (1e-13, "reproduced"),
+        (1e-12, "reproduced"),
+        (1e-11, "not reproduced"),
+    ):
         found = {
             claim.id: claim.verdict
-            for claim in claims(replace(METRICS, **{f"objective_repeated_{kind}": objective}), SIZES["smoke"])
+            for claim in claims(
+                replace(METRICS, **{f"objective_repeated_{kind}": objective}), SIZES["smoke"]
+            )
         }
         assert found[f"collapse-repeated-{kind}"] == expected
         assert found["collapse-weight-decay"] == "finding"
 
 
 def test_the_other_objective_is_the_certificates(small):
-    """A pair repeated explains what the pair does: ‖θ − Σ λ y ∇Φ‖² knows two gradients, however many copies."""
+    """A pair repeated explains what the pair does: ‖θ − Σ λ y ∇Φ‖² knows two gradients, however
+    many copies.
+    """
     network, theta, x = small
     pair, labels = confident_pair(network, theta, x)
     alone = certificate(network, theta, x[pair], labels).residual

@@ -1,4 +1,6 @@
-"""What the chapters on weights share: tables against brute force, and that they read and write one JSON."""
+"""What the chapters on weights share: tables against brute force, and that they read and write one
+JSON.
+"""
 
 from __future__ import annotations
 
@@ -35,15 +37,21 @@ def images():
 
 @pytest.fixture(scope="module")
 def x_hat(images):
-    """Candidates: training image 0, well; the same again, worse; training image 1, badly; held-out 2; noise."""
+    """Candidates: training image 0, well; the same again, worse; training image 1, badly; held-out
+    2; noise.
+    """
     noise = normal(5, DIM, seed=4)
-    near = torch.stack([images.train[0], images.train[0], images.train[1], images.held_out[2], torch.zeros(DIM)])
+    near = torch.stack(
+        [images.train[0], images.train[0], images.train[1], images.held_out[2], torch.zeros(DIM)]
+    )
     return near + noise * torch.tensor([0.3, 1.0, 1.6, 0.5, 1.0])[:, None]
 
 
 @pytest.fixture(scope="module")
 def table(images, x_hat):
-    return match_table(x_hat, images, {"span": normal(5, DIM, seed=5), "mixtures": images.train[:2].repeat(2, 1)})
+    return match_table(
+        x_hat, images, {"span": normal(5, DIM, seed=5), "mixtures": images.train[:2].repeat(2, 1)}
+    )
 
 
 def scores(part, x_hat):
@@ -54,7 +62,8 @@ def assigned(part, x_hat):
     """NCC of the best of all assignments of the images to different candidates."""
     all_scores = scores(part, x_hat)
     chosen = max(
-        permutations(range(len(x_hat)), len(part)), key=lambda p: sum(all_scores[i][k] for i, k in enumerate(p))
+        permutations(range(len(x_hat)), len(part)),
+        key=lambda p: sum(all_scores[i][k] for i, k in enumerate(p)),
     )
     return [all_scores[i][k] for i, k in enumerate(chosen)]
 
@@ -63,13 +72,24 @@ def assigned(part, x_hat):
 def test_counts_are_those_of_the_best_assignment(table, images, x_hat, part):
     counts = table.matches if part == "train" else table.null
     found = assigned(getattr(images, part), x_hat)
-    for value, threshold in ((counts.ncc_05, 0.5), (counts.ncc_06, 0.6), (counts.ncc_07, 0.7), (counts.ncc_08, 0.8)):
+    for value, threshold in (
+        (counts.ncc_05, 0.5),
+        (counts.ncc_06, 0.6),
+        (counts.ncc_07, 0.7),
+        (counts.ncc_08, 0.8),
+    ):
         assert value == sum(score > threshold for score in found)
 
 
 def test_nulls_excess_and_competition(table, images, x_hat):
-    assert set(table.nulls) == {"span", "mixtures", "held_out"} and table.nulls["held_out"] == table.null
-    assert table.best_null.ncc_06 == table.nulls["mixtures"].ncc_06 == 2 and table.best_null_name.ncc_06 == "mixtures"
+    assert (
+        set(table.nulls) == {"span", "mixtures", "held_out"}
+        and table.nulls["held_out"] == table.null
+    )
+    assert (
+        table.best_null.ncc_06 == table.nulls["mixtures"].ncc_06 == 2
+        and table.best_null_name.ncc_06 == "mixtures"
+    )
     assert table.excess.ncc_06 == table.matches.ncc_06 - 2
     for found, threshold in (
         (table.competition.ncc_05, 0.5),

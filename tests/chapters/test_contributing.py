@@ -1,4 +1,6 @@
-"""The contributor's page does what it says: its code, applied to a copy of the checkout, adds a chapter that runs."""
+"""The contributor's page does what it says: its code, applied to a copy of the checkout, adds a
+chapter that runs.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ BOOK = ROOT / "book"
 PAGES = (BOOK / "contributing-chapter.md").read_text(encoding="utf-8")
 FILES = {
     name.replace("\\_", "_"): text  # as Markdown has it
-    for name, text in re.findall(r"```\{code-block\} \w+\n:caption: (\S+)\n\n(.*?)```", PAGES, re.DOTALL)
+    for name, text in re.findall(
+        r"```\{code-block\} \w+\n:caption: (\S+)\n\n(.*?)```", PAGES, re.DOTALL
+    )
 }
 PAGE = (BOOK / "contributing.md").read_text(encoding="utf-8")
 SNIPPETS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
@@ -40,9 +44,14 @@ CELLS = (
 def notebook() -> nbformat.NotebookNode:
     """A page of the chapter: a question, and code."""
     (question, _), *code = CELLS
-    cells = [nbformat.v4.new_code_cell(text, metadata={"tags": [tag] if tag else []}) for text, tag in code]
+    cells = [
+        nbformat.v4.new_code_cell(text, metadata={"tags": [tag] if tag else []})
+        for text, tag in code
+    ]
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    return nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(question), *cells], metadata=kernel)
+    return nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_markdown_cell(question), *cells], metadata=kernel
+    )
 
 
 @pytest.fixture
@@ -57,7 +66,11 @@ def copy(tmp_path):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     nbformat.write(notebook(), tmp_path / "notebooks" / "12-guess.ipynb")
-    toc, claims, last = tmp_path / "_toc.yml", tmp_path / "book" / "claims.yml", "file: book/executed/g-candidates\n"
+    toc, claims, last = (
+        tmp_path / "_toc.yml",
+        tmp_path / "book" / "claims.yml",
+        "file: book/executed/g-candidates\n",
+    )
     assert "`file: book/executed/12-guess`" in PAGES and "`guess-mean`" in PAGES
     toc.write_text(toc.read_text().replace(last, f"{last}      - file: book/executed/12-guess\n"))
     claims.write_text(claims.read_text().replace("ours:\n", "ours:\n  - guess-mean\n"))
@@ -70,14 +83,24 @@ def test_a_chapter_is_added_in_three_steps(copy):
     env = {**os.environ, "PYTHONPATH": str(copy)}
     out = copy / "out"
     options = ["--profile", "smoke", "--data", "photos", "--out", str(out)]
-    calls = [["list"], ["run", "guess", *options], ["run", "guess", *options, "--set", "n_train=30"]]
-    script = f"from recon.cli import main\nfor call in {calls!r}: assert main(call) == 0; print('done')"
+    calls = [
+        ["list"],
+        ["run", "guess", *options],
+        ["run", "guess", *options, "--set", "n_train=30"],
+    ]
+    script = (
+        f"from recon.cli import main\nfor call in {calls!r}: assert main(call) == 0; print('done')"
+    )
     command = [sys.executable, "-c", script]
-    printed = subprocess.run(command, cwd=copy, env=env, capture_output=True, text=True, check=True).stdout
+    printed = subprocess.run(
+        command, cwd=copy, env=env, capture_output=True, text=True, check=True
+    ).stdout
     listed, first, other, _ = (said.splitlines() for said in printed.split("done\n"))
     assert any(line.startswith("guess ") for line in listed)
     assert first[-1] == str(out / "guess" / "result.json")
-    assert json.loads((out / "guess" / "result.json").read_text())["claims"][0]["id"] == "guess-mean"
+    assert (
+        json.loads((out / "guess" / "result.json").read_text())["claims"][0]["id"] == "guess-mean"
+    )
     assert (out / "guess" / "scores.png").stat().st_size > 1000
     assert json.loads(Path(other[-1]).read_text())["metrics"]["n_train"] == 30
     assert "book/executed/12-guess" in toc_files(copy / "_toc.yml")
@@ -103,7 +126,9 @@ def test_the_page_is_short():
 
 
 def test_the_commands_of_the_page_are_understood(capsys):
-    """Every option of `recon audit` that it names is one: the folders are not there, which is another complaint."""
+    """Every option of `recon audit` that it names is one: the folders are not there, which is
+    another complaint.
+    """
     command = next(line for line in re.findall(r"`(recon audit [^`]*)`", PAGE))
     assert main(command.split()[1:]) == 2
     assert "mine" in (said := capsys.readouterr().err) or "net.pt" in said

@@ -1,5 +1,6 @@
-"""Chapter 7: images of its own for every network, practice on the others only, verdicts in all directions, and what is
-stored can be judged again."""
+"""Chapter 7: images of its own for every network, practice on the others only, verdicts in all
+directions, and what is stored can be judged again.
+"""
 
 from __future__ import annotations
 
@@ -41,23 +42,34 @@ def context(seed, folder=None):
     return Context(load_pool("photos"), torch.device("cpu"), seed, folder, None)
 
 
-# ---------------------------------------------------------------------------------------------------------- verdicts
+# ----------------------------------------------------------------------------------------- verdicts
 
 
 def judged(smoke, arm="decoreco", share=None, **evidence):
-    """The claims with some of the natural-looking group's numbers replaced: kind=(AUC, its low, its high, precision,
-    its low)."""
+    """The claims with some of the natural-looking group's numbers replaced: kind=(AUC, its low, its
+    high, precision, its low).
+    """
     group = smoke.metrics.arms[arm].natural
     some = next(iter(group.evidence.values()))
     found = {}
     for kind, (area, low, high, top, top_low) in evidence.items():
         auc = replace(some.auc, mean=area, low=low, high=high)
-        found[kind] = replace(some, auc=auc, precision_at_20=replace(some.precision_at_20, mean=top, low=top_low))
-    changed = replace(group, evidence={"smoothness": some, **found}, guess=replace(group.guess, precision_at_20=0.4))
+        found[kind] = replace(
+            some, auc=auc, precision_at_20=replace(some.precision_at_20, mean=top, low=top_low)
+        )
     changed = replace(
-        changed, share_true=replace(group.share_true, low=0.3 if share is None else share), attainable=1.0
+        group,
+        evidence={"smoothness": some, **found},
+        guess=replace(group.guess, precision_at_20=0.4),
     )
-    arms = smoke.metrics.arms | {arm: replace(smoke.metrics.arms[arm], natural=changed, n_train=500)}
+    changed = replace(
+        changed,
+        share_true=replace(group.share_true, low=0.3 if share is None else share),
+        attainable=1.0,
+    )
+    arms = smoke.metrics.arms | {
+        arm: replace(smoke.metrics.arms[arm], natural=changed, n_train=500)
+    }
     every = DECORECO_ADVERSARY.claims(replace(smoke.metrics, arms=arms), SMOKE)
     return {claim.id: claim for claim in every}
 
@@ -69,7 +81,8 @@ def judged(smoke, arm="decoreco", share=None, **evidence):
     ("more", "stability", "adversary-cannot-tell-separated"),
 ])  # fmt: skip
 @pytest.mark.parametrize(("numbers", "share", "expected"), [
-    ((0.6, 0.5, 0.7, 0.99, 0.9), None, "reproduced"),  # no better than chance, whatever the twenty are
+    # no better than chance, whatever the twenty are
+    ((0.6, 0.5, 0.7, 0.99, 0.9), None, "reproduced"),
     ((0.6, 0.51, 0.7, 0.89, 0.8), None, "reproduced"),  # better than chance, and not certain
     ((0.6, 0.51, 0.7, 0.9, 0.4), None, "reproduced"),  # no surer of the twenty than a guess
     ((0.6, 0.51, 0.7, 0.9, 0.41), None, "not reproduced"),
@@ -86,19 +99,29 @@ def test_whether_they_can_tell(smoke, arm, kind, name, numbers, share, expected)
 
 
 def test_no_verdict_on_the_thesis_depends_on_the_rule_that_was_mended():
-    """The rule before (3074a91) asked for nine true of the ten most trusted, whatever was attainable."""
+    """The rule before (3074a91) asked for nine true of the ten most trusted, whatever was
+    attainable.
+    """
     kept_run = load(ROOT / "book" / "paper-size" / "decoreco-adversary", arrays=False)
     metrics = kept_run.metrics
     arms = {
-        name: replace(arm, natural=replace(arm.natural, attainable=1.0)) if name in ("decoreco", "more") else arm
+        name: (
+            replace(arm, natural=replace(arm.natural, attainable=1.0))
+            if name in ("decoreco", "more")
+            else arm
+        )
         for name, arm in metrics.arms.items()
     }
     assert metrics.arms["decoreco"].natural.attainable < 0.9  # there the two rules differ
     mended, before = (
-        [claim.verdict for claim in DECORECO_ADVERSARY.claims(each, DECORECO_ADVERSARY.sizes["paper"])[:2]]
+        [
+            claim.verdict
+            for claim in DECORECO_ADVERSARY.claims(each, DECORECO_ADVERSARY.sizes["paper"])[:2]
+        ]
         for each in (metrics, replace(metrics, arms=arms))
     )
-    assert mended == before == ["undecided", "contradicted by another attack"]  # 100 images cannot confirm it
+    # 100 images cannot confirm it
+    assert mended == before == ["undecided", "contradicted by another attack"]
 
 
 def test_what_is_said_of_the_candidates_budget_and_of_the_first_false_one(smoke):
@@ -109,7 +132,9 @@ def test_what_is_said_of_the_candidates_budget_and_of_the_first_false_one(smoke)
         f"searches stopped after 1,000 steps; n = {n}; of these candidates only; "
         "they cannot tell here, the paper has 500 images"
     )
-    assert said["adversary-cannot-tell-separated"].endswith(f"; n = {more}; of these candidates only")
+    assert said["adversary-cannot-tell-separated"].endswith(
+        f"; n = {more}; of these candidates only"
+    )
     group = replace(metrics.arms["decoreco"].natural, candidates=1000, true=350, networks=10)
     assert first_false(group) == "the first of the others, about 65 a network"
     assert first_false(replace(group, candidates=1350)) == "1 % of the others, about 100 a network"
@@ -126,38 +151,52 @@ def test_what_was_practised_comes_before_what_was_not(smoke):
 def test_where_there_is_nothing_to_tell_apart(smoke, true, candidates, expected):
     arm = smoke.metrics.arms["decoreco"]
     group = replace(arm.natural, true=true, candidates=candidates, evidence={})
-    metrics = replace(smoke.metrics, arms=smoke.metrics.arms | {"decoreco": replace(arm, natural=group)})
+    metrics = replace(
+        smoke.metrics, arms=smoke.metrics.arms | {"decoreco": replace(arm, natural=group)}
+    )
     found = {claim.id: claim for claim in DECORECO_ADVERSARY.claims(metrics, SMOKE)}
     assert found["adversary-cannot-tell"].verdict == expected
     assert found["adversary-asks-separation"].verdict == "not reproduced"
 
 
 @pytest.mark.parametrize(("low", "combined", "expected"), [
-    (0.8, 0.79, "finding"), (0.8, 0.8, "partly"), (0.51, 0.6, "partly"), (0.5, 0.4, "not reproduced")
+    (0.8, 0.79, "finding"), (0.8, 0.8, "partly"), (0.51, 0.6, "partly"), (0.5, 0.4, "not reproduced")  # noqa: E501
 ])  # fmt: skip
 def test_separation_has_to_beat_stationarity(smoke, low, combined, expected):
     numbers = {"separated": (0.9, low, 1.0, 0.8, 0.7), "combined": (0.4, 0.3, combined, 0.6, 0.5)}
     smooth = (0.4, 0.3, 0.45, 0.5, 0.4)
     claim = judged(smoke, **numbers, smoothness=smooth)["adversary-asks-separation"]
     assert claim.verdict == expected and (claim.value, claim.null_value) == (0.9, 0.4)
-    claim = judged(smoke, **numbers, smoothness=(0.9, 0.8, 0.95, 0.5, 0.4))["adversary-asks-separation"]
+    claim = judged(smoke, **numbers, smoothness=(0.9, 0.8, 0.95, 0.5, 0.4))[
+        "adversary-asks-separation"
+    ]
     assert claim.verdict in ("partly", "not reproduced")  # smoothness alone says as much
 
 
-# ------------------------------------------------------------------------------------------------------- the networks
+# ------------------------------------------------------------------------------------- the networks
 
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_nobody_outside_is_trained_on(seed):
-    """Neither the adversary's photographs, nor those that a true candidate must not resemble more."""
+    """Neither the adversary's photographs, nor those that a true candidate must not resemble
+    more.
+    """
     own = context(seed)
     outside = Outside.of(own, SMOKE)
     known = {
-        tuple(image.tolist()) for image in torch.cat([outside.own, outside.others]).mul(255).round().long()[:, ::97]
+        tuple(image.tolist())
+        for image in torch.cat([outside.own, outside.others]).mul(255).round().long()[:, ::97]
     }
-    sets = [each for n in (SMOKE.n_train, SMOKE.more_n) for each in own.datasets(n, SMOKE.networks, n)]
-    trained = [{tuple(image.tolist()) for image in each.train.flat.mul(255).round().long()[:, ::97]} for each in sets]
-    assert len(known) == len(outside.own) + len(outside.others) and not any(known & images for images in trained)
+    sets = [
+        each for n in (SMOKE.n_train, SMOKE.more_n) for each in own.datasets(n, SMOKE.networks, n)
+    ]
+    trained = [
+        {tuple(image.tolist()) for image in each.train.flat.mul(255).round().long()[:, ::97]}
+        for each in sets
+    ]
+    assert len(known) == len(outside.own) + len(outside.others) and not any(
+        known & images for images in trained
+    )
     for first, second in ((0, 1), (2, 3)):
         assert not set(sets[first].train.index.tolist()) & set(sets[second].train.index.tolist())
 
@@ -174,17 +213,25 @@ def test_true_is_near_a_training_image_and_nearer_than_to_any_other():
     images = bundle_of(train, train, other, (3, 32, 32))
     outside = Outside(torch.randn(9, 3072, generator=generator), other)
     x = torch.stack(
-        [train[0], 2 * train[1] + 1.9 * other[1], train[1] + 2 * other[1], train[2] + 3 * noise[2], -train[2]]
+        [
+            train[0],
+            2 * train[1] + 1.9 * other[1],
+            train[1] + 2 * other[1],
+            train[2] + 3 * noise[2],
+            -train[2],
+        ]
     )
     about = described(x, images, outside, either_sign=False)
     assert is_true(about).tolist() == [True, True, False, False, False]
     assert about["image"][:4].tolist() == [0, 1, 1, 2]
     either = described(x, images, outside, either_sign=True)
     assert is_true(either).tolist() == [True, True, False, False, True] and either["image"][4] == 2
-    assert is_true(described(x[:1], images, Outside(outside.own, train), either_sign=False)).tolist() == [False]
+    assert is_true(
+        described(x[:1], images, Outside(outside.own, train), either_sign=False)
+    ).tolist() == [False]
 
 
-# -------------------------------------------------------------------------------------------------------- the judging
+# -------------------------------------------------------------------------------------- the judging
 
 
 def network(seed, m=60):
@@ -210,11 +257,21 @@ def network(seed, m=60):
 def test_negatives_and_doubtful_are_not_true():
     x_train = torch.randn(4, 3072, generator=torch.Generator().manual_seed(0))
     noise = torch.randn(4, 3072, generator=torch.Generator().manual_seed(1))
-    x = torch.stack([x_train[0], -x_train[1], x_train[2] + 1.3 * noise[2], -x_train[3] - 1.3 * noise[3], noise[0]])
+    x = torch.stack(
+        [
+            x_train[0],
+            -x_train[1],
+            x_train[2] + 1.3 * noise[2],
+            -x_train[3] - 1.3 * noise[3],
+            noise[0],
+        ]
+    )
     about = {"x_hat": x, "ncc": torch.tensor([1.0, 0.1, 0.6, 0.1, 0.0]), "other": torch.zeros(5)}
     part = candidates({"x_train": x_train, **about})
     assert part["true"].tolist() == [True, False, False, False, False]
-    assert part["either_image"][:4].tolist() == [0, 1, 2, 3] and part["either"][1] == pytest.approx(-1)
+    assert part["either_image"][:4].tolist() == [0, 1, 2, 3] and part["either"][1] == pytest.approx(
+        -1
+    )
     negative, doubtful = kinds("decoreco", part)
     assert negative.tolist() == [False, True, False, False, False]
     assert doubtful.tolist() == [False, False, True, True, False]
@@ -229,7 +286,9 @@ def test_negatives_count_as_true_if_the_sign_is_left_out():
     true, score = one["true"].numpy(), one["agreement"].numpy()
     assert found.negative == negative.sum() > 0
     assert found.evidence["agreement"].auc.mean == pytest.approx(roc_auc_score(true, score))
-    assert found.evidence["agreement"].auc_either.mean == pytest.approx(roc_auc_score(true | negative, score))
+    assert found.evidence["agreement"].auc_either.mean == pytest.approx(
+        roc_auc_score(true | negative, score)
+    )
 
 
 def test_what_is_attainable():
@@ -264,7 +323,9 @@ def test_practice_on_what_looks_natural_leaves_the_rest_out():
 
 def test_the_network_shown_is_the_median_one():
     assert (
-        median_of([0.9, None, 0.2, 0.5]) == 3 and median_of([0.3, 0.1]) == 1 and median_of([None]) == median_of([]) == 0
+        median_of([0.9, None, 0.2, 0.5]) == 3
+        and median_of([0.3, 0.1]) == 1
+        and median_of([None]) == median_of([]) == 0
     )
 
 
@@ -287,13 +348,17 @@ def test_the_most_trusted_are_natural_looking_and_in_order(smoke):
 def test_a_separated_image_is_shown_with_the_sign_of_its_nearest(smoke):
     parts, x_train = [network(seed) for seed in range(2)], torch.randn(20, 3072)
     for part in parts:
-        part |= {"x_train": x_train, "x_hat": -x_train[part["either_image"]], "either": -torch.ones(60)}
+        part |= {
+            "x_train": x_train,
+            "x_hat": -x_train[part["either_image"]],
+            "either": -torch.ones(60),
+        }
     found = trusted("more", replace(smoke.metrics.arms["more"].natural, evidence={}), parts)
     torch.testing.assert_close(found["more.x_hat"], found["more.train"])
     assert (found["more.ncc"] == 1).all()
 
 
-# ------------------------------------------------------------------------------------------------------------- smoke
+# -------------------------------------------------------------------------------------------- smoke
 
 
 def test_all_kinds_of_evidence_and_bounds(smoke):

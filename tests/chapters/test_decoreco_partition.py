@@ -1,4 +1,6 @@
-"""The start from other photographs: where results end, against brute force; each verdict in both directions."""
+"""The start from other photographs: where results end, against brute force; each verdict in both
+directions.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,10 @@ def smoke(runs):
 def metrics(smoke):
     """As if the recipe had run with its full budget."""
     variants = smoke.metrics.variants
-    return replace(smoke.metrics, variants=replace(variants, reference=replace(variants.reference, steps=50_000)))
+    return replace(
+        smoke.metrics,
+        variants=replace(variants, reference=replace(variants.reference, steps=50_000)),
+    )
 
 
 def with_reference(metrics, **changed):
@@ -62,6 +67,9 @@ def test_where_results_end_by_counting():
     x_hat = torch.stack([start[0], train[2], held_out[1], start[1]]) + 0.2 * noise
     found = where_ended(x_hat, start, images)
     assert found.nearest_is_own_start == 1  # the last is nearest to another's start
-    assert found.nearest_is_start_partition >= 2 and found.moved_to_training == found.moved_to_held_out == 1
+    assert (
+        found.nearest_is_start_partition >= 2
+        and found.moved_to_training == found.moved_to_held_out == 1
+    )
     by_hand = [max(torch.corrcoef(torch.stack([x, t]))[0, 1].item() for t in train) for x in x_hat]
     assert found.ncc_to_training == pytest.approx(sum(by_hand) / 4, abs=1e-5)

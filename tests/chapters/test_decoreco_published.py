@@ -1,4 +1,6 @@
-"""The published recipe from its tuned start: its counts, its order, and what rounding its products changes."""
+"""The published recipe from its tuned start: its counts, its order, and what rounding its products
+changes.
+"""
 
 from __future__ import annotations
 
@@ -47,14 +49,20 @@ def test_the_best_null_is_the_largest(smoke):
     assert set(arm.nulls) == {"span", "mixtures", "rows", "directions", "means", "held_out"}
     assert arm.nulls["held_out"] == arm.null
     for key, best in arm.best_null.items():
-        assert best == max(counts[key] for counts in arm.nulls.values()) == arm.nulls[arm.best_null_name[key]][key]
+        assert (
+            best
+            == max(counts[key] for counts in arm.nulls.values())
+            == arm.nulls[arm.best_null_name[key]][key]
+        )
         assert arm.excess[key] == arm.matches[key] - best
     curves = [smoke.array(f"null_ncc_{name}") for name in arm.nulls if name != "held_out"]
     assert all(curve.shape == (10,) and (curve.diff() <= 0).all() for curve in curves)
 
 
 def test_a_run_that_goes_on_attacks_the_network_that_it_began_with(tmp_path, monkeypatch):
-    context = Context(load_pool("photos"), torch.device("cpu"), 0, Checkpoints(tmp_path), sweep=None)
+    context = Context(
+        load_pool("photos"), torch.device("cpu"), 0, Checkpoints(tmp_path), sweep=None
+    )
     images = context.images(20)
     trained = released(context, images, width=8)
     monkeypatch.setattr(experiment_published, "train_reference", None)  # would be called
@@ -73,10 +81,13 @@ def test_run_2_of_the_table_attacks_the_same_network_otherwise(smoke, tmp_path, 
     seen = []  # α, by which what a result explains is told, too
     for name in ("arm_of", "contribution"):
         own = getattr(experiment_published, name)
-        monkeypatch.setattr(experiment_published, name, lambda *args, own=own: seen.append(args[-1]) or own(*args))
+        monkeypatch.setattr(
+            experiment_published, name, lambda *args, own=own: seen.append(args[-1]) or own(*args)
+        )
     second = recon.run("decoreco-published", profile="smoke", data="photos", out=tmp_path, run=2)
     assert torch.equal(second.array("x_train"), smoke.array("x_train"))
-    assert second.metrics.arm.moved < 0.5 * smoke.metrics.arm.moved  # its start is five times as large
+    # its start is five times as large
+    assert second.metrics.arm.moved < 0.5 * smoke.metrics.arm.moved
     assert seen == [RUNS[2][3]] * 2
     with pytest.raises(ReconError, match="run"):
         recon.run("decoreco-published", profile="smoke", data="photos", out=tmp_path, run=3)
@@ -93,15 +104,25 @@ def test_a_run_cut_short_says_so(smoke):
 
 
 def test_the_ranked_show_each_training_image_once(smoke):
-    """By its first rank: 1 and 2 are of one training image, 3 and 5 of the next; ranks 2, 4 and 6 count as false."""
+    """By its first rank: 1 and 2 are of one training image, 3 and 5 of the next; ranks 2, 4 and 6
+    count as false.
+    """
     train = torch.rand(3, 3072, generator=torch.Generator().manual_seed(0))
-    similar = train[[0, 0, 1, 2, 1, 2]] + 0.1 * torch.rand(6, 3072, generator=torch.Generator().manual_seed(1))
+    similar = train[[0, 0, 1, 2, 1, 2]] + 0.1 * torch.rand(
+        6, 3072, generator=torch.Generator().manual_seed(1)
+    )
     rows = torch.tensor([5, 0, 3, 1, 4, 2])  # of x_hat, in the order of the ranks
-    arrays = {"mean": torch.zeros(3072), "similar_rows": rows, "realistic_ranks": torch.tensor([1, 3, 5])}
+    arrays = {
+        "mean": torch.zeros(3072),
+        "similar_rows": rows,
+        "realistic_ranks": torch.tensor([1, 3, 5]),
+    }
     for name, images in (("x_train", train), ("x_hat", similar[rows.argsort()])):
         arrays[name] = torch.cat([images, smoke.array(name)])
     chosen = story.published_selected(smoke.metrics, smoke.arrays | arrays, n=3)
     for name, ranks, images in (("first", [1, 3, 4], [0, 1, 2]), ("false", [2, 4], [0, 2])):
         assert chosen[f"{name}.rank"].tolist() == ranks
-        assert torch.equal(chosen[f"{name}.x_hat"], levels(rescale(similar[torch.tensor(ranks) - 1])))
+        assert torch.equal(
+            chosen[f"{name}.x_hat"], levels(rescale(similar[torch.tensor(ranks) - 1]))
+        )
         assert torch.equal(chosen[f"{name}.train"], levels(rescale(train[images])))

@@ -20,18 +20,27 @@ def smoke(runs):
 def test_truth_is_not_the_minimum_but_no_other_images_come_near(smoke):
     before, after = smoke.metrics.energy_fitted, smoke.metrics.energy_after_attack
     assert before.truth < before.partition <= 1.0
-    assert after.truth <= before.truth * 1.1  # steps of a fixed size: the end may lie a little higher
+    # steps of a fixed size: the end may lie a little higher
+    assert after.truth <= before.truth * 1.1
     assert after.truth < 0.5 * min(after.partition, after.random)
-    assert before.only(*PARTS) == {"truth": before.truth, "partition": before.partition, "random": before.random}
+    assert before.only(*PARTS) == {
+        "truth": before.truth,
+        "partition": before.partition,
+        "random": before.random,
+    }
     assert list(after.only(*PARTS).values()) == [after.truth, after.partition, after.random]
 
 
 def test_energies_before_are_those_of_the_images_that_they_name(tmp_path, monkeypatch):
     """At sizes of nothing, with the sum of the pixels in the energy's place."""
     module = sys.modules["companion.chapters.decoreco_truth.experiment"]
-    monkeypatch.setattr(module, "fitted_energy", lambda _net, x, _y, _alpha: x.double().sum().item())
+    monkeypatch.setattr(
+        module, "fitted_energy", lambda _net, x, _y, _alpha: x.double().sum().item()
+    )
     sizes = {"n_train": 6, "width": 8, "train_steps": 2, "attack.steps": 2, "attack.scale_steps": 1}
-    found = run("decoreco-truth", profile="smoke", data="photos", device="cpu", out=tmp_path, **sizes)
+    found = run(
+        "decoreco-truth", profile="smoke", data="photos", device="cpu", out=tmp_path, **sizes
+    )
     before = found.metrics.energy_fitted
     assert before.truth == pytest.approx(found.array("x_train").double().sum().item(), abs=1e-3)
     assert before.partition == pytest.approx(found.array("x_init").double().sum().item(), abs=1e-3)
@@ -40,7 +49,9 @@ def test_energies_before_are_those_of_the_images_that_they_name(tmp_path, monkey
 
 def test_the_table_is_of_what_the_partition_became(smoke):
     def found(name):
-        return int((one_to_one(smoke.array("x_train"), smoke.array(f"x_hat_{name}")).score > 0.6).sum())
+        return int(
+            (one_to_one(smoke.array("x_train"), smoke.array(f"x_hat_{name}")).score > 0.6).sum()
+        )
 
     assert found("partition") == smoke.metrics.matches_after_attack.partition.ncc_06
     assert found("truth") == smoke.metrics.n_train  # it starts there

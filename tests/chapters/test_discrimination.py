@@ -1,5 +1,6 @@
-"""Every measure against a loop over candidates or scikit-learn, ties included; the null by chance; intervals that
-cover."""
+"""Every measure against a loop over candidates or scikit-learn, ties included; the null by chance;
+intervals that cover.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +79,10 @@ def test_perfect_inverse_and_undefined():
     assert precision(only, ones(only))[0] == 1.0
     empty = Scored(nobody, nobody.astype(bool), nobody.astype(int))
     for measure in (*MEASURES.values(), share_true):
-        assert np.isnan(measure(empty, np.ones((2, 0)))).all() and len(measure(empty, np.ones((2, 0)))) == 2
+        assert (
+            np.isnan(measure(empty, np.ones((2, 0)))).all()
+            and len(measure(empty, np.ones((2, 0)))) == 2
+        )
 
 
 def test_a_guess_is_what_random_scores_have():
@@ -100,7 +104,8 @@ def test_images_are_drawn_with_all_that_belongs_to_them():
     weights = image_weights(image, 500, np.random.default_rng(0))
     assert weights.shape == (500, 6)
     assert (weights[:, 0] == weights[:, 2]).all() and (weights[:, 1] == weights[:, 4]).all()
-    assert (weights[:, 0] + weights[:, 1] + weights[:, 3] == 3).all()  # three images, drawn three times
+    # three images, drawn three times
+    assert (weights[:, 0] + weights[:, 1] + weights[:, 3] == 3).all()
     assert weights.mean(0) == pytest.approx(1, abs=0.1)
     assert image_weights(image[:0], 4, np.random.default_rng(0)).shape == (4, 0)
 

@@ -1,4 +1,6 @@
-"""Integers with one classifier: its weights against autograd, rounding that keeps outputs, errors handed on."""
+"""Integers with one classifier: its weights against autograd, rounding that keeps outputs, errors
+handed on.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ DECAY = 1e-3
 
 @pytest.fixture(scope="module")
 def toy():
-    """Twenty training images of 30 pixels, and 600 others of which some are classified with great margins."""
+    """Twenty training images of 30 pixels, and 600 others of which some are classified with great
+    margins.
+    """
     generator = torch.Generator().manual_seed(0)
     y = torch.tensor([0, 1]).repeat_interleave(10)
     others_y = torch.tensor([0, 1]).repeat_interleave(300)
@@ -46,7 +50,9 @@ def test_training_ends_where_the_gradient_is_nothing(toy):
 def test_weights_keep_their_digits_where_the_margin_is_large():
     logits = torch.tensor([40.0, -40.0, 1.0], dtype=torch.float64)
     found = eb.weights_of(logits, torch.tensor([1, 1, 0]))
-    expected = torch.tensor([torch.exp(torch.tensor(-40.0, dtype=torch.float64)), 1.0, -torch.sigmoid(logits[2])])
+    expected = torch.tensor(
+        [torch.exp(torch.tensor(-40.0, dtype=torch.float64)), 1.0, -torch.sigmoid(logits[2])]
+    )
     torch.testing.assert_close(found, expected.double(), rtol=1e-12, atol=0)
 
 
@@ -73,7 +79,9 @@ def test_rounding_keeps_the_outputs():
 
 
 def test_diffusion_hands_its_error_on(toy):
-    """Integers nearer to the solution set than rounded ones; on photographs see tests/press/test_twins.py."""
+    """Integers nearer to the solution set than rounded ones; on photographs see
+    tests/press/test_twins.py.
+    """
     pixels, y, others, others_y = toy
     settings = eb.EightBitSettings(weight_decay=1e-4, finest=1e-5, rungs=(6,))
     target = eb.classifier(pixels, y, 1e-4).float()
@@ -85,16 +93,24 @@ def test_diffusion_hands_its_error_on(toy):
     base = 1e-4 * digits.theta
     real = digits.returned(eb.Rest(torch.arange(20), start, labels, base))
     assert digits.residual(real).norm() < 1e-3 * digits.residual(replace(real, values=start)).norm()
-    rounded, diffused = (digits.residual(replace(real, values=v)).norm() for v in (real.values.round(), made))
+    rounded, diffused = (
+        digits.residual(replace(real, values=v)).norm() for v in (real.values.round(), made)
+    )
     assert diffused < 0.1 * rounded
     twin = eb.twin(pixels, y, eb.Others(others, others_y, None), settings)
     assert twin.pixels.dtype == torch.uint8 and torch.equal(twin.target, target)
-    assert twin.largest_relative_difference < 0.02 and twin.agree < 31  # twenty toys have no digits fine enough
+    # twenty toys have no digits fine enough
+    assert twin.largest_relative_difference < 0.02 and twin.agree < 31
 
 
 def test_agreement_is_counted_bit_by_bit(toy):
     target = torch.tensor([1.0, 2.0, -3.0])
-    made = eb.Twin(torch.zeros(1), torch.zeros(1), target * (1 + 1e-7 * torch.tensor([0, 0, 4.0]).double()), target)
+    made = eb.Twin(
+        torch.zeros(1),
+        torch.zeros(1),
+        target * (1 + 1e-7 * torch.tensor([0, 0, 4.0]).double()),
+        target,
+    )
     assert made.agree == 2 and made.largest_relative_difference == pytest.approx(4e-7, rel=1e-6)
 
 
@@ -116,12 +132,17 @@ def test_patches_are_outside_the_training_thirds_and_lie_apart():
     pool = load_pool("photos")
     data = partition(pool, 88)
     found = eb.others(pool, data.train.index)
-    assert found.pixels.dtype == torch.uint8 and found.pixels.shape == (len(found.y), 3072) and len(found.y) > 5000
+    assert (
+        found.pixels.dtype == torch.uint8
+        and found.pixels.shape == (len(found.y), 3072)
+        and len(found.y) > 5000
+    )
     train = {tuple(row) for row in (data.train.flat * 255).round().to(torch.uint8).tolist()}
     assert not train & {tuple(row) for row in found.pixels[::7].tolist()}
     assert torch.equal(found.apart, found.apart.mT) and not found.apart.diagonal().any()
     held_out = {tuple(row) for row in (data.held_out.flat * 255).round().to(torch.uint8).tolist()}
-    assert held_out & {tuple(row) for row in found.pixels.tolist()}  # patches of the pool are among them
+    # patches of the pool are among them
+    assert held_out & {tuple(row) for row in found.pixels.tolist()}
 
 
 def test_neighbouring_patches_are_not_apart():
@@ -129,5 +150,6 @@ def test_neighbouring_patches_are_not_apart():
     found = eb.others(pool, torch.arange(0))
     size = photos.PATCH
     first, nearby = (found.pixels[k].unflatten(0, (3, size, size)) for k in (0, 1))
-    assert eb.APART == 16 and torch.equal(first[:, 4:], nearby[:, :-4])  # the next one is four pixels below
+    # the next one is four pixels below
+    assert eb.APART == 16 and torch.equal(first[:, 4:], nearby[:, :-4])
     assert not found.apart[0, 1] and found.apart[0, -1]

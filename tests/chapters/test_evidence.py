@@ -25,11 +25,14 @@ def test_evidence_by_hand():
     measured = evidence(found=found, margins=margins, curvature=curvature)
     assert tuple(measured) == EVIDENCE
     assert measured["norm"].tolist() == [5.0, 2.0, 1.0]
-    expected = -torch.tensor([1.0, 4.0, 2e12]).log()  # the median is 2; a wrong side counts as a margin of 1e-12
+    # the median is 2; a wrong side counts as a margin of 1e-12
+    expected = -torch.tensor([1.0, 4.0, 2e12]).log()
     torch.testing.assert_close(measured["margin"], expected)
     for name, value in (("contribution", found.contribution), ("multiplier", found.multipliers)):
         assert torch.equal(measured[name], value)
-    assert torch.equal(measured["agreement"], found.agreement) and torch.equal(measured["sharpness"], curvature)
+    assert torch.equal(measured["agreement"], found.agreement) and torch.equal(
+        measured["sharpness"], curvature
+    )
 
 
 @pytest.mark.parametrize("step", [1e-3, 0.5])

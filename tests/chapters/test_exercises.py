@@ -1,4 +1,6 @@
-"""Every exercise has a solution that runs (nbval runs it, with the page), and every call in prose is one that works."""
+"""Every exercise has a solution that runs (nbval runs it, with the page), and every call in prose
+is one that works.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,13 @@ ARGUMENTS = {"profile", "data", "device", "seed", "out", "data_root", "workers"}
 
 
 def parts(path) -> tuple[str, list[dict]]:
-    """The prose of a chapter and the cells of its solutions, which follow the exercises and nothing else does."""
+    """The prose of a chapter and the cells of its solutions, which follow the exercises and nothing
+    else does.
+    """
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    prose = "\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+    prose = "\n\n".join(
+        "".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"
+    )
     return prose, [cell for cell in cells if "solution" in cell["metadata"].get("tags", [])]
 
 
@@ -38,7 +44,9 @@ def test_every_exercise_has_its_solution(path):
 
 @pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
 def test_what_to_try_can_be_run(path):
-    """Names, profiles and fields of every call in prose; to run them all would take the tests half an hour."""
+    """Names, profiles and fields of every call in prose; to run them all would take the tests half
+    an hour.
+    """
     prose, _ = parts(path)
     assert re.search(r"\*\*Try it\.\*\*.{0,400}?```python\n[^`]*recon\.run\(", prose, re.DOTALL)
     calls = [found for found in CALL.findall(prose) if "…" not in found]
@@ -47,7 +55,9 @@ def test_what_to_try_can_be_run(path):
 
 
 def check(text: str) -> None:
-    """ReconError for a call of `recon.run` that would be refused for its name, its profile or its sizes."""
+    """ReconError for a call of `recon.run` that would be refused for its name, its profile or its
+    sizes.
+    """
     call = ast.parse(text, mode="eval").body
     assert isinstance(call, ast.Call)
     given: dict = {}

@@ -16,7 +16,8 @@ from companion.chapters.pictures import letters_on
 from companion.store.results import FIGURE
 
 DRAWN = [(name, stem) for name, chosen in registry().items() for stem in chosen.figures]
-#: pages draw none of their figures: the arrays of the kept descents are lost, and the second run shows numbers alone
+#: pages draw none of their figures: the arrays of the kept descents are lost, and the second run
+#: shows numbers alone
 UNDRAWN = {"decoreco-second"}
 
 
@@ -24,7 +25,9 @@ def words(figure) -> list[str]:
     return [text.get_text() for text in figure.texts]
 
 
-@pytest.mark.parametrize(("name", "stem"), [(name, stem) for name, stem in DRAWN if kept_seeds(name)])
+@pytest.mark.parametrize(
+    ("name", "stem"), [(name, stem) for name, stem in DRAWN if kept_seeds(name)]
+)
 def test_a_figure_of_a_kept_run_is_drawn_from_what_is_kept(name, stem):
     if name in UNDRAWN:
         pytest.skip("no page draws it")
@@ -62,8 +65,15 @@ def test_pages_draw_by_the_functions_of_stories():
         for cell in json.loads(page.read_text(encoding="utf-8"))["cells"]:
             source = "".join(cell["source"])
             if cell["cell_type"] == "code" and "plt.show()" in source:
-                called = {ast.unparse(node.func) for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)}
-                assert any("plot" in name or name.startswith(("ax", "plt.")) for name in called), (page.stem, source)
+                called = {
+                    ast.unparse(node.func)
+                    for node in ast.walk(ast.parse(source))
+                    if isinstance(node, ast.Call)
+                }
+                assert any("plot" in name or name.startswith(("ax", "plt.")) for name in called), (
+                    page.stem,
+                    source,
+                )
 
 
 def test_the_other_figures_of_the_book_are_drawn():
@@ -75,6 +85,8 @@ def test_the_other_figures_of_the_book_are_drawn():
     plt.close("all")
 
 
-@pytest.mark.parametrize(("ground", "letters"), [("#ffffff", "black"), ("#000000", "white"), ("#440154", "white")])
+@pytest.mark.parametrize(
+    ("ground", "letters"), [("#ffffff", "black"), ("#000000", "white"), ("#440154", "white")]
+)
 def test_letters_stand_out_from_their_ground(ground, letters):
     assert letters_on(ground) == letters

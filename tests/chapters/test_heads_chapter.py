@@ -55,10 +55,15 @@ def test_confidence_needs_no_label():
     [
         (
             "8-bit weights",
-            lambda old, new: len(new.unique()) <= 255 and (old - new).abs().max() <= old.abs().max() / 250,
+            lambda old, new: (
+                len(new.unique()) <= 255 and (old - new).abs().max() <= old.abs().max() / 250
+            ),
         ),
         ("half of the weights pruned", lambda old, new: 0.49 < (new == 0).float().mean() < 0.51),
-        ("noise 1 on the weights", lambda old, new: 0.9 < (new - old).std() / old.square().mean().sqrt() < 1.1),
+        (
+            "noise 1 on the weights",
+            lambda old, new: 0.9 < (new - old).std() / old.square().mean().sqrt() < 1.1,
+        ),
         ("dropout 0.5", torch.equal),
     ],
 )
@@ -71,7 +76,10 @@ def test_what_is_done_to_a_head_before_it_is_published(recipe, holds):
 
 def test_batch_norm_in_use_scales_the_rows_of_the_first_layer():
     """The head without it answers alike."""
-    recipe, draws = Recipe(width=7, depth=2, classes=3, steps=30, batch=10), torch.Generator().manual_seed(2)
+    recipe, draws = (
+        Recipe(width=7, depth=2, classes=3, steps=30, batch=10),
+        torch.Generator().manual_seed(2),
+    )
     module = build(recipe, 5, draws)
     module.insert(1, nn.BatchNorm1d(7))
     x, y = torch.randn(40, 5, generator=draws), torch.randint(3, (40,), generator=draws)
@@ -85,10 +93,18 @@ def test_batch_norm_in_use_scales_the_rows_of_the_first_layer():
 
 @pytest.mark.parametrize("recipe", ["batch norm", "standardised features"])
 def test_what_is_subtracted_from_features_is_put_back(tmp_path, recipe):
-    """A head of few images: its rows mix features less a mean, and with it all of them are found."""
+    """A head of few images: its rows mix features less a mean, and with it all of them are
+    found.
+    """
     sizes = registry()["heads"].sizes["smoke"]
     cell = Cell(n=20, width=64, recipe=recipe)
-    context = Context(load_pool("photos"), torch.device("cpu"), 0, Checkpoints(tmp_path), lambda unit, names, label: {})
+    context = Context(
+        load_pool("photos"),
+        torch.device("cpu"),
+        0,
+        Checkpoints(tmp_path),
+        lambda unit, names, label: {},
+    )
     task = compute._task(sizes, context, cell)
     released = compute._head(sizes, context, cell, task)
     row, _ = compute._attacked(sizes, context, cell, task, released, "known")
@@ -106,8 +122,13 @@ def test_true_features_give_what_the_ceiling_gives_and_noise_does_not(true):
     train_, known = (torch.cat([x, x.square()], dim=1) for x in (pixels, public))
     x_hat = train_.flip(0) if true else torch.rand(10, 24, generator=draws)
     shown = pictures(x_hat, train_, pixels, Public(known), public)
-    likeness = {name: ncc(shown[name], pixels).diagonal().median() for name in ("decoded", "ceiling", "nearest_public")}
-    assert likeness["ceiling"] > 0.9 and (likeness["decoded"] > 0.9) == true == (shown["matched"].min() > 0.999)
+    likeness = {
+        name: ncc(shown[name], pixels).diagonal().median()
+        for name in ("decoded", "ceiling", "nearest_public")
+    }
+    assert likeness["ceiling"] > 0.9 and (likeness["decoded"] > 0.9) == true == (
+        shown["matched"].min() > 0.999
+    )
     assert likeness["nearest_public"] < likeness["ceiling"]
 
 
@@ -128,8 +149,14 @@ def test_the_smoke_run_finds_features_and_certifies_them(runs):
     """A sign turned or a set exchanged would leave nothing of it."""
     result = runs("heads")
     first = result.metrics.cells[0]
-    assert first.matches.cos_08 >= 8 > first.null.cos_08 and first.matches.cos_09 > best_null(first).cos_09
+    assert (
+        first.matches.cos_08 >= 8 > first.null.cos_08
+        and first.matches.cos_09 > best_null(first).cos_09
+    )
     assert first.certified_true >= 0.8 * first.certified >= 5
     assert first.span.auc > 0.95 and first.n_train / 2 < first.rank <= first.n_train
     assert result.array("x_hat").min() >= 0 and result.array("features_train").shape == (20, 1280)
-    assert registry()["heads"].claims(result.metrics, registry()["heads"].sizes["smoke"]) == result.claims
+    assert (
+        registry()["heads"].claims(result.metrics, registry()["heads"].sizes["smoke"])
+        == result.claims
+    )

@@ -1,4 +1,6 @@
-"""Splitting: sums of gradients against autograd, what stays exact, and what does not where it may not."""
+"""Splitting: sums of gradients against autograd, what stays exact, and what does not where it may
+not.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ def case():
     """A net of width 5 on 12 inputs: seven directions are blind to the first layer."""
     network = three_layer(5, 12)
     theta = network.init(torch.Generator().manual_seed(1), dtype=F64)
-    points = Points(drawn(6, 12), torch.tensor([1.0, 0, 1, 0, 1, 0], dtype=F64), drawn(6, seed=2).abs())
+    points = Points(
+        drawn(6, 12), torch.tensor([1.0, 0, 1, 0, 1, 0], dtype=F64), drawn(6, seed=2).abs()
+    )
     blind = torch.linalg.svd(theta["w1"]).Vh[5:]
     return network, theta, points, drawn(6, 7, seed=3) @ blind
 
@@ -49,10 +53,14 @@ def test_the_sum_is_that_of_autograd(case):
 def test_a_split_along_blind_directions_changes_nothing(case):
     network, theta, points, v = case
     pairs = split(points, v)
-    assert len(pairs) == 12 and apart(summed(network, theta, pairs), summed(network, theta, points)) < 1e-14
+    assert (
+        len(pairs) == 12
+        and apart(summed(network, theta, pairs), summed(network, theta, points)) < 1e-14
+    )
     torch.testing.assert_close(pairs.x[:6], points.x + v)
     torch.testing.assert_close(network(theta, pairs.x), network(theta, points.x).repeat(2))
-    wrong = replace(pairs, x=torch.cat([points.x + v + drawn(6, 12, seed=4), pairs.x[6:]]))  # moves the mean
+    # moves the mean
+    wrong = replace(pairs, x=torch.cat([points.x + v + drawn(6, 12, seed=4), pairs.x[6:]]))
     assert apart(summed(network, theta, wrong), summed(network, theta, points)) > 1e-3
 
 

@@ -42,7 +42,7 @@ def verdicts(claims):
     return {claim.id.removeprefix("landscape-"): claim.verdict for claim in claims}
 
 
-# ---------------------------------------------------------------------------------------------------- the numbers
+# -------------------------------------------------------------------------------------- the numbers
 
 
 def test_every_seed_has_images_of_its_own(context):
@@ -68,7 +68,10 @@ def test_starts_are_on_the_grid_with_lambda_1_the_slower_index(context):
 
 def test_crossings_by_hand():
     """Two seeds, λ₁ and λ₂ in {0, 1}: rows are (0, 0), (0, 1), (1, 0), (1, 1)."""
-    base = {"truth": torch.tensor([8.0, 6.0, 0.0, 1.0]), "partition": torch.tensor([0.0, 2.0, 0.0, 5.0])}
+    base = {
+        "truth": torch.tensor([8.0, 6.0, 0.0, 1.0]),
+        "partition": torch.tensor([0.0, 2.0, 0.0, 5.0]),
+    }
     found = _crossing([base, {**base, "truth": torch.tensor([8.0, 6.0, 0.0, 6.0])}], (0.0, 1.0))
     # along λ₁ at λ₂ = 1: truth 6 → 1 against 2 → 5 swaps at a half; 6 → 6 against 2 → 5 does not
     assert found.per_seed == [pytest.approx(0.5), None] and found.mean is found.sd is None
@@ -78,12 +81,19 @@ def test_crossings_by_hand():
 def test_set_distances_by_a_loop():
     generator = torch.Generator().manual_seed(0)
     x = torch.rand(2, 3, 3072, generator=generator)
-    sets = {"truth": torch.rand(4, 3072, generator=generator), "random": torch.rand(2, 3072, generator=generator)}
+    sets = {
+        "truth": torch.rand(4, 3072, generator=generator),
+        "random": torch.rand(2, 3072, generator=generator),
+    }
     found = set_distances(x, sets, (3, 32, 32))
     for name, members in sets.items():
         for start in range(2):
-            alike = [members[ssim(image[None], members, (3, 32, 32))[0].argmax()] for image in x[start]]
-            by_ssim = torch.stack([(image - other).norm() for image, other in zip(x[start], alike, strict=True)])
+            alike = [
+                members[ssim(image[None], members, (3, 32, 32))[0].argmax()] for image in x[start]
+            ]
+            by_ssim = torch.stack(
+                [(image - other).norm() for image, other in zip(x[start], alike, strict=True)]
+            )
             torch.testing.assert_close(found[name][start], by_ssim.mean())
 
 
@@ -103,8 +113,15 @@ def test_energies_are_relative_to_that_of_noise():
     """E = ‖x‖² bends by 2 r² everywhere, and is convex: no barriers."""
     truth, ends = torch.zeros(4, 6, dtype=torch.float64), torch.rand(21, 4, 6, dtype=torch.float64)
     sets = [truth, truth + 1, truth + 3]
-    found = _around(lambda x: x.square().sum((1, 2)), ends, sets, replace(DECORECO_SIZES["smoke"], line_points=3))
-    torch.testing.assert_close(found["curvature"], torch.full((3,), 2 * 0.5**2 * 4 / (9 * 24), dtype=torch.float64))
+    found = _around(
+        lambda x: x.square().sum((1, 2)),
+        ends,
+        sets,
+        replace(DECORECO_SIZES["smoke"], line_points=3),
+    )
+    torch.testing.assert_close(
+        found["curvature"], torch.full((3,), 2 * 0.5**2 * 4 / (9 * 24), dtype=torch.float64)
+    )
     assert found["barrier"].max() == 0 and found["line"].tolist() == [0.0, 6.0, 24.0]
 
 
@@ -112,13 +129,24 @@ def test_bilevel_sweep(runs, context):
     result = runs("landscape-bilevel")
     found, sizes = result.metrics, SIZES["smoke"]
     assert found.distance.truth[-1][-1] < 1e-6 and found.start_distance.truth[-1][-1] < 1e-6
-    assert all(row[0] == pytest.approx(found.distance.truth[0][0], rel=1e-6) for row in found.distance.truth)  # noise
+    # noise
+    assert all(
+        row[0] == pytest.approx(found.distance.truth[0][0], rel=1e-6)
+        for row in found.distance.truth
+    )
     assert found.start_distance.partition[0][-1] == 0.0 == found.start_distance.random[2][0]
     seeds = [SeedImages.of(context, sizes.n_train, torch.float64, k, seeds=2) for k in range(2)]
-    ends = [bilevel_ends(affine_released(images, 1e-2), images.starts(LAMBDAS)[[-2]], sizes).x_hat for images in seeds]
-    by_seed = [images.distances(x_hat)["truth"].item() for images, x_hat in zip(seeds, ends, strict=True)]
+    ends = [
+        bilevel_ends(affine_released(images, 1e-2), images.starts(LAMBDAS)[[-2]], sizes).x_hat
+        for images in seeds
+    ]
+    by_seed = [
+        images.distances(x_hat)["truth"].item() for images, x_hat in zip(seeds, ends, strict=True)
+    ]
     assert found.distance.truth[-1][-2] == pytest.approx(sum(by_seed) / 2, rel=1e-5)
-    assert found.null_distance_to_truth == pytest.approx(sum(each.null_distance().item() for each in seeds) / 2)
+    assert found.null_distance_to_truth == pytest.approx(
+        sum(each.null_distance().item() for each in seeds) / 2
+    )
 
 
 def test_walks(runs):
@@ -138,10 +166,12 @@ def test_comparison_of_searches(runs):
     assert set(searches) == set(METHODS)
     for found in searches.values():
         shape = found.geometry
-        assert shape.barrier_mean >= 0 and shape.curvature.truth > 0 and shape.minima_to_partition >= 0
+        assert (
+            shape.barrier_mean >= 0 and shape.curvature.truth > 0 and shape.minima_to_partition >= 0
+        )
 
 
-# ---------------------------------------------------------------------------------------------------- the verdicts
+# ------------------------------------------------------------------------------------- the verdicts
 
 
 @pytest.fixture
@@ -185,7 +215,10 @@ def test_bilevel_noise_must_cost_at_every_step(bilevel):
     ):
         distance = replace(bilevel.distance, truth=[*bilevel.distance.truth[:-1], last])
         assert (
-            verdicts(bilevel_claims(replace(bilevel, distance=distance), SIZES["smoke"]))["bilevel-noise"] == expected
+            verdicts(bilevel_claims(replace(bilevel, distance=distance), SIZES["smoke"]))[
+                "bilevel-noise"
+            ]
+            == expected
         )
 
 
@@ -194,8 +227,12 @@ def test_an_error_or_a_jump_disconnects(bilevel):
     good = replace(routes.box_random, error=1e-13, largest_step=1.1, largest_double_step=1.09)
 
     def connected(first, second, level=5.0, sufficient=0.6):
-        found = replace(routes, level=level, sufficient=sufficient, to_partition=first, to_random=second)
-        return verdicts(bilevel_claims(replace(bilevel, connection=found), SIZES["smoke"]))["bilevel-connected"]
+        found = replace(
+            routes, level=level, sufficient=sufficient, to_partition=first, to_random=second
+        )
+        return verdicts(bilevel_claims(replace(bilevel, connection=found), SIZES["smoke"]))[
+            "bilevel-connected"
+        ]
 
     assert connected(good, good) == "finding"
     assert connected(good, good, level=0.5) == "not reproduced"  # the theorem does not apply
@@ -210,16 +247,30 @@ def test_crossing_text(bilevel):
     for changed, expected in (
         (replace(at, mean=0.5, sd=0.1), "they swap at λ₁ = 0.50 ± 0.10"),
         (replace(at, mean=0.5, sd=None), "they swap at λ₁ = 0.50"),
-        (replace(at, per_seed=[None, 0.4, None], mean=None, sd=None), "they do not swap in 2 of 3 seeds"),
+        (
+            replace(at, per_seed=[None, 0.4, None], mean=None, sd=None),
+            "they do not swap in 2 of 3 seeds",
+        ),
     ):
-        assert crossing_text(replace(bilevel, crossing=replace(bilevel.crossing, truth_partition=changed))) == expected
+        assert (
+            crossing_text(
+                replace(bilevel, crossing=replace(bilevel.crossing, truth_partition=changed))
+            )
+            == expected
+        )
 
 
 def judged(compared, **methods):
     """With the geometry of some methods replaced."""
     variants = compared.variants
-    changed = {name: replace(getattr(variants, name), geometry=own) for name, own in methods.items()}
-    return verdicts(decoreco_claims(replace(compared, variants=replace(variants, **changed)), DECORECO_SIZES["smoke"]))
+    changed = {
+        name: replace(getattr(variants, name), geometry=own) for name, own in methods.items()
+    }
+    return verdicts(
+        decoreco_claims(
+            replace(compared, variants=replace(variants, **changed)), DECORECO_SIZES["smoke"]
+        )
+    )
 
 
 def test_smoothing_is_judged_on_three_counts(compared):
@@ -230,12 +281,15 @@ def test_smoothing_is_judged_on_three_counts(compared):
 
     base = shape(1.0, 1.0, 1.0)
     assert judged(compared, bilevel=base, affine=shape(0.1, 0.1, 0.5))["smoothed"] == "reproduced"
-    for mixed in ((0.1, 0.1, 1.0), (0.1, 0.1, 1.5), (2.0, 0.1, 0.5), (0.1, 2.0, 0.5)):  # as many are no fewer
+    # as many are no fewer
+    for mixed in ((0.1, 0.1, 1.0), (0.1, 0.1, 1.5), (2.0, 0.1, 0.5), (0.1, 2.0, 0.5)):
         assert judged(compared, bilevel=base, affine=shape(*mixed))["smoothed"] == "partly"
-    assert judged(compared, bilevel=base, affine=shape(2.0, 2.0, 1.0))["smoothed"] == "not reproduced"
+    assert (
+        judged(compared, bilevel=base, affine=shape(2.0, 2.0, 1.0))["smoothed"] == "not reproduced"
+    )
 
 
-# ---------------------------------------------------------------------------------------------------- the starts
+# --------------------------------------------------------------------------------------- the starts
 
 
 def test_equal_starts_are_searched_once(context):

@@ -1,4 +1,6 @@
-"""The landscape's run of the published recipe: its starts, its distances, and what it says where it was cut short."""
+"""The landscape's run of the published recipe: its starts, its distances, and what it says where it
+was cut short.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ def test_it_starts_where_eq_10_says(smoke):
     sets = {name: smoke.array(name) for name in ("truth", "partition", "random")}
     for cell in smoke.metrics.cells:
         one, two = cell.lambda1, cell.lambda2
-        start = two * (one * sets["truth"] + (1 - one) * sets["partition"]) + (1 - two) * sets["random"]
+        start = (
+            two * (one * sets["truth"] + (1 - one) * sets["partition"]) + (1 - two) * sets["random"]
+        )
         found = set_distances(start[None], sets, (3, 32, 32))
         assert cell.start == pytest.approx({name: found[name].item() for name in sets}, abs=1e-4)
     assert smoke.metrics.at(1, 1).start.truth == 0 == smoke.metrics.at(0, 1).start.partition
@@ -43,7 +47,10 @@ def test_correlations_are_those_of_the_ends(smoke):
     sets = {name: smoke.array(name) for name in ("truth", "partition", "random")}
     mean = sets["truth"].mean(0)
     for x_hat, cell in zip(smoke.array("x_hat"), smoke.metrics.cells, strict=True):
-        best = {name: ncc(x_hat - mean, images - mean).amax(1).mean().item() for name, images in sets.items()}
+        best = {
+            name: ncc(x_hat - mean, images - mean).amax(1).mean().item()
+            for name, images in sets.items()
+        }
         assert cell.ncc == pytest.approx(best, rel=1e-5)
 
 
@@ -59,4 +66,8 @@ def test_a_run_cut_short_says_so(smoke):
 
 def test_distances_lead_over_the_nearest_other():
     found = Record(truth=3.0, partition=5.0, random=9.0)
-    assert (lead(found, "truth"), lead(found, "partition"), lead(found, "random")) == (2.0, -2.0, -6.0)
+    assert (lead(found, "truth"), lead(found, "partition"), lead(found, "random")) == (
+        2.0,
+        -2.0,
+        -6.0,
+    )

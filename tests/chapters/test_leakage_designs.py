@@ -14,7 +14,9 @@ from companion.chapters.leakage_rank.story_designs import FEW, correlation
 def test_ranks_with_ties_correlate_as_scipys_do(seed):
     draw = np.random.default_rng(seed)
     x, y = draw.integers(0, 6, (4, 30)), draw.normal(size=(4, 30))
-    assert spearman(x, y) == pytest.approx([spearmanr(a, b).statistic for a, b in zip(x, y, strict=True)])
+    assert spearman(x, y) == pytest.approx(
+        [spearmanr(a, b).statistic for a, b in zip(x, y, strict=True)]
+    )
     assert spearman(x, -y) == pytest.approx(-spearman(x, y))
 
 

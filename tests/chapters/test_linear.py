@@ -1,4 +1,6 @@
-"""Chapter 1: other images with the same classifier at smoke size, and the arrays that anyone can check it with."""
+"""Chapter 1: other images with the same classifier at smoke size, and the arrays that anyone can
+check it with.
+"""
 
 from __future__ import annotations
 
@@ -31,12 +33,16 @@ def test_arrays_suffice_to_retrain(smoke):
     decay = SIZES["smoke"].weight_decay
     objective = Objective(affine(3072), y, decay)
     assert (solve_affine(objective, x.unsqueeze(0)).theta[0] - theta).norm() <= 1e-8 * theta.norm()
-    model = LogisticRegression(C=1 / (len(y) * decay), fit_intercept=False, tol=1e-10, max_iter=5000)
+    model = LogisticRegression(
+        C=1 / (len(y) * decay), fit_intercept=False, tol=1e-10, max_iter=5000
+    )
     model.fit(with_ones(x).numpy(), y.numpy())
     assert (torch.from_numpy(model.coef_[0]) - theta).norm() < 1e-4 * theta.norm()
     pixels = x + smoke.array("mean")
     assert pixels.min() >= 0 and pixels.max() <= 1
-    assert not set(smoke.array("counterfactual_index").tolist()) & set(smoke.array("train_index").tolist())
+    assert not set(smoke.array("counterfactual_index").tolist()) & set(
+        smoke.array("train_index").tolist()
+    )
 
 
 def test_counterfactuals_are_not_training_images(smoke):
@@ -60,9 +66,13 @@ def test_twins_of_8_bits(smoke):
 
 
 def test_quartet_is_anscombes():
-    """Published summary (Anscombe 1973): mean x 9.0, mean y 7.5, line y = 3 + 0.5x, Σ(x − x̄)² = 110."""
+    """Published summary (Anscombe 1973): mean x 9.0, mean y 7.5, line y = 3 + 0.5x, Σ(x − x̄)² =
+    110.
+    """
     for x, y in anscombe():
         line = torch.linalg.lstsq(with_ones(x.unsqueeze(1)), y.unsqueeze(1)).solution.flatten()
-        torch.testing.assert_close(line, torch.tensor([0.5, 3.0], dtype=torch.float64), rtol=0, atol=0.005)
+        torch.testing.assert_close(
+            line, torch.tensor([0.5, 3.0], dtype=torch.float64), rtol=0, atol=0.005
+        )
         assert float(x.mean()) == 9 and abs(float(y.mean()) - 7.5) < 0.005
         assert abs(float((x - x.mean()).square().sum()) - 110) < 1e-9

@@ -1,4 +1,6 @@
-"""The most probable image of an adversary who knows photographs, or single pixels, and is sent a noisy gradient."""
+"""The most probable image of an adversary who knows photographs, or single pixels, and is sent a
+noisy gradient.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,10 @@ def noisy(network: ConvNet, sigma: float = SIGMA) -> tuple[Gradient, torch.Tenso
     theta = network.init(own, torch.float64)
     x = torch.rand(1, *network.shape, generator=own).double() - 0.5
     clean = Gradient.each(network, theta, x, torch.tensor([1]))
-    sent = {name: g + sigma * torch.randn(g.shape, generator=own, dtype=g.dtype) for name, g in clean.gradients.items()}
+    sent = {
+        name: g + sigma * torch.randn(g.shape, generator=own, dtype=g.dtype)
+        for name, g in clean.gradients.items()
+    }
     return Gradient(network, theta, clean.labels, sent), x.flatten()
 
 
@@ -41,8 +46,11 @@ def drawn(count: int, dim: int) -> torch.Tensor:
 def test_the_prior_is_mean_and_ledoit_wolfs_covariance():
     x = drawn(30, 12)
     prior, theirs = GaussianPrior.of(x.view(30, 3, 2, 2)), LedoitWolf().fit(x.numpy())
-    assert np.allclose(prior.covariance, theirs.covariance_) and np.allclose(prior.mean, theirs.location_)
-    assert torch.linalg.eigvalsh(GaussianPrior.of(drawn(3, 12)).covariance).min() > 0  # fewer images than pixels
+    assert np.allclose(prior.covariance, theirs.covariance_) and np.allclose(
+        prior.mean, theirs.location_
+    )
+    # fewer images than pixels
+    assert torch.linalg.eigvalsh(GaussianPrior.of(drawn(3, 12)).covariance).min() > 0
 
 
 @pytest.mark.parametrize("convs", [(), (Conv(3, 2),)])
@@ -54,7 +62,9 @@ def test_it_is_where_the_posterior_is_flat(convs):
     target = torch.cat([g.flatten() for g in gradient.gradients.values()])
 
     def sent(x):
-        found = gradient.network.gradients(gradient.theta, x.view(1, 1, 4, 4), gradient.labels).values()
+        found = gradient.network.gradients(
+            gradient.theta, x.view(1, 1, 4, 4), gradient.labels
+        ).values()
         return torch.cat([part.flatten() for part in found])
 
     jacobian = torch.func.jacrev(sent)(guess.x)
@@ -84,15 +94,23 @@ def test_much_noise_leaves_the_mean_and_little_the_image():
 
 @pytest.mark.parametrize("sigma", [1e-3, 1e-1])
 def test_the_most_probable_image_under_noise_is_a_minimum(sigma):
-    """No direction lowers the sum; without noise to speak of it is the image, with much of it nearly grey."""
+    """No direction lowers the sum; without noise to speak of it is the image, with much of it
+    nearly grey.
+    """
     gradient, x = some_gradient(JOINTLY, 1)
     x = x.flatten()
     drawn = torch.Generator().manual_seed(0)
-    noisy = {n: g + sigma * torch.randn(g.shape, generator=drawn, dtype=g.dtype) for n, g in gradient.gradients.items()}
+    noisy = {
+        n: g + sigma * torch.randn(g.shape, generator=drawn, dtype=g.dtype)
+        for n, g in gradient.gradients.items()
+    }
     disturbed = replace(gradient, gradients=noisy)
     found = map_estimate(disturbed, sigma, 1 / 12)
     assert (found.energy.diff() < 0).all()
-    model, target = BatchSystem.of(disturbed, disturbed.labels), torch.cat([g.flatten() for g in noisy.values()])
+    model, target = (
+        BatchSystem.of(disturbed, disturbed.labels),
+        torch.cat([g.flatten() for g in noisy.values()]),
+    )
 
     def energy(point):
         return (model(point) - target).square().sum() / sigma**2 + 12 * point.square().sum()

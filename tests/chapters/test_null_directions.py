@@ -57,7 +57,9 @@ def test_what_is_found_is_blind_and_within_reach(case):
 
 
 def test_with_hardly_more_free_pixels_than_constraints_it_is_exactly_blind():
-    """An image of mostly black and white pixels: few directions are left of it, or none, and rounding is no excuse."""
+    """An image of mostly black and white pixels: few directions are left of it, or none, and
+    rounding is no excuse.
+    """
     seen = torch.linalg.qr(drawn(600, 200, seed=4)).Q.mT
     reach = 0.5 * torch.ones(3, 600, dtype=F64)
     reach[0, 205:], reach[1, 200:] = 0.0, 0.0
@@ -80,7 +82,11 @@ def test_it_is_the_nearest(case, monkeypatch):
             0 * t,
             jac=lambda v, t=t: v - t,
             bounds=[(-b, b) for b in r],
-            constraints={"type": "eq", "fun": lambda v: seen.numpy() @ v, "jac": lambda v: seen.numpy()},
+            constraints={
+                "type": "eq",
+                "fun": lambda v: seen.numpy() @ v,
+                "jac": lambda v: seen.numpy(),
+            },
             method="SLSQP",
             options={"maxiter": 500, "ftol": 1e-12},
         )
@@ -98,7 +104,8 @@ def test_blind_pairs_train_as_the_images_do(case):
     def gap(move):
         pairs = split(Points(x, y, torch.ones(6).double()), move)
         one, two = (
-            train_to_kkt(network, a, b, theta_init, settings).theta_star for a, b in ((x, y), (pairs.x, pairs.y))
+            train_to_kkt(network, a, b, theta_init, settings).theta_star
+            for a, b in ((x, y), (pairs.x, pairs.y))
         )
         return ((one - two).norm() / (one - theta_init).norm()).item()
 

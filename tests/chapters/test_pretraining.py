@@ -19,7 +19,9 @@ def test_pre_training_learns_and_is_repeatable():
     x, labels = two_kinds()
     theta = SMALL.init(torch.Generator().manual_seed(SEED))
     before = {name: tensor.clone() for name, tensor in theta.items()}
-    first, second = (pretrain(SMALL, theta, x, labels, 10, torch.Generator().manual_seed(1)) for _ in range(2))
+    first, second = (
+        pretrain(SMALL, theta, x, labels, 10, torch.Generator().manual_seed(1)) for _ in range(2)
+    )
     assert (SMALL(first, x).argmax(1) == labels).double().mean() > 0.9
     assert (SMALL(theta, x).argmax(1) == labels).double().mean() < 0.9
     for name in theta:

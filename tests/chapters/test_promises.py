@@ -1,4 +1,6 @@
-"""The thresholds that were set for results on CIFAR-10: of the run that a page shows, at laptop or the paper's size."""
+"""The thresholds that were set for results on CIFAR-10: of the run that a page shows, at laptop or
+the paper's size.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,10 @@ def test_linear_and_collapse(metrics, sets):
     assert moved.relative_theta_error <= 1e-8
     assert moved.solution_dim == moved.n * 3072 - moved.jacobian_rank
     collapse = metrics("collapse")
-    assert max(collapse.objective_repeated_train, collapse.objective_repeated_heldout) <= collapse.objective_true
+    assert (
+        max(collapse.objective_repeated_train, collapse.objective_repeated_heldout)
+        <= collapse.objective_true
+    )
 
 
 def test_bilevel(metrics, sets):
@@ -56,7 +61,9 @@ def test_bilevel(metrics, sets):
 
 
 def test_decoreco(metrics):
-    random, partition = (metrics(f"decoreco-{name}").variants.reference for name in ("random", "partition"))
+    random, partition = (
+        metrics(f"decoreco-{name}").variants.reference for name in ("random", "partition")
+    )
     assert random.matches.ncc_06 - random.null.ncc_06 <= 3
     assert partition.nearest_is_start_partition > partition.m / 2
     assert partition.moved_to_training > 3 * partition.moved_to_held_out
@@ -74,7 +81,9 @@ def test_landscapes(metrics, sets):
     to_truth, ways = bilevel.distance.truth, bilevel.connection
     assert to_truth[-1][-1] < 1e-6 < to_truth[-1][-2]
     for way in ways.only(*FREE, *BOXED).values():
-        assert way.error < 1e-10 < 1e-2 < way.straight_error and way.largest_step < 1.5 and way.solved
+        assert (
+            way.error < 1e-10 < 1e-2 < way.straight_error and way.largest_step < 1.5 and way.solved
+        )
     assert ways.level > ways.sufficient
 
 
@@ -86,11 +95,16 @@ def test_leakage(metrics):
         if not name.endswith(published.PRE_TRAINED):  # our own variant
             assert as_published(attacks[name].methods["rgap"], row["rgap"]), name
     verdicts = {claim.id: claim.verdict for claim in kept("leakage-attacks").claims}
-    assert all(verdicts[f"leakage-{name}"] == "reproduced" for name in ("rgap", "dlg", "cosine-tv", "hybrid"))
+    assert all(
+        verdicts[f"leakage-{name}"] == "reproduced"
+        for name in ("rgap", "dlg", "cosine-tv", "hybrid")
+    )
 
 
 def test_every_further_set_is_at_todays_sizes():
-    """A set at other sizes would be no spread of the row that it was made for, and nobody would see it."""
+    """A set at other sizes would be no spread of the row that it was made for, and nobody would see
+    it.
+    """
     for path in (PUBLISHED.parents[1] / "seeds").glob("*/seed-*"):
         result = load(path, arrays=False)
         chosen = registry()[result.made.experiment]

@@ -1,4 +1,6 @@
-"""Figs. 6 to 8: what is more like a training image than chance explains; held-out images in their place fail."""
+"""Figs. 6 to 8: what is more like a training image than chance explains; held-out images in their
+place fail.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ def photographs():
 
 
 def reconstructions(train, others):
-    """By contribution: three copies of training images, one of another photograph, a copy; then blends of many."""
+    """By contribution: three copies of training images, one of another photograph, a copy; then
+    blends of many.
+    """
     generator = torch.Generator().manual_seed(1)
     blends = torch.randn(35, len(train), generator=generator) @ train
     clear = torch.stack([train[3], train[5], train[7], others[-1], train[9]])
@@ -47,7 +51,9 @@ def test_what_counts_is_above_the_lists_and_the_blends(found):
 
 
 def test_the_rows_in_the_order_of_similarity_are_of_all_reconstructions(photographs):
-    """By SSIM with the training images as the rule takes it; noise looks like no photograph and has no rank."""
+    """By SSIM with the training images as the rule takes it; noise looks like no photograph and has
+    no rank.
+    """
     train, _, others = photographs
     noise = torch.randn(2, 3072, generator=torch.Generator().manual_seed(0))
     x_hat = torch.cat([noise, 0.5 * (train[:2] + train[2:4]), train[4:6] + 0.0])
@@ -68,7 +74,8 @@ def test_held_out_images_in_the_place_of_the_training_images_fail(photographs, s
     """The same reconstructions, judged as if the held-out images had been trained on."""
     train, held_out, others = photographs
     x_hat = reconstructions(train, others)[[*range(3), *range(4, 40)]]
-    others = torch.cat([train, others[20:-1]])  # without the one that was copied, with those that nobody knows of
+    # without the one that was copied, with those that nobody knows of
+    others = torch.cat([train, others[20:-1]])
     found = listed(x_hat, held_out, others, seed)
     assert found.top40_true <= 3 and found.similar.true <= 1
 
@@ -76,7 +83,9 @@ def test_held_out_images_in_the_place_of_the_training_images_fail(photographs, s
 def test_the_most_similar_by_hand():
     lists = torch.full((100, 3), 0.2)
     lists[0, 2] = 0.95
-    found, order, _ = most_similar(PIXELS[:3], SHAPE, torch.tensor([0.1, 0.8, 0.9]), lists, torch.tensor(0.5))
+    found, order, _ = most_similar(
+        PIXELS[:3], SHAPE, torch.tensor([0.1, 0.8, 0.9]), lists, torch.tensor(0.5)
+    )
     assert order.tolist() == [2, 1, 0]
     assert found == {
         **{"natural": 3, "top": 3, "true": 2, "held_out_true": 0.01, "p_value": 1 / 101},
@@ -85,8 +94,9 @@ def test_the_most_similar_by_hand():
 
 
 def test_what_is_false_comes_after_the_first_fifty_and_looks_like_the_first_ten():
-    """Sixty in a shuffled order, all like a training image but three: one of the first fifty, and of the last ten a
-    photograph among the first ten's range, and noise."""
+    """Sixty in a shuffled order, all like a training image but three: one of the first fifty, and
+    of the last ten a photograph among the first ten's range, and noise.
+    """
     x, lists = PIXELS[:60] - MEAN, torch.full((100, 60), 0.2)
     similarity = torch.linspace(0.9, 0.6, 60)
     bar = torch.full((60,), 0.2)
@@ -101,6 +111,8 @@ def test_what_is_false_comes_after_the_first_fifty_and_looks_like_the_first_ten(
 
 
 def test_where_nothing_looks_natural_there_is_an_answer():
-    found, *ranked = most_similar(torch.zeros(0, 3072), SHAPE, torch.zeros(0), torch.zeros(100, 0), torch.tensor(0.5))
+    found, *ranked = most_similar(
+        torch.zeros(0, 3072), SHAPE, torch.zeros(0), torch.zeros(100, 0), torch.tensor(0.5)
+    )
     assert [len(each) for each in ranked] == [0, 0]
     assert (found.top, found.true, found.p_value, found.as_realistic) == (0, 0, 1.0, 0)

@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 import torch
 
-from companion.chapters.reference_common import ReferenceArm, ReferenceSizes, arm_of, came_text, if_in_full, shares
+from companion.chapters.reference_common import (
+    ReferenceArm,
+    ReferenceSizes,
+    arm_of,
+    came_text,
+    if_in_full,
+    shares,
+)
 from recon.attacks.decoreco import half_and_half
 from recon.attacks.haim_recipe import marks
 from recon.attacks.reconstruct import Reconstruction
@@ -46,16 +53,29 @@ def test_an_arm_says_how_far_it_came(weights):
     trace[:, 0] = torch.tensor([2.0 if mark <= 90 else 1.5 for mark in at])
     accepted = {"multipliers": torch.ones(1, M), "x_init": torch.ones(1, M, D), "trace": trace}
     found = Reconstruction(
-        1.5 * torch.ones(1, M, D), torch.ones(1), torch.ones(100, 1), 100, torch.ones(1) < 0, accepted
+        1.5 * torch.ones(1, M, D),
+        torch.ones(1),
+        torch.ones(100, 1),
+        100,
+        torch.ones(1) < 0,
+        accepted,
     )
     arm = arm_of(found, weights, ReferenceSizes(steps=100), "random", {"nearest_is_own_start": 3})
     assert (arm.steps, arm.published_steps, arm.m, arm.nearest_is_own_start) == (100, 50_000, M, 3)
     assert arm.moved == pytest.approx(0.5) and arm.fell_layer_1 == pytest.approx(0.25)
-    assert arm.start_share[0] == pytest.approx(2 / layer_norms(weights.network, weights.params)[0].item())
+    assert arm.start_share[0] == pytest.approx(
+        2 / layer_norms(weights.network, weights.params)[0].item()
+    )
 
 
 def an_arm(**values):
-    whole = {"precision": "float32", "steps": 50_000, "published_steps": 50_000, "moved": 0.5, "fell_layer_1": 0.043}
+    whole = {
+        "precision": "float32",
+        "steps": 50_000,
+        "published_steps": 50_000,
+        "moved": 0.5,
+        "fell_layer_1": 0.043,
+    }
     return ReferenceArm({**whole, "energy_share": [0.031, 0.9, 0.1], **values})
 
 
@@ -65,16 +85,22 @@ def test_a_verdict_comes_from_the_published_budget():
 
 
 @pytest.mark.parametrize(
-    ("fell", "words"), [(0.043, "still falling by 4.3%"), (0.004, "fell by 0.4%"), (-0.004, "rose by 0.4%")]
+    ("fell", "words"),
+    [(0.043, "still falling by 4.3%"), (0.004, "fell by 0.4%"), (-0.004, "rose by 0.4%")],
 )
 def test_what_is_said_of_a_run_names_its_budget_and_how_layer_1_ended(fell, words):
-    assert came_text(an_arm(fell_layer_1=fell)) == (
-        f"all 50,000 published steps, the full budget; layer 1 {words} over the last tenth, at 3.1% of its squared "
-        "norm, images moved by 50%"
+    assert (
+        came_text(an_arm(fell_layer_1=fell))
+        == f"all 50,000 published steps, the full budget; layer 1 {words} over the last tenth, at"
+        " 3.1% of its squared norm, images moved by 50%"
     )
     assert "full budget, products in bfloat16 where the processor has them; layer 1" in came_text(
         an_arm(precision="bfloat16")
     )
     stopped = came_text(an_arm(steps=600))
-    assert stopped == "600 of 50,000 steps: undecided; layer 1 at 3.1% of its squared norm, images moved by 50%"
+    assert (
+        stopped
+        == "600 of 50,000 steps: undecided; layer 1 at 3.1% of its squared norm, images moved"
+        " by 50%"
+    )
     assert "converged" not in came_text(an_arm()) + stopped

@@ -10,7 +10,14 @@ import torch
 
 from companion.chapters import experiment
 from companion.chapters import replay as replaying
-from companion.chapters.replay import Replay, close, differing_traces, outcome, read_replays, write_replays
+from companion.chapters.replay import (
+    Replay,
+    close,
+    differing_traces,
+    outcome,
+    read_replays,
+    write_replays,
+)
 from companion.chapters.run import run
 from companion.store.results import TO_KEEP, TRACE
 from recon.errors import ReconError
@@ -21,7 +28,9 @@ NAME = "bilevel-hidden-shared"
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory):
     """A run at smoke, with what would be kept of it."""
-    result = run(NAME, profile="smoke", data="photos", device="cpu", out=tmp_path_factory.mktemp("out"))
+    result = run(
+        NAME, profile="smoke", data="photos", device="cpu", out=tmp_path_factory.mktemp("out")
+    )
     arrays = {name: array for name, array in result.arrays.items() if name.startswith(TO_KEEP)}
     return replace(result, arrays=arrays, kept=True)
 
@@ -55,7 +64,9 @@ def test_a_fault_in_the_step_is_seen(replayed, monkeypatch, factor):
 
     plain = experiment_shared.HeavyBall
     monkeypatch.setattr(
-        experiment_shared, "HeavyBall", lambda step, *more, **named: plain(factor * step, *more, **named)
+        experiment_shared,
+        "HeavyBall",
+        lambda step, *more, **named: plain(factor * step, *more, **named),
     )
     again = replayed()
     assert not again.agrees and any("reconstruct, step" in said for said in again.differences)
@@ -98,9 +109,15 @@ def test_nothing_replayed_is_no_agreement(replayed, stored):
     assert outcome(asdict(replace(again, by="whole"))) == "differs"
 
 
-@pytest.mark.parametrize(("ending", "by"), [(": result", "start and a part"), (": reconstruct", "start")])
+@pytest.mark.parametrize(
+    ("ending", "by"), [(": result", "start and a part"), (": reconstruct", "start")]
+)
 def test_one_run_of_several_that_ended_is_a_part(replayed, stored, monkeypatch, ending, by):
-    rows = {name.removeprefix(TRACE): row for name, row in stored.arrays.items() if name.endswith(ending)}
+    rows = {
+        name.removeprefix(TRACE): row
+        for name, row in stored.arrays.items()
+        if name.endswith(ending)
+    }
 
     def until_the_time_is_up(chosen, stored, context, trace, seconds):
         trace.rows |= rows
@@ -111,7 +128,9 @@ def test_one_run_of_several_that_ended_is_a_part(replayed, stored, monkeypatch, 
 
 def test_the_table_keeps_other_rows(tmp_path):
     (tmp_path / "book").mkdir()
-    one = Replay("linear", 0, "abc1234", by="whole", agrees=True, largest=0.0, differences=(), seconds=1.0)
+    one = Replay(
+        "linear", 0, "abc1234", by="whole", agrees=True, largest=0.0, differences=(), seconds=1.0
+    )
     write_replays([one, replace(one, name="collapse")], tmp_path)
     write_replays([replace(one, by="start")], tmp_path)
     rows = {row["name"]: row for row in read_replays(tmp_path)}

@@ -1,4 +1,6 @@
-"""Chapter 6: oracles for what is counted and what is true, verdicts that turn in both directions."""
+"""Chapter 6: oracles for what is counted and what is true, verdicts that turn in both
+directions.
+"""
 
 from __future__ import annotations
 
@@ -40,18 +42,21 @@ def context(n=12, seed=0):
     return Context(pool, torch.device("cpu"), seed, Path(), None)
 
 
-# ---------------------------------------------------------------------------------------------------------- the counts
+# --------------------------------------------------------------------------------------- the counts
 
 
 def test_the_envelope_counts_what_the_best_null_at_each_threshold_has():
     train = normal(12, 60, seed=3)
     mix = {
-        name: train + size * normal(12, 60, seed=4 + k) for k, (name, size) in enumerate({"a": 1.0, "b": 2.0}.items())
+        name: train + size * normal(12, 60, seed=4 + k)
+        for k, (name, size) in enumerate({"a": 1.0, "b": 2.0}.items())
     }
     mix["c"] = torch.cat([train[:2], normal(10, 60, seed=9)])  # few, and the best of all
     envelope = best_null_images(train, mix)["null_envelope"]
     for t in (0.2, 0.4, 0.6, 0.9):
-        assert int((envelope > t).sum()) == max(int((one_to_one(train, x).score > t).sum()) for x in mix.values())
+        assert int((envelope > t).sum()) == max(
+            int((one_to_one(train, x).score > t).sum()) for x in mix.values()
+        )
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -59,9 +64,12 @@ def test_the_envelope_counts_what_the_best_null_at_each_threshold_has():
 def test_counts_by_trying_every_assignment(m, n, seed):
     x_hat, images = normal(m, 5, seed=seed), normal(n, 5, seed=100 + seed)
     filled = torch.cat([x_hat, torch.zeros(max(n - m, 0), 5)])
-    scores = torch.from_numpy(np.nan_to_num([[np.corrcoef(a, b)[0, 1] if b.any() else 0.0 for b in filled.numpy()]
+    scores = torch.from_numpy(np.nan_to_num([[np.corrcoef(a, b)[0, 1] if b.any() else 0.0 for b in filled.numpy()]  # noqa: E501
                                              for a in images.numpy()]))  # fmt: skip
-    best = max(permutations(range(len(filled)), n), key=lambda p: sum(scores[i, j].item() for i, j in enumerate(p)))
+    best = max(
+        permutations(range(len(filled)), n),
+        key=lambda p: sum(scores[i, j].item() for i, j in enumerate(p)),
+    )
     pairs = [scores[i, j].item() for i, j in enumerate(best)]
     assert counts(x_hat, images) == {f"ncc_{t}": sum(s > t for s in pairs) for t in THRESHOLDS}
 
@@ -73,7 +81,7 @@ def test_nobody_is_counted_twice():
     assert counts(-image, image) == dict.fromkeys(once, 0)  # the sign is the candidates' affair
 
 
-# ------------------------------------------------------------------------------------------------ what counts as true
+# ------------------------------------------------------------------------------ what counts as true
 
 
 def test_truth_is_near_a_training_image_and_nearer_than_any_stranger():
@@ -107,7 +115,9 @@ def test_strangers_are_not_among_the_used():
     used = torch.tensor([100, 103, 111, 7])
     rows = other_rows(context(), used)
     assert sorted(rows.tolist()) == [1, 2, *range(4, 11)]
-    assert torch.equal(rows, other_rows(context(), used)) and not torch.equal(rows, other_rows(context(seed=1), used))
+    assert torch.equal(rows, other_rows(context(), used)) and not torch.equal(
+        rows, other_rows(context(seed=1), used)
+    )
     mean = torch.linspace(0, 1, 3072)
     images = others_of(context(), used, mean)
     expected = torch.from_numpy(context().pool.images[rows.numpy()]).flatten(1) / 255 - mean

@@ -1,4 +1,6 @@
-"""Appendix B's separation with a learned prior: what the adversary is given, what is counted, and how it is drawn."""
+"""Appendix B's separation with a learned prior: what the adversary is given, what is counted, and
+how it is drawn.
+"""
 
 from __future__ import annotations
 
@@ -42,19 +44,25 @@ def test_the_prior_is_learned_on_photographs_that_are_in_no_partition():
 def test_every_attack_is_held_against_other_photographs(smoke):
     for table in (smoke.metrics.components, smoke.metrics.found):
         assert {"others", "projected"} <= set(table.nulls)
-        assert table.best_null.ncc_06 >= max(table.nulls[name].ncc_06 for name in ("others", "projected"))
+        assert table.best_null.ncc_06 >= max(
+            table.nulls[name].ncc_06 for name in ("others", "projected")
+        )
     assert set(smoke.metrics.blends) == set(BLENDS)
 
 
 def test_counts_are_of_the_arrays(smoke):
     metrics = smoke.metrics
     sources = smoke.array("x_hat")
-    paired = ncc(smoke.array("x_train"), torch.cat([sources, -sources])[smoke.array("matched")]).diagonal()
+    paired = ncc(
+        smoke.array("x_train"), torch.cat([sources, -sources])[smoke.array("matched")]
+    ).diagonal()
     torch.testing.assert_close(paired, smoke.array("ncc"), rtol=0, atol=1e-5)
     assert int((paired > 0.6).sum()) == metrics.found.matches.ncc_06
     assert (smoke.array("ncc").diff() <= 0).all() and len(paired) == metrics.n_train
     for table in (metrics.components, metrics.found):
-        assert "denoised" in table.nulls and table.best_null.ncc_06 >= table.nulls["denoised"].ncc_06
+        assert (
+            "denoised" in table.nulls and table.best_null.ncc_06 >= table.nulls["denoised"].ncc_06
+        )
     assert metrics.rank == len(sources)
 
 

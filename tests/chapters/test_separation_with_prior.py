@@ -1,4 +1,6 @@
-"""Separation with a prior: whitening against SciPy, one step against autograd, sources that come out, and resuming."""
+"""Separation with a prior: whitening against SciPy, one step against autograd, sources that come
+out, and resuming.
+"""
 
 from __future__ import annotations
 
@@ -52,10 +54,13 @@ def test_white_images_have_the_same_power_everywhere_and_no_colour(public):
     whitening = Whitening.of(public, floor=1e-9)
     both = torch.cat([public, public.flip(-1)]).double()
     white = whitening.white(both.float()).double()
-    waves = torch.from_numpy(dctn(white.numpy(), axes=(2, 3), norm="ortho"))  # SciPy's transform is the oracle
+    # SciPy's transform is the oracle
+    waves = torch.from_numpy(dctn(white.numpy(), axes=(2, 3), norm="ortho"))
     products = torch.einsum("nauv,nbuv->uvab", waves, waves) / len(both)
     products = (products + products.transpose(0, 1)) / 2
-    torch.testing.assert_close(products, torch.eye(2).double().expand(8, 8, 2, 2), rtol=0, atol=2e-2)
+    torch.testing.assert_close(
+        products, torch.eye(2).double().expand(8, 8, 2, 2), rtol=0, atol=2e-2
+    )
 
 
 def test_the_span_is_white_and_its_rows_are_the_same_images(public):
@@ -64,7 +69,10 @@ def test_the_span_is_white_and_its_rows_are_the_same_images(public):
     span = Span.of(basis, SHAPE, prior)
     torch.testing.assert_close(span.white @ span.white.T / DIM, torch.eye(5), rtol=0, atol=1e-4)
     torch.testing.assert_close(
-        prior.whitening.white(span.raw.unflatten(1, SHAPE)).flatten(1), span.white, rtol=1e-3, atol=1e-3
+        prior.whitening.white(span.raw.unflatten(1, SHAPE)).flatten(1),
+        span.white,
+        rtol=1e-3,
+        atol=1e-3,
     )
     w = normalize(torch.randn(4, 5, generator=seeded(2)), dim=1)
     found = span.directions(3.0 * span.pixels(w))
@@ -112,7 +120,9 @@ def test_sparse_images_come_out_of_a_mixture(settings):
     mixed = torch.randn(30, 12, generator=seeded(7)) @ x
     basis = torch.linalg.svd(mixed, full_matrices=False).Vh[:12]
     start = torch.randn(12, 12, generator=seeded(8)) @ basis
-    found = module.separate_with_prior(basis, start, SHAPE, Prior(identity(), shrink), settings, seeded(9))
+    found = module.separate_with_prior(
+        basis, start, SHAPE, Prior(identity(), shrink), settings, seeded(9)
+    )
     assert found.shape == (12, DIM)
     likeness = (normalize(found, dim=1) @ normalize(x, dim=1).T).abs()
     assert (likeness.amax(0) > 0.9).sum() >= 6  # of twelve; roundings that were tried give 7 to 12

@@ -1,7 +1,9 @@
-"""Every experiment at profile `smoke`, held to what rounding cannot move: invariants, verdicts, and measured bands.
+"""Every experiment at profile `smoke`, held to what rounding cannot move: invariants, verdicts, and
+measured bands.
 
-bands.json is written by benchmarks/rounding.py, which computes every experiment under several arithmetics, and
-tests/bands.py says what is compared.  Results go where `$RECON_SMOKE_OUT` says (see tests/stages.py): nbval finds them.
+bands.json is written by benchmarks/rounding.py, which computes every experiment under several
+arithmetics, and tests/bands.py says what is compared. Results go where `$RECON_SMOKE_OUT` says (see
+tests/stages.py): nbval finds them.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ def read(file: Path) -> dict:
 
 @pytest.mark.parametrize("name", registry())
 def test_a_result_is_what_it_was_but_for_rounding(name, out, runs):
-    """If sizes or code have changed on purpose: `python benchmarks/rounding.py NAME` measures the bands anew."""
+    """If sizes or code have changed on purpose: `python benchmarks/rounding.py NAME` measures the
+    bands anew.
+    """
     verdicts = {claim.id: claim.verdict for claim in runs(name).claims}
     assert verdicts.keys() == MEASURED[name]["verdicts"].keys()
     assert wrong(name, read(out / name / "result.json"), verdicts) == []
@@ -51,7 +55,7 @@ def test_kept_results_keep_the_invariants(file):
     assert broken(read(file)) == []
 
 
-# --------------------------------------------------------------------------------------- what they would notice
+# --------------------------------------------------------------------------- what they would notice
 
 
 def altered(value: object, path: list, new: object) -> object:
@@ -60,7 +64,11 @@ def altered(value: object, path: list, new: object) -> object:
         return new
     key, *rest = path
     inner = altered(value[key], rest, new)
-    return {**value, key: inner} if isinstance(value, dict) else [*value[:key], inner, *value[key + 1 :]]
+    return (
+        {**value, key: inner}
+        if isinstance(value, dict)
+        else [*value[:key], inner, *value[key + 1 :]]
+    )
 
 
 GOOD = {
@@ -101,7 +109,9 @@ def test_a_broken_invariant_is_seen(path, new):
 def test_every_rule_speaks_of_something():
     """A rule that no result has the fields of would be none."""
     whole = "".join(file.read_text(encoding="utf-8") for file in KEPT)
-    assert len(RULES) == 8 and all(f'"{field}"' in whole for field in ("best_null_name", "fdr", "fell"))
+    assert len(RULES) == 8 and all(
+        f'"{field}"' in whole for field in ("best_null_name", "fdr", "fell")
+    )
 
 
 RUNS = [
@@ -140,8 +150,14 @@ def test_bands_are_five_times_as_wide_as_the_spread_and_no_wider():
         assert seen is None or len(faults(kept, altered(RUNS[0], path, seen))) == 1
     swapped = {**RUNS[0], "rows": RUNS[0]["rows"][::-1]}
     assert set(faults(kept, swapped)) == {"rows[*].a", "rows[*].n"}
-    assert set(faults(kept, {**RUNS[0], "rows": RUNS[0]["rows"][:1]})) == {"rows#", "rows[*].a", "rows[*].n"}
-    assert faults(kept, {**RUNS[0], "more": 1}) and faults(kept, {k: v for k, v in RUNS[0].items() if k != "loss"})
+    assert set(faults(kept, {**RUNS[0], "rows": RUNS[0]["rows"][:1]})) == {
+        "rows#",
+        "rows[*].a",
+        "rows[*].n",
+    }
+    assert faults(kept, {**RUNS[0], "more": 1}) and faults(
+        kept, {k: v for k, v in RUNS[0].items() if k != "loss"}
+    )
 
 
 def test_a_loose_experiment_has_some_room_for_counts_and_none_for_sizes():
@@ -150,31 +166,47 @@ def test_a_loose_experiment_has_some_room_for_counts_and_none_for_sizes():
     moved[1] |= {"other": 7, "n_train": 9}
     kept = bands(moved)
     assert loose(moved) and not loose(RUNS) and allowance(kept) == 2
-    for changed, seen in (({"other": 9}, 0), ({"other": 10}, 1), ({"n_train": 10}, 1), ({"found": 9}, 0)):
+    for changed, seen in (
+        ({"other": 9}, 0),
+        ({"other": 10}, 1),
+        ({"n_train": 10}, 1),
+        ({"found": 9}, 0),
+    ):
         assert len(faults(kept, moved[0] | changed)) == seen
     off = moved[0] | {"other": 11, "kind": "y"}
-    assert faults(kept, off, allowed=2) == {} and len(faults(kept, off | {"count": 43}, allowed=2)) == 3
-    assert faults(kept, moved[0] | {"other": 12}, allowed=2) and faults(kept, moved[0] | {"n_train": 10}, allowed=2)
+    assert (
+        faults(kept, off, allowed=2) == {}
+        and len(faults(kept, off | {"count": 43}, allowed=2)) == 3
+    )
+    assert faults(kept, moved[0] | {"other": 12}, allowed=2) and faults(
+        kept, moved[0] | {"n_train": 10}, allowed=2
+    )
     assert faults(kept, moved[0] | {"end": 5_000.0}, allowed=2)
 
 
-# ---------------------------------------------------------------------- no other test compares what rounding moves
+# ------------------------------------------------------- no other test compares what rounding moves
 
 
 def chaotic(name: str) -> set[str]:
     """Fields of an experiment's metrics that are in moving columns only."""
     last = {path: path.replace("[*]", "").rpartition(".")[2] for path in BANDS[name]}
     free = moving(BANDS[name])
-    return {last[path] for path in free} - {field for path, field in last.items() if path not in free}
+    return {last[path] for path in free} - {
+        field for path, field in last.items() if path not in free
+    }
 
 
 def exact(source: str, fields: set[str]) -> list[str]:
-    """Comparisons of one of these fields with a number by ==, or by `approx` closer than a factor of two."""
+    """Comparisons of one of these fields with a number by ==, or by `approx` closer than a factor
+    of two.
+    """
     found = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Compare) and any(isinstance(op, ast.Eq) for op in node.ops):
             sides = [node.left, *node.comparators]
-            named = [side for side in sides if isinstance(side, ast.Attribute) and side.attr in fields]
+            named = [
+                side for side in sides if isinstance(side, ast.Attribute) and side.attr in fields
+            ]
             if named and any(is_literal(side) for side in sides):
                 found.append(ast.unparse(node))
     return found
@@ -186,7 +218,11 @@ def is_literal(node: ast.expr) -> bool:
         return is_literal(node.args[0])
     if isinstance(node, ast.UnaryOp):
         return is_literal(node.operand)
-    return isinstance(node, ast.Constant) and isinstance(node.value, int | float) and node.value not in (0, 1)
+    return (
+        isinstance(node, ast.Constant)
+        and isinstance(node.value, int | float)
+        and node.value not in (0, 1)
+    )
 
 
 def runs_in(source: str) -> Iterator[str]:
@@ -202,8 +238,12 @@ def test_no_other_test_compares_a_number_that_rounding_moves(file):
 
 def test_such_a_comparison_is_seen():
     fields = {"end"}
-    assert exact("assert m.first.end == 113.4", fields) and exact("assert m.end == pytest.approx(113, rel=0.1)", fields)
-    assert not exact("assert m.end == 0", fields) and not exact("assert m.loss == 2.5 and m.end < 3", fields)
+    assert exact("assert m.first.end == 113.4", fields) and exact(
+        "assert m.end == pytest.approx(113, rel=0.1)", fields
+    )
+    assert not exact("assert m.end == 0", fields) and not exact(
+        "assert m.loss == 2.5 and m.end < 3", fields
+    )
 
 
 def test_columns_keep_the_order_of_the_file():

@@ -38,6 +38,11 @@ def test_published_numbers_stay():
 
 
 def test_repeatable_and_different():
-    draws = {name: torch.rand(4, generator=stream(3, name)) for name in ("kkt.weights", "kkt.attack", "kkt.noise")}
-    assert all(torch.equal(draw, torch.rand(4, generator=stream(3, name))) for name, draw in draws.items())
+    draws = {
+        name: torch.rand(4, generator=stream(3, name))
+        for name in ("kkt.weights", "kkt.attack", "kkt.noise")
+    }
+    assert all(
+        torch.equal(draw, torch.rand(4, generator=stream(3, name))) for name, draw in draws.items()
+    )
     assert all(not torch.equal(a, b) for a, b in combinations(draws.values(), 2))

@@ -1,9 +1,10 @@
-"""Every verdict can come out otherwise: verdicts/NAME.yml gives each claim of an experiment at least two verdicts, each
-with the numbers that lead to it.
+"""Every verdict can come out otherwise: verdicts/NAME.yml gives each claim of an experiment at
+least two verdicts, each with the numbers that lead to it.
 
-The numbers replace leaves of a smoke run's metrics, by a path with dots, and have to be all that the verdict depends
-on; `.sizes: paper` in their place judges them at the sizes of that profile, `.rename: {OLD: NEW}` gives a row another
-network's name, `.copy: {NEW: OLD}` another network the same row, before the numbers are replaced.
+The numbers replace leaves of a smoke run's metrics, by a path with dots, and have to be all that
+the verdict depends on; `.sizes: paper` in their place judges them at the sizes of that profile,
+`.rename: {OLD: NEW}` gives a row another network's name, `.copy: {NEW: OLD}` another network the
+same row, before the numbers are replaced.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ def judged(runs, out) -> Callable[[str, dict[str, Any]], dict[str, Claim]]:
     @cache
     def smoke(name: str) -> str:
         runs(name)
-        return json.dumps(json.loads((out / name / "result.json").read_text(encoding="utf-8"))["metrics"])
+        return json.dumps(
+            json.loads((out / name / "result.json").read_text(encoding="utf-8"))["metrics"]
+        )
 
     return lambda name, edits: judge(name, json.loads(smoke(name)), edits)
 
@@ -58,8 +61,9 @@ def judge(name: str, metrics: dict[str, Any], edits: dict[str, Any]) -> dict[str
 
 
 def put(tree: Any, path: list[str], value: Any) -> None:
-    """Replace the leaf at the path; a missing one is an error.  A number may hold the dot of its own: "0/5" is 0.5.
-    "*" is every entry of a list or an object."""
+    """Replace the leaf at the path; a missing one is an error. A number may hold the dot of its
+    own: "0/5" is 0.5. "*" is every entry of a list or an object.
+    """
     *way, last = [step.replace("/", ".") for step in path]
     for k, step in enumerate(way):
         if step == "*":
@@ -75,7 +79,11 @@ def put(tree: Any, path: list[str], value: Any) -> None:
 @pytest.mark.parametrize("name", list(registry()))
 def test_every_claim_has_two_verdicts(name, judged):
     found = cases(name)
-    wanted = {*judged(name, {}), *judged(name, {".sizes": "laptop"}), *judged(name, {".sizes": "paper"})}
+    wanted = {
+        *judged(name, {}),
+        *judged(name, {".sizes": "laptop"}),
+        *judged(name, {".sizes": "paper"}),
+    }
     assert set(found) == wanted
     assert not [claim for claim, verdicts in found.items() if len(verdicts) < 2]
 

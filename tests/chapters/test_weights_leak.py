@@ -1,4 +1,6 @@
-"""Chapter 8: oracles for the counts, the cells of the recipes, verdicts that turn in both directions."""
+"""Chapter 8: oracles for the counts, the cells of the recipes, verdicts that turn in both
+directions.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,12 @@ from companion.chapters.base import Context
 from companion.chapters.separation_common import counts, is_true
 from companion.chapters.tables import packed, unpacked
 from companion.chapters.weights_leak import story_recipes as figures
-from companion.chapters.weights_leak.experiment_recipes import CHANGES, KNOWN_FOR, recipe_of, recipe_unit
+from companion.chapters.weights_leak.experiment_recipes import (
+    CHANGES,
+    KNOWN_FOR,
+    recipe_of,
+    recipe_unit,
+)
 from companion.chapters.weights_leak.experiment_recipes import SIZES as RECIPE_SIZES
 from companion.chapters.weights_leak.experiment_recipes import Metrics as RecipeMetrics
 from companion.chapters.weights_leak.experiment_recipes import compute as compute_recipes
@@ -55,7 +62,7 @@ def context(n=12, seed=0):
     return Context(pool, torch.device("cpu"), seed, Path(), None)
 
 
-# ---------------------------------------------------------------------------------------------------------- the counts
+# --------------------------------------------------------------------------------------- the counts
 
 
 def test_count_table():
@@ -77,7 +84,9 @@ def test_count_table():
 
 @pytest.mark.parametrize("name", ["rows", "held_out", "means", "span"])
 def test_any_null_can_be_the_best(name):
-    """Weights whose rows are the images; candidates that are held out; others whose mean is an image; a span of one."""
+    """Weights whose rows are the images; candidates that are held out; others whose mean is an
+    image; a span of one.
+    """
     sets = bundle(normal(4, 60, seed=1), normal(4, 60, seed=2), normal(9, 60, seed=3), (60,))
     w1, x_hat = normal(5, 60, seed=4), normal(8, 60, seed=5)
     if name == "rows":
@@ -134,11 +143,16 @@ def test_of_a_known_start_only_the_difference_is_looked_at():
     sets = bundle(x[:6], x[6:12], x[12:], (600,))
     start = 10 * normal(20, 600, seed=3)
     added = torch.cat([6 * sets.train, normal(14, 6, seed=2) @ sets.train])
-    table = attacked(sets, FirstLayer(added + start, start), context(), SeparationSettings(first_rank=None, restarts=2))
+    table = attacked(
+        sets,
+        FirstLayer(added + start, start),
+        context(),
+        SeparationSettings(first_rank=None, restarts=2),
+    )
     assert table.matches.ncc_08 == table.best_null.ncc_08 == 6
 
 
-# ----------------------------------------------------------------------------------------------- images and cells
+# --------------------------------------------------------------------------------- images and cells
 
 
 def test_every_cell_is_a_recipe():
@@ -159,7 +173,7 @@ def test_packed_and_back():
     assert b'"ncc_0.7"' in bytes(tensors["json"].tolist())
 
 
-# ------------------------------------------------------------------------------------------------------------- claims
+# ------------------------------------------------------------------------------------------- claims
 
 
 def ncc_row(n):
@@ -204,7 +218,9 @@ def test_size_has_an_end(shares, expected):
 
 
 def cell(name, erased, found, family="decay", known="unknown", null=2):
-    """The more is left of the start, the less is found; but not in those cells that the law leaves out."""
+    """The more is left of the start, the less is found; but not in those cells that the law leaves
+    out.
+    """
     left = 1 / (1 + found) if known == "unknown" and family != "task" else 0.5
     return Record(
         **table_of(found, null),
@@ -295,7 +311,7 @@ def test_a_known_start_is_enough_or_not(metrics, expected):
     assert said(metrics)["leak-known-start"].verdict == expected
 
 
-# --------------------------------------------------------------------------------------------- a training that diverges
+# ------------------------------------------------------------------------- a training that diverges
 
 
 def test_a_network_that_diverged_is_not_attacked(monkeypatch):
@@ -311,13 +327,19 @@ def test_a_cell_that_diverged_does_not_end_the_sweep():
     row = cell("SGD, decay 0.02", 7.5, 80)
     stored = {"decay-0": packed([]), "decay-1": packed([row])}
     sizes = replace(RECIPE_SIZES["smoke"], families=("decay",), limit=2)
-    metrics = compute_recipes(sizes, replace(context(), sweep=lambda unit, stems, name: stored)).metrics
-    assert [each.cell for each in metrics.cells] == ["SGD, decay 0.02"] and metrics.diverged == ["decay/SGD, decay 0"]
+    metrics = compute_recipes(
+        sizes, replace(context(), sweep=lambda unit, stems, name: stored)
+    ).metrics
+    assert [each.cell for each in metrics.cells] == ["SGD, decay 0.02"] and metrics.diverged == [
+        "decay/SGD, decay 0"
+    ]
 
 
 def test_what_is_drawn_of_several_sets_is_a_mark_a_network():
     """Of cells whose Σ is defined, from PyTorch's start, known exactly or not at all."""
-    figure = figures.plot_erased(SimpleNamespace(metrics=chapter_8()), SimpleNamespace(metrics=chapter_8()))
+    figure = figures.plot_erased(
+        SimpleNamespace(metrics=chapter_8()), SimpleNamespace(metrics=chapter_8())
+    )
     marks = [line for line in figure.axes[0].lines if line.get_marker() == "o"]
     assert sorted(len(line.get_xdata()) for line in marks) == [2, 2, 4, 8]
     plt.close(figure)
@@ -325,7 +347,14 @@ def test_what_is_drawn_of_several_sets_is_a_mark_a_network():
 
 def test_a_defence_stands_once_and_under_its_name():
     row = cell("base", 3.75, 0, family="task")
-    cells = [row, replace(row, cell="noise 1 on the weights", family="defence"), replace(row, cell="4 layers")]
+    cells = [
+        row,
+        replace(row, cell="noise 1 on the weights", family="defence"),
+        replace(row, cell="4 layers"),
+    ]
     figure = figures.plot_defences(SimpleNamespace(metrics=recipes(cells)))
-    assert [text.get_text() for text in figure.axes[0].get_yticklabels()] == ["noise 1 on the weights", "base recipe"]
+    assert [text.get_text() for text in figure.axes[0].get_yticklabels()] == [
+        "noise 1 on the weights",
+        "base recipe",
+    ]
     plt.close(figure)

@@ -12,13 +12,17 @@ from recon.scoring.nulls import NullTable
 
 
 def table(ssim, ncc_08, ncc_06=(0, 0)):
-    """Matches and best null by SSIM, above NCC 0.8 and above 0.6; both columns of the others are zero."""
+    """Matches and best null by SSIM, above NCC 0.8 and above 0.6; both columns of the others are
+    zero.
+    """
     matches, null = (
         ByYardstick(0, ncc_06[k], 0, ncc_08[k], 0, ssim[k])  # type: ignore[arg-type]
         for k in (0, 1)
     )
     names = ByYardstick(*["mixtures"] * 6)
-    return NullTable(matches, {"mixtures": null}, null, names, matches.map(lambda a, b: a - b, null))
+    return NullTable(
+        matches, {"mixtures": null}, null, names, matches.map(lambda a, b: a - b, null)
+    )
 
 
 def pair(targets, decoys):
@@ -35,13 +39,16 @@ def pair(targets, decoys):
         ((5, 3), (5, 1), (46, 17), "partly"),  # the preference alone
         ((28, 3), (20, 1), (46, 40), "partly"),  # no more preference than a blend has
         ((3, 4), (0, 1), (2, 0), "not reproduced"),
-        ((5, 3), (5, 1), (103, 82), "not reproduced"),  # what blends of the training images themselves have
+        # what blends of the training images themselves have
+        ((5, 3), (5, 1), (103, 82), "not reproduced"),
     ],
 )
 def test_recovery_of_500_images(ssim, ncc_08, competed, expected):
     found = recovery(table(ssim, ncc_08), pair(*competed), 500)
     assert found.verdict == expected and (found.margin > 0) == found.by_preference
-    assert found.shown == (expected == "reproduced") and found.excluded == (expected == "not reproduced")
+    assert found.shown == (expected == "reproduced") and found.excluded == (
+        expected == "not reproduced"
+    )
 
 
 def test_a_count_above_06_decides_nothing_of_many_images_and_counts_of_few():
@@ -58,7 +65,11 @@ def test_no_blend_of_500_photographs_prefers_training_images():
     """Also with a thousand matches: a blur cannot buy the preference by more of it."""
     for by in json.loads(BLENDS.read_text(encoding="utf-8"))["by_n"]["500"].values():
         assert preference(pair(*by["ncc_0.6"]), blend_share(500)) > 0.05
-    assert preference(pair(600, 400), blend_share(500)) < 1e-6 < preference(pair(6, 4), blend_share(500))
+    assert (
+        preference(pair(600, 400), blend_share(500))
+        < 1e-6
+        < preference(pair(6, 4), blend_share(500))
+    )
 
 
 def test_the_share_is_that_of_the_largest_number_that_was_measured_below():

@@ -27,13 +27,16 @@ def data():
 @pytest.mark.parametrize("centred", [True, False])
 def test_a_bundle_holds_the_partitions(data, dtype, centred):
     bundle = Bundle.of(data, CPU, dtype, centred)
-    mean = torch.stack([x.flatten() for x in data.train.x]).mean(0) if centred else torch.zeros(3072)
+    mean = (
+        torch.stack([x.flatten() for x in data.train.x]).mean(0) if centred else torch.zeros(3072)
+    )
     assert torch.equal(bundle.mean, mean.to(dtype)) and bundle.shape == (3, 32, 32)
     assert len(bundle) == 20 and bundle.dim == 3072
     for part in PARTS:
         source, x = getattr(data, part), getattr(bundle, part)
         assert (
-            torch.equal(x, torch.stack([image.flatten() - mean for image in source.x]).to(dtype)) and x.dtype == dtype
+            torch.equal(x, torch.stack([image.flatten() - mean for image in source.x]).to(dtype))
+            and x.dtype == dtype
         )
         y = getattr(bundle, CLASSES[part])
         assert y.dtype == dtype and y.tolist() == source.y.tolist()
@@ -45,7 +48,9 @@ def test_a_bundle_holds_the_partitions(data, dtype, centred):
 
 def test_the_shadow_has_the_two_partitions_in_each_others_place(data):
     shadow, own = Bundle.of(data.swapped(), CPU), Bundle.of(data, CPU)
-    assert torch.equal(shadow.train_index, own.init_index) and torch.equal(shadow.init_index, own.train_index)
+    assert torch.equal(shadow.train_index, own.init_index) and torch.equal(
+        shadow.init_index, own.train_index
+    )
     assert torch.equal(shadow.held_out_index, own.held_out_index)
     assert torch.equal(shadow.mean, data.init.flat.mean(0))  # by its own training images
 
@@ -72,7 +77,9 @@ def test_at_side_is_block_means(data):
     small = bundle.at_side(8)
     assert small.shape == (3, 8, 8) and small.dim == 192
     for name in (*PARTS, "mean"):
-        images = getattr(bundle, name).reshape(-1, 3, 8, 4, 8, 4).numpy().mean((3, 5)).reshape(-1, 192)
+        images = (
+            getattr(bundle, name).reshape(-1, 3, 8, 4, 8, 4).numpy().mean((3, 5)).reshape(-1, 192)
+        )
         assert np.allclose(getattr(small, name).reshape(-1, 192), images, atol=1e-6)
 
 
@@ -83,7 +90,11 @@ def test_others_are_centred_alike(data):
     for x, row in zip(more.init, (5, 200, 9), strict=True):
         expected = torch.from_numpy(pool.images[row]).float().flatten() / 255 - bundle.mean
         assert torch.allclose(x, expected, atol=1e-7) and x.dtype == torch.float64
-    assert more.init_y.tolist() == pool.y[[5, 200, 9]].tolist() and more.init_index.tolist() == [5, 200, 9]
+    assert more.init_y.tolist() == pool.y[[5, 200, 9]].tolist() and more.init_index.tolist() == [
+        5,
+        200,
+        9,
+    ]
     assert torch.equal(more.init_labels, torch.from_numpy(pool.labels[[5, 200, 9]]))
     assert more.train is bundle.train
 

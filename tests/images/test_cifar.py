@@ -21,7 +21,9 @@ from recon.images.registry import load_pool
 PARTS = ("train", "init", "held_out")
 
 
-def test_download_and_subset_give_identical_experiments(subset_folder, torchvision_folder, monkeypatch):
+def test_download_and_subset_give_identical_experiments(
+    subset_folder, torchvision_folder, monkeypatch
+):
     a = load_pool("cifar10", subset_folder)
     monkeypatch.setenv("RECON_DATA", str(torchvision_folder))
     b = load_pool("auto")
@@ -31,7 +33,9 @@ def test_download_and_subset_give_identical_experiments(subset_folder, torchvisi
     one, other = (partition(pool, 40) for pool in (a, b))
     for part in ("train", "init", "held_out"):
         for name in ("x", "y", "index"):
-            assert torch.equal(getattr(getattr(one, part), name), getattr(getattr(other, part), name))
+            assert torch.equal(
+                getattr(getattr(one, part), name), getattr(getattr(other, part), name)
+            )
 
 
 def test_partitions_are_disjoint_balanced_and_in_file_order(subset_folder, fake_cifar):
@@ -48,14 +52,23 @@ def test_partitions_are_disjoint_balanced_and_in_file_order(subset_folder, fake_
             assert (half.diff() > 0).all()
         assert all(any(int(i) in r for r in cifar.INDEX_RANGES[name]) for i in part.index)
         # pixel (0, 0) encodes the index: the right images came along
-        assert torch.equal((part.x[:, :2, 0, 0] * 255).round().long() @ torch.tensor([1, 256]), part.index)
+        assert torch.equal(
+            (part.x[:, :2, 0, 0] * 255).round().long() @ torch.tensor([1, 256]), part.index
+        )
         expected = torch.from_numpy(images[part.index.numpy()]).permute(0, 3, 1, 2)
         assert torch.equal((part.x * 255).round().to(torch.uint8), expected)
-        assert torch.equal(part.flat.reshape(part.x.shape), part.x) and part.x.dtype == torch.float32
+        assert (
+            torch.equal(part.flat.reshape(part.x.shape), part.x) and part.x.dtype == torch.float32
+        )
         vehicle = np.isin(labels[part.index.numpy()], (0, 1, 8, 9))
         assert np.array_equal(part.y.numpy(), (~vehicle).astype(np.float32))
         for label in (0, 1):  # the first of their class in the range, none left out
-            whole = [i for r in cifar.INDEX_RANGES[name] for i in r if (labels[i] not in cifar.VEHICLES) == bool(label)]
+            whole = [
+                i
+                for r in cifar.INDEX_RANGES[name]
+                for i in r
+                if (labels[i] not in cifar.VEHICLES) == bool(label)
+            ]
             assert part.index[part.y == label].tolist() == whole[:n]
 
 
@@ -74,7 +87,10 @@ def test_real_subset_is_the_one_the_book_was_made_from():
         [10000, 10003, 10004, 10001, 10002, 10005],
         [30000, 30002, 30006, 30001, 30003, 30004],
     ]
-    sums = [hashlib.sha256(getattr(large, part).index.numpy().astype("<i8").tobytes()).hexdigest() for part in PARTS]
+    sums = [
+        hashlib.sha256(getattr(large, part).index.numpy().astype("<i8").tobytes()).hexdigest()
+        for part in PARTS
+    ]
     assert [digest[:12] for digest in sums] == ["e879b4a9739a", "f291796df373", "240612d6fc6d"]
 
 
@@ -123,7 +139,8 @@ def test_junk_named_like_the_subset(tmp_path, monkeypatch, source, content, one_
     path = tmp_path / "my data µ" / cifar.SUBSET_FILE
     path.parent.mkdir()
     path.write_bytes(content)
-    for named in (path.parent, path):  # the folder, or the file itself; never silently the photographs
+    # the folder, or the file itself; never silently the photographs
+    for named in (path.parent, path):
         monkeypatch.setenv("RECON_DATA", str(named))
         one_sentence(lambda: load_pool(source), "damaged or is another file")
     assert load_pool("photos").name == "photos"  # which needs none of it
@@ -186,4 +203,9 @@ def test_impossible_paths(monkeypatch, one_sentence):
 def test_class_names_are_in_the_order_of_their_labels():
     """CIFAR-10 numbers its classes alphabetically."""
     assert list(cifar.CLASS_NAMES) == sorted(cifar.CLASS_NAMES) and len(cifar.CLASS_NAMES) == 10
-    assert {cifar.CLASS_NAMES[k] for k in cifar.VEHICLES} == {"airplane", "automobile", "ship", "truck"}
+    assert {cifar.CLASS_NAMES[k] for k in cifar.VEHICLES} == {
+        "airplane",
+        "automobile",
+        "ship",
+        "truck",
+    }

@@ -1,4 +1,6 @@
-"""A reader's folder of images: which files, which classes, and one sentence for what does not fit."""
+"""A reader's folder of images: which files, which classes, and one sentence for what does not
+fit.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,8 @@ def test_classes_are_subfolders_as_torchvision_reads_them(classes):
     assert pool.class_names == tuple(oracle.classes) and pool.labels.tolist() == oracle.targets
     expected = np.stack([np.asarray(image).transpose(2, 0, 1) for image, _ in oracle])
     assert np.array_equal(pool.images, expected) and pool.shape == (3, 6, 5)
-    assert pool.y.tolist() == [int(label > 0) for label in oracle.targets]  # cat against dog and eel
+    # cat against dog and eel
+    assert pool.y.tolist() == [int(label > 0) for label in oracle.targets]
     assert pool.name == "folder-my-images" and "not CIFAR-10" in pool.notice
     assert len(partition(pool, 4, n_held_out=2).train) == 4
 
@@ -51,7 +54,9 @@ def test_flat_folder_has_random_labels_and_says_so(tmp_path):
     write(tmp_path, [f"{i:03}.png" for i in range(60)], grey=True)
     pool = load_pool(f"folder:{tmp_path}")
     assert pool.shape == (1, 6, 5) and pool.y.sum() == 30 and "drawn at random" in pool.notice
-    assert np.array_equal(pool.labels, pool.y) and np.array_equal(load_pool(f"folder:{tmp_path}").y, pool.y)
+    assert np.array_equal(pool.labels, pool.y) and np.array_equal(
+        load_pool(f"folder:{tmp_path}").y, pool.y
+    )
     assert 5 < pool.y[:30].sum() < 25  # not the first half against the second
 
 
@@ -59,7 +64,9 @@ def test_grey_among_colour(classes):
     write(classes / "cat", ["zz.png"], grey=True, seed=5)
     pool = load_pool(f"folder:{classes}")
     (row,) = np.flatnonzero((pool.images[:, :1] == pool.images).all((1, 2, 3)))
-    assert row == 12 and np.array_equal(pool.images[row, 1], np.asarray(Image.open(classes / "cat" / "zz.png")))
+    assert row == 12 and np.array_equal(
+        pool.images[row, 1], np.asarray(Image.open(classes / "cat" / "zz.png"))
+    )
 
 
 def test_of_equal_images_the_first_counts(classes):

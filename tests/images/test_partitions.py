@@ -44,16 +44,26 @@ def test_seed_0_takes_the_first_of_each_part_and_class(cifar_pool, photo_pool, n
         drawn = partition(pool, n, n_held_out=n)
         for part in PARTS:
             index = getattr(drawn, part).index
-            first = [pool.index[(pool.part == part) & (pool.y == label)][: len(index) // 2] for label in (0, 1)]
+            first = [
+                pool.index[(pool.part == part) & (pool.y == label)][: len(index) // 2]
+                for label in (0, 1)
+            ]
             assert np.array_equal(index, np.concatenate(first))
 
 
 def test_other_seeds_train_on_other_images(cifar_pool, photo_pool):
-    for pool, n, seeds in ((cifar_pool, 100, 8), (cifar_pool, 200, 3), (cifar_pool, 500, 4), (photo_pool, 20, 3)):
+    for pool, n, seeds in (
+        (cifar_pool, 100, 8),
+        (cifar_pool, 200, 3),
+        (cifar_pool, 500, 4),
+        (photo_pool, 20, 3),
+    ):
         drawn = [sets(partition(pool, n, seed=seed)) for seed in range(seeds)]
         assert all_disjoint([train for train, _, _ in drawn])
     for part in range(3):  # as long as no seed has used up its part, all parts are disjoint
-        assert all_disjoint([sets(partition(cifar_pool, 100, seed=seed))[part] for seed in range(4)])
+        assert all_disjoint(
+            [sets(partition(cifar_pool, 100, seed=seed))[part] for seed in range(4)]
+        )
 
 
 def test_training_images_come_from_other_ranges_only_when_their_own_are_used_up(cifar_pool):
@@ -64,7 +74,8 @@ def test_training_images_come_from_other_ranges_only_when_their_own_are_used_up(
         train = sets(partition(cifar_pool, 500, seed=seed))[0]
         seen |= train
         assert seed > 0 or train <= own
-        assert not train & (first[1] | first[2])  # the start and held-out images of seed 0 are never trained on
+        # the start and held-out images of seed 0 are never trained on
+        assert not train & (first[1] | first[2])
         for label in (0, 1):  # nothing is borrowed while a whole image is left
             of_class = set(cifar_pool.index[cifar_pool.y == label].tolist())
             assert own & of_class <= seen or train & of_class <= own
@@ -78,7 +89,9 @@ def check_partition(pool, n, seed):
     for part in PARTS:
         found = getattr(drawn, part)
         assert len(found) == len(getattr(first, part))  # the same number at every seed
-        assert found.y.tolist() == [label[i] for i in found.index.tolist()] == sorted(found.y.tolist())
+        assert (
+            found.y.tolist() == [label[i] for i in found.index.tolist()] == sorted(found.y.tolist())
+        )
         assert found.y.mean() == 0.5
         assert all((half.diff() > 0).all() for half in found.index.chunk(2))
     assert torch.equal(drawn.train.y, drawn.init.y)  # row i of init stands for row i of train
@@ -95,7 +108,9 @@ def test_sets_of_one_seed_are_disjoint_balanced_and_the_same_again(cifar_pool, p
 
 @SEEDED
 @given(st.integers(1, 600), st.integers(0, 2**62 - 1) | st.integers(0, 60), st.booleans())
-def test_sets_of_any_seed_are_disjoint_balanced_and_the_same_again(cifar_pool, photo_pool, half, seed, bundled):
+def test_sets_of_any_seed_are_disjoint_balanced_and_the_same_again(
+    cifar_pool, photo_pool, half, seed, bundled
+):
     check_partition(photo_pool if bundled else cifar_pool, 2 * half, seed)
 
 
@@ -110,7 +125,9 @@ def test_photos_keep_to_their_bands_and_other_seeds_are_other_subsets(photo_pool
 
 @pytest.mark.parametrize(("n", "count"), [(100, 3), (300, 3), (500, 2)])
 @pytest.mark.parametrize("seed", range(4))
-def test_several_training_sets_are_disjoint_from_each_other_and_from_what_they_share(cifar_pool, n, count, seed):
+def test_several_training_sets_are_disjoint_from_each_other_and_from_what_they_share(
+    cifar_pool, n, count, seed
+):
     drawn = partitions(cifar_pool, n, count, n_held_out=n, seed=seed)
     trained = [sets(one)[0] for one in drawn]
     assert all_disjoint([*trained, *sets(drawn[0])[1:]])
@@ -118,7 +135,9 @@ def test_several_training_sets_are_disjoint_from_each_other_and_from_what_they_s
     if seed == 0:
         assert torch.equal(drawn[0].train.index, partition(cifar_pool, n, n_held_out=n).train.index)
     if n == 100:
-        before = [sets(one)[0] for one in partitions(cifar_pool, n, count, n_held_out=n, seed=seed + 1)]
+        before = [
+            sets(one)[0] for one in partitions(cifar_pool, n, count, n_held_out=n, seed=seed + 1)
+        ]
         assert all_disjoint(trained + before)
 
 

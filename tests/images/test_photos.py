@@ -1,4 +1,6 @@
-"""Patches of the bundled photographs: where they come from, which part they play, and how they are made smaller."""
+"""Patches of the bundled photographs: where they come from, which part they play, and how they are
+made smaller.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,11 @@ def photo_grids():
             photo = file.convert("RGB")
         half = np.asarray(photo.resize((photo.width // 2, photo.height // 2), Image.Resampling.BOX))
         rows, columns = half.shape[0] // 32, half.shape[1] // 32
-        grid = half[: rows * 32, : columns * 32].reshape(rows, 32, columns, 32, 3).transpose(0, 2, 4, 1, 3)
+        grid = (
+            half[: rows * 32, : columns * 32]
+            .reshape(rows, 32, columns, 32, 3)
+            .transpose(0, 2, 4, 1, 3)
+        )
         yield name, {grid[r, c].tobytes(): c for r in range(rows) for c in range(columns)}
 
 
@@ -57,13 +63,20 @@ def test_photos_of_two_partitions_never_share_a_column():
 def test_photos_are_cut_and_rows_of_train_and_init_share_their_labels():
     pool = load_pool("photos")
     cut = partition(pool, 500)
-    assert torch.equal(cut.train.y, cut.init.y) and torch.equal(cut.train.y, cut.train.y.sort().values)
+    assert torch.equal(cut.train.y, cut.init.y) and torch.equal(
+        cut.train.y, cut.train.y.sort().values
+    )
     assert cut.notice == pool.notice
-    per_class = [((pool.part == part) & (pool.y == label)).sum() for part in ("train", "init") for label in (0, 1)]
+    per_class = [
+        ((pool.part == part) & (pool.y == label)).sum()
+        for part in ("train", "init")
+        for label in (0, 1)
+    ]
     assert len(cut.train) == 2 * min(per_class)  # nothing that could be used was thrown away
     small = partition(pool, 20, n_held_out=10)
     assert [len(small.train), len(small.init), len(small.held_out)] == [20, 20, 10]
-    assert torch.equal(small.train.index[:10], cut.train.index[:10])  # more images, the same first ones
+    # more images, the same first ones
+    assert torch.equal(small.train.index[:10], cut.train.index[:10])
 
 
 @pytest.mark.parametrize("side", [8, 16])
@@ -78,7 +91,9 @@ def test_other_sides():
     images = torch.rand(3, 3, 32, 32, generator=torch.Generator().manual_seed(0))
     assert torch.equal(photos.at_side(images, 32), images)
     one = photos.at_side(images, 1)
-    assert one.shape == (3, 3, 1, 1) and torch.allclose(one[..., 0, 0], images.mean((2, 3)), atol=1e-5)
+    assert one.shape == (3, 3, 1, 1) and torch.allclose(
+        one[..., 0, 0], images.mean((2, 3)), atol=1e-5
+    )
     assert photos.at_side(images, 20).shape == (3, 3, 20, 20)
 
 

@@ -17,7 +17,7 @@ from recon.images import cifar as data
 
 pytestmark = pytest.mark.slow
 
-# --------------------------------------------------------------------------------------------- CIFAR-10
+# ----------------------------------------------------------------------------------------- CIFAR-10
 
 #: damage to the subset file, known to be damage by its checksum alone
 SUBSETS = ANY | FOLDER
@@ -56,9 +56,15 @@ def test_a_damaged_subset_is_one_sentence_and_never_the_photographs(tmp_path, ho
 
 
 @pytest.mark.parametrize("array", ["images", "labels", "index", "is_test"])
-def test_a_pickle_in_the_subset_is_not_loaded_even_with_the_right_checksum(tmp_path, monkeypatch, hostile, array):
+def test_a_pickle_in_the_subset_is_not_loaded_even_with_the_right_checksum(
+    tmp_path, monkeypatch, hostile, array
+):
     content, marker = hostile
-    arrays = {"images": np.zeros((1, 32, 32, 3), np.uint8), "labels": np.zeros(1, int), "index": np.zeros(1, int)}
+    arrays = {
+        "images": np.zeros((1, 32, 32, 3), np.uint8),
+        "labels": np.zeros(1, int),
+        "index": np.zeros(1, int),
+    }
     arrays["is_test"] = np.zeros(1, bool)
     arrays[array] = np.array([Hostile(marker)], dtype=object)
     path = tmp_path / data.SUBSET_FILE
@@ -68,9 +74,13 @@ def test_a_pickle_in_the_subset_is_not_loaded_even_with_the_right_checksum(tmp_p
     assert not marker.exists()
 
 
-@pytest.mark.parametrize("name", ["data_batch_1", "data_batch_5", "test_batch", "batches.meta", "all"])
+@pytest.mark.parametrize(
+    "name", ["data_batch_1", "data_batch_5", "test_batch", "batches.meta", "all"]
+)
 def test_a_pickle_with_the_wrong_checksum_is_never_loaded(tmp_path, monkeypatch, hostile, name):
-    """All other files are as they should be; torchvision checks before it loads, and this makes sure that it does."""
+    """All other files are as they should be; torchvision checks before it loads, and this makes
+    sure that it does.
+    """
     content, marker = hostile
     folder = tmp_path / data.TORCHVISION_FOLDER
     folder.mkdir()
@@ -82,7 +92,9 @@ def test_a_pickle_with_the_wrong_checksum_is_never_loaded(tmp_path, monkeypatch,
     monkeypatch.setattr(CIFAR10, "train_list", [[file, sums[file]] for file in names])
     monkeypatch.setattr(CIFAR10, "test_list", [["test_batch", sums["test_batch"]]])
     monkeypatch.setattr(
-        CIFAR10, "meta", {"filename": "batches.meta", "key": "label_names", "md5": sums["batches.meta"]}
+        CIFAR10,
+        "meta",
+        {"filename": "batches.meta", "key": "label_names", "md5": sums["batches.meta"]},
     )
     arguments = ("run", NAME, "--profile", "smoke", "--data-root", str(tmp_path))
     for file, whole in right.items():
@@ -103,7 +115,10 @@ def test_damaged_batches_are_one_sentence(tmp_path, how):
     if how in ("huge", "a link to /dev/zero"):
         pytest.skip("torchvision reads all of it to know its checksum")
     ({**ANY, **FOLDER})[how](folder / "data_batch_1")
-    refused(("run", NAME, "--profile", "smoke", "--data-root", str(tmp_path)), "missing, truncated or damaged")
+    refused(
+        ("run", NAME, "--profile", "smoke", "--data-root", str(tmp_path)),
+        "missing, truncated or damaged",
+    )
 
 
 def test_an_archive_with_the_wrong_checksum_is_never_unpacked(tmp_path):
@@ -111,5 +126,10 @@ def test_an_archive_with_the_wrong_checksum_is_never_unpacked(tmp_path):
         member = tarfile.TarInfo("../escaped")
         member.size = 1
         archive.addfile(member, io.BytesIO(b"x"))
-    refused(("run", NAME, "--profile", "smoke", "--data-root", str(tmp_path)), "could not be downloaded")
-    assert not (tmp_path.parent / "escaped").exists() and not (tmp_path / data.TORCHVISION_FOLDER).exists()
+    refused(
+        ("run", NAME, "--profile", "smoke", "--data-root", str(tmp_path)), "could not be downloaded"
+    )
+    assert (
+        not (tmp_path.parent / "escaped").exists()
+        and not (tmp_path / data.TORCHVISION_FOLDER).exists()
+    )

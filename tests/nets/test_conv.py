@@ -19,14 +19,18 @@ def module_of(network: ConvNet) -> nn.Sequential:
     """The same network as PyTorch writes it."""
     found, channels = [], network.shape[0]
     for conv in network.convs:
-        found += [nn.Conv2d(channels, conv.channels, conv.kernel, conv.stride, conv.padding, bias=False)]
+        found += [
+            nn.Conv2d(channels, conv.channels, conv.kernel, conv.stride, conv.padding, bias=False)
+        ]
         found += [MODULES[network.activation.name]()]
         channels = conv.channels
     features = nn.Sequential(*found)(torch.zeros(1, *network.shape)).numel()
     return nn.Sequential(*found, nn.Flatten(), nn.Linear(features, network.classes)).double()
 
 
-@pytest.mark.parametrize("network", [SMALL, STRIDED, TABLE_1["CNN4 V2"]], ids=["small", "strided", "CNN4 V2"])
+@pytest.mark.parametrize(
+    "network", [SMALL, STRIDED, TABLE_1["CNN4 V2"]], ids=["small", "strided", "CNN4 V2"]
+)
 @pytest.mark.parametrize("activation", ["tanh", "leaky_relu", "relu"])
 def test_logits_and_gradients_are_those_of_a_module(network, activation):
     """Per-image gradients of the cross-entropy, by torch.func through PyTorch's own layers."""
@@ -40,7 +44,9 @@ def test_logits_and_gradients_are_those_of_a_module(network, activation):
         return F.cross_entropy(torch.func.functional_call(module, params, image[None]), label[None])
 
     expected = torch.func.vmap(torch.func.grad(loss), (None, 0, 0))(theirs, x, labels)
-    torch.testing.assert_close(network(theta, x), torch.func.functional_call(module, theirs, x), rtol=1e-10, atol=1e-13)
+    torch.testing.assert_close(
+        network(theta, x), torch.func.functional_call(module, theirs, x), rtol=1e-10, atol=1e-13
+    )
     found = network.gradients(theta, x, labels)
     assert list(found) == list(theta) == list(network.shapes())
     for name, other in zip(names, found, strict=True):
@@ -62,18 +68,25 @@ def test_initialisation_is_pytorchs_right_after_the_seed():
         assert torch.equal(ours, theirs)
     assert torch.equal(torch.get_rng_state(), state)  # nobody else's random numbers change
     double = TABLE_1["CNN3 V2"].init(torch.Generator().manual_seed(SEED), torch.float64)
-    assert all(torch.equal(double[name], value.double()) for name, value in found.items())  # the published draws
+    # the published draws
+    assert all(torch.equal(double[name], value.double()) for name, value in found.items())
 
 
 @pytest.mark.parametrize("network", [SMALL, STRIDED], ids=["small", "strided"])
 def test_layers_are_inputs_and_output_gradients_of_every_layer(network):
     """For any scalar of the outputs, against autograd with respect to each z."""
     theta, x = theta_of(network), some_images(network)
-    direction = torch.randn(2, network.classes, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    direction = torch.randn(
+        2, network.classes, generator=torch.Generator().manual_seed(1), dtype=torch.float64
+    )
     inputs, zs, value = [], [], x
     for i, conv in enumerate(network.convs, start=1):
         inputs.append(F.unfold(value, conv.kernel, padding=conv.padding, stride=conv.stride))
-        zs.append(F.conv2d(value, theta[f"w{i}"], stride=conv.stride, padding=conv.padding).requires_grad_())
+        zs.append(
+            F.conv2d(
+                value, theta[f"w{i}"], stride=conv.stride, padding=conv.padding
+            ).requires_grad_()
+        )
         value = network.activation(zs[-1])
     weight, bias = network.last
     inputs.append(value.flatten(1))
@@ -86,7 +99,9 @@ def test_layers_are_inputs_and_output_gradients_of_every_layer(network):
     ]
     for layer, h, delta in zip(found, inputs, deltas, strict=True):
         torch.testing.assert_close(layer.input, h, rtol=1e-9, atol=1e-13)
-        torch.testing.assert_close(layer.delta, delta.flatten(2) if layer.shared else delta, rtol=1e-9, atol=1e-13)
+        torch.testing.assert_close(
+            layer.delta, delta.flatten(2) if layer.shared else delta, rtol=1e-9, atol=1e-13
+        )
 
 
 def test_a_chain_from_a_later_layer_is_the_rest_of_the_whole():
@@ -108,19 +123,26 @@ def test_a_convolution_in_patches_and_backwards(conv):
     """For any kernel, stride, padding, also where (h + 2p − k) is no multiple of the stride."""
     generator = torch.Generator().manual_seed(1)
     x = torch.randn(2, *SHAPE, generator=generator, dtype=torch.float64, requires_grad=True)
-    weight = torch.randn(conv.channels, SHAPE[0], conv.kernel, conv.kernel, generator=generator, dtype=torch.float64)
+    weight = torch.randn(
+        conv.channels, SHAPE[0], conv.kernel, conv.kernel, generator=generator, dtype=torch.float64
+    )
     z = conv.apply(x, weight)
     assert tuple(z.shape[1:]) == conv.output(SHAPE)
     delta = torch.randn(z.shape, generator=generator, dtype=torch.float64)
     (expected,) = torch.autograd.grad((z * delta).sum(), x)
-    torch.testing.assert_close(conv.transpose(delta, weight, SHAPE), expected, rtol=1e-9, atol=1e-12)
-    torch.testing.assert_close((weight.flatten(1) @ conv.patches(x)).view_as(z), z, rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(
+        conv.transpose(delta, weight, SHAPE), expected, rtol=1e-9, atol=1e-12
+    )
+    torch.testing.assert_close(
+        (weight.flatten(1) @ conv.patches(x)).view_as(z), z, rtol=1e-9, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("name", ["tanh", "leaky_relu", "relu"])
 def test_slope_and_inverse_of_an_activation(name):
     sigma = Activation(name)
-    z = torch.linspace(-3, 3, 40, dtype=torch.float64).requires_grad_()  # not at 0, where ReLUs have no derivative
+    # not at 0, where ReLUs have no derivative
+    z = torch.linspace(-3, 3, 40, dtype=torch.float64).requires_grad_()
     x = sigma(z)
     (slope,) = torch.autograd.grad(x.sum(), z)
     torch.testing.assert_close(sigma.slope(x.detach()), slope)
@@ -129,7 +151,9 @@ def test_slope_and_inverse_of_an_activation(name):
     if name != "relu":
         torch.testing.assert_close(sigma.inverse(x.detach()), z.detach(), rtol=1e-9, atol=1e-12)
     if name == "tanh":  # what cannot have come out of it is clipped, as in the paper
-        torch.testing.assert_close(sigma.inverse(torch.tensor([-2.0, 1.0])).tanh(), torch.tensor([-0.9999, 0.9999]))
+        torch.testing.assert_close(
+            sigma.inverse(torch.tensor([-2.0, 1.0])).tanh(), torch.tensor([-0.9999, 0.9999])
+        )
     zero = torch.zeros(1)  # a ReLU's derivative at 0 is PyTorch's: that of the lower side
     assert sigma.slope(zero).item() == torch.func.grad(lambda v: sigma(v).sum())(zero).item()
 

@@ -1,4 +1,6 @@
-"""Modules become networks of closed forms with the same answers, tensor by tensor; what differs is said."""
+"""Modules become networks of closed forms with the same answers, tensor by tensor; what differs is
+said.
+"""
 
 from __future__ import annotations
 
@@ -38,9 +40,18 @@ class Convolutions(nn.Module):
 def test_convolutions_are_found_in_the_order_of_their_work(function, name):
     module = Convolutions(function)
     network, names = as_convnet(ModuleNetwork(module.eval()), SHAPE)
-    assert network.convs == (Conv(2, 5), Conv(3, 3, 2, 1)) and network.shape == SHAPE and network.classes == 4
+    assert (
+        network.convs == (Conv(2, 5), Conv(3, 3, 2, 1))
+        and network.shape == SHAPE
+        and network.classes == 4
+    )
     assert network.activation == Activation(name)
-    assert names == {"w1": "first.weight", "w2": "second.weight", "w3": "last.weight", "b3": "last.bias"}
+    assert names == {
+        "w1": "first.weight",
+        "w2": "second.weight",
+        "w3": "last.weight",
+        "b3": "last.bias",
+    }
     theta = {own: module.get_parameter(other).detach() for own, other in names.items()}
     x = torch.randn(3, *SHAPE, generator=torch.Generator().manual_seed(1))
     torch.testing.assert_close(network(theta, x), module(x).detach())
@@ -49,7 +60,13 @@ def test_convolutions_are_found_in_the_order_of_their_work(function, name):
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("flat", [True, False])
 def test_dense_layers_are_an_mlp_whether_images_are_flat_or_not(bias, flat):
-    layers = (nn.Linear(84, 6, bias=bias), nn.ReLU(), nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 3, bias=False))
+    layers = (
+        nn.Linear(84, 6, bias=bias),
+        nn.ReLU(),
+        nn.Linear(6, 5),
+        nn.ReLU(),
+        nn.Linear(5, 3, bias=False),
+    )
     module = nn.Sequential(*layers) if flat else nn.Sequential(nn.Flatten(), *layers)
     network, names = as_mlp(ModuleNetwork(module.eval()), SHAPE)
     assert network.widths == (84, 6, 5, 3) and network.bias == (bias, True, False)
@@ -74,10 +91,26 @@ def test_what_is_no_chain_of_layers_is_refused():
         with pytest.raises(ReconError, match=said):
             convert(ModuleNetwork(module.eval()), SHAPE)
 
-    refused(as_convnet, nn.Sequential(nn.Conv2d(2, 3, 3, bias=False), nn.Flatten()), "a dense one with a bias")
+    refused(
+        as_convnet,
+        nn.Sequential(nn.Conv2d(2, 3, 3, bias=False), nn.Flatten()),
+        "a dense one with a bias",
+    )
     refused(as_convnet, nn.Conv2d(2, 3, 3), r"answers of shape \(8, 3, 5, 4\)")
-    refused(as_convnet, nn.Sequential(nn.Flatten(), nn.Linear(84, 3, bias=False)), "a dense one with a bias")
+    refused(
+        as_convnet,
+        nn.Sequential(nn.Flatten(), nn.Linear(84, 3, bias=False)),
+        "a dense one with a bias",
+    )
     refused(as_convnet, nn.Flatten(), "has no layers")
-    refused(as_mlp, nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2, 1)), "not given the whole image")
-    refused(first_dense, nn.Sequential(nn.Flatten(), nn.ReLU(), nn.Linear(84, 2)), "no dense layer is given the image")
+    refused(
+        as_mlp,
+        nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2, 1)),
+        "not given the whole image",
+    )
+    refused(
+        first_dense,
+        nn.Sequential(nn.Flatten(), nn.ReLU(), nn.Linear(84, 2)),
+        "no dense layer is given the image",
+    )
     refused(first_dense, nn.LSTM(84, 2), "belongs to no layer that is called")

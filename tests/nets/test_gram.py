@@ -1,4 +1,6 @@
-"""Layers' passes, per-image gradients and Gram matrices of every MLP against autograd through nn.Sequential."""
+"""Layers' passes, per-image gradients and Gram matrices of every MLP against autograd through
+nn.Sequential.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +75,9 @@ def problem(network, seed=3):
 
 
 def close(ours, theirs):
-    return ours.shape == theirs.shape and (ours - theirs).norm() <= 1e-10 * theirs.norm().clamp_min(1e-3)
+    return ours.shape == theirs.shape and (ours - theirs).norm() <= 1e-10 * theirs.norm().clamp_min(
+        1e-3
+    )
 
 
 @pytest.mark.parametrize("network", NETWORKS + SMOOTH, ids=str)
@@ -89,12 +93,16 @@ def test_gradients_equal_autograd_of_the_module(network):
     for ours, theirs in zip(found.values(), expected.values(), strict=True):
         assert close(ours, theirs)
 
-    flat = {name: gradient.flatten(1) for name, gradient in zip(theta, expected.values(), strict=True)}
+    flat = {
+        name: gradient.flatten(1) for name, gradient in zip(theta, expected.values(), strict=True)
+    }
     matrices, products = gram(network, theta, x, labels=labels)
     for layer, pair in enumerate(network.names):
         of_layer = torch.cat([flat[name] for name in pair if name], dim=1)
         own = torch.cat([theta[name].flatten() for name in pair if name])
-        assert close(matrices[layer], of_layer @ of_layer.T) and close(products[layer], of_layer @ own)
+        assert close(matrices[layer], of_layer @ of_layer.T) and close(
+            products[layer], of_layer @ own
+        )
         assert close(layer_norms(network, theta)[layer], own.square().sum())
 
 
@@ -115,7 +123,9 @@ def test_a_smoothed_derivative_is_that_of_a_module_with_it(network):
 def test_alpha_does_not_count_for_a_net_that_is_smooth_itself():
     theta, x, direction, _ = problem(SMOOTH[0])
     for ours, theirs in zip(
-        SMOOTH[0].layers(theta, x, direction), SMOOTH[0].layers(theta, x, direction, alpha=3.0), strict=True
+        SMOOTH[0].layers(theta, x, direction),
+        SMOOTH[0].layers(theta, x, direction, alpha=3.0),
+        strict=True,
     ):
         assert torch.equal(ours.delta, theirs.delta)
 
@@ -127,10 +137,14 @@ def test_leading_dimensions_are_problems_of_their_own(bias):
     generator = torch.Generator().manual_seed(1)
     thetas = [[network.init(generator, dtype=F64) for _ in range(3)] for _ in range(2)]
     stacked = {
-        name: torch.stack([torch.stack([theta[name] for theta in row]) for row in thetas]) for name in thetas[0][0]
+        name: torch.stack([torch.stack([theta[name] for theta in row]) for row in thetas])
+        for name in thetas[0][0]
     }
     x = torch.randn(2, 3, N, 7, generator=generator, dtype=F64)
-    for theta, of in ((stacked, lambda i, j: thetas[i][j]), (thetas[1][2], lambda i, j: thetas[1][2])):
+    for theta, of in (
+        (stacked, lambda i, j: thetas[i][j]),
+        (thetas[1][2], lambda i, j: thetas[1][2]),
+    ):
         passes = network.layers(theta, x, torch.ones_like)
         gradients, matrices = per_image_gradients(passes), [gram_matrix(layer) for layer in passes]
         products = [products_with_theta(theta, layer) for layer in passes]

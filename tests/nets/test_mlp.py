@@ -27,7 +27,9 @@ def normal(*shape, seed=0):
 
 
 class Sequential(nn.Sequential):
-    """The same network as PyTorch writes it, weights included; `zs` are the outputs of its linear layers."""
+    """The same network as PyTorch writes it, weights included; `zs` are the outputs of its linear
+    layers.
+    """
 
     def __init__(self, network, theta):
         sigma = nn.ReLU() if network.smoothing is None else nn.Softplus(network.smoothing)
@@ -54,7 +56,10 @@ class Sequential(nn.Sequential):
 
 def drawn(network, seed=1):
     """θ with every parameter of order one, biases too."""
-    return {name: normal(*shape, seed=seed + k) for k, (name, shape) in enumerate(network.shapes().items())}
+    return {
+        name: normal(*shape, seed=seed + k)
+        for k, (name, shape) in enumerate(network.shapes().items())
+    }
 
 
 def test_names_and_shapes_leave_missing_biases_out():
@@ -66,9 +71,14 @@ def test_names_and_shapes_leave_missing_biases_out():
 
 @pytest.mark.parametrize("network", [MLP((50, 40, 30, 1)), three_layer(40, 50)], ids=str)
 def test_initial_weights_have_their_scheme_s_scale(network):
-    fan_in = {name: width for pair, width in zip(network.names, network.widths[:-1], strict=True) for name in pair}
+    fan_in = {
+        name: width
+        for pair, width in zip(network.names, network.widths[:-1], strict=True)
+        for name in pair
+    }
     draws = {
-        scheme: network.init(torch.Generator().manual_seed(0), scheme) for scheme in ("default", "uniform", "small")
+        scheme: network.init(torch.Generator().manual_seed(0), scheme)
+        for scheme in ("default", "uniform", "small")
     }
     for name, value in draws["default"].items():
         if value.numel() < 10:
@@ -106,12 +116,17 @@ def test_outputs_are_those_of_a_sequential(network):
 def test_leading_dimensions_are_networks_of_their_own(network):
     """θ (2, 3, p) on images (2, 3, n, d), and one set of images for all."""
     vectors, x = normal(2, 3, network.n_params), normal(2, 3, 6, 5, seed=1)
-    found, shared = network(network.unflatten(vectors), x), network(network.unflatten(vectors), x[0, 0])
+    found, shared = (
+        network(network.unflatten(vectors), x),
+        network(network.unflatten(vectors), x[0, 0]),
+    )
     for s in range(2):
         for k in range(3):
             alone = Sequential(network, network.unflatten(vectors[s, k]))
             for outputs, images in ((found, x[s, k]), (shared, x[0, 0])):
-                torch.testing.assert_close(outputs[s, k], alone(images).view(outputs.shape[2:]), rtol=1e-12, atol=1e-12)
+                torch.testing.assert_close(
+                    outputs[s, k], alone(images).view(outputs.shape[2:]), rtol=1e-12, atol=1e-12
+                )
 
 
 @pytest.mark.parametrize("network", NETS, ids=str)
@@ -134,32 +149,55 @@ def test_a_vector_is_the_parameters_one_after_the_other(network):
 
 @pytest.mark.parametrize("network", NETS, ids=str)
 def test_both_passes_are_those_of_autograd(network):
-    """z, h, δ = ∂Φ/∂z and what reaches h, for a gradient in the outputs that is given, and one of them."""
+    """z, h, δ = ∂Φ/∂z and what reaches h, for a gradient in the outputs that is given, and one of
+    them.
+    """
     theta, x, along = drawn(network), normal(6, 5), normal(6, network.widths[-1], seed=9)
     module = Sequential(network, theta)
     for direction in (lambda outputs: along, lambda outputs: along * outputs):
         outputs = module(x)
-        deltas = torch.autograd.grad(outputs, module.zs, direction(outputs).detach(), retain_graph=True)
+        deltas = torch.autograd.grad(
+            outputs, module.zs, direction(outputs).detach(), retain_graph=True
+        )
         hidden, values = module.inputs[1:], direction(outputs).detach()
         reached = torch.autograd.grad(outputs, hidden, values) if hidden else ()
         passes = network.passes(theta, x, direction)
         lengths = [len(v) for v in (passes.z, passes.h, passes.slope, passes.reached, passes.delta)]
         depth = network.depth
         assert lengths == [depth + 1, depth, depth, depth, depth + 1]
-        assert passes.z[0] is passes.slope[0] is passes.reached[0] is passes.delta[0] is None and passes.h[0] is x
+        assert (
+            passes.z[0] is passes.slope[0] is passes.reached[0] is passes.delta[0] is None
+            and passes.h[0] is x
+        )
         for layer in range(1, depth + 1):
-            torch.testing.assert_close(passes.z[layer], module.zs[layer - 1].detach(), rtol=1e-12, atol=1e-12)
-            torch.testing.assert_close(passes.delta[layer], deltas[layer - 1], rtol=1e-8, atol=1e-10)
+            torch.testing.assert_close(
+                passes.z[layer], module.zs[layer - 1].detach(), rtol=1e-12, atol=1e-12
+            )
+            torch.testing.assert_close(
+                passes.delta[layer], deltas[layer - 1], rtol=1e-8, atol=1e-10
+            )
         for layer in range(1, depth):
-            torch.testing.assert_close(passes.h[layer], module.inputs[layer].detach(), rtol=1e-12, atol=1e-12)
-            torch.testing.assert_close(passes.reached[layer], reached[layer - 1], rtol=1e-8, atol=1e-10)
+            torch.testing.assert_close(
+                passes.h[layer], module.inputs[layer].detach(), rtol=1e-12, atol=1e-12
+            )
+            torch.testing.assert_close(
+                passes.reached[layer], reached[layer - 1], rtol=1e-8, atol=1e-10
+            )
             torch.testing.assert_close(passes.slope[layer], network.slope(passes.z[layer]))
         layers = network.layers(theta, x, direction)
-        assert [(each.weight, each.bias, each.shared) for each in layers] == [(*n, False) for n in network.names]
-        for each, linear in zip(layers, [p for p in module if isinstance(p, nn.Linear)], strict=True):
+        assert [(each.weight, each.bias, each.shared) for each in layers] == [
+            (*n, False) for n in network.names
+        ]
+        for each, linear in zip(
+            layers, [p for p in module if isinstance(p, nn.Linear)], strict=True
+        ):
             outputs = module(x)
-            expected = torch.autograd.grad(outputs, list(linear.parameters()), direction(outputs).detach())
-            torch.testing.assert_close(each.delta.mT @ each.input, expected[0], rtol=1e-8, atol=1e-10)
+            expected = torch.autograd.grad(
+                outputs, list(linear.parameters()), direction(outputs).detach()
+            )
+            torch.testing.assert_close(
+                each.delta.mT @ each.input, expected[0], rtol=1e-8, atol=1e-10
+            )
             if each.bias:
                 torch.testing.assert_close(each.delta.sum(0), expected[1], rtol=1e-8, atol=1e-10)
 
@@ -193,7 +231,9 @@ def test_alpha_replaces_the_derivative_of_relu_alone():
     assert not torch.allclose(found[0].delta, exact[0].delta, rtol=1e-3)
     assert all(torch.equal(a.input, b.input) for a, b in zip(found, exact, strict=True))
     smooth = MLP((5, 4, 3, 2), smoothing=2.0)  # has a derivative of its own
-    with_alpha, without = (smooth.layers(theta, x, lambda outputs: along, alpha=alpha) for alpha in (10.0, None))
+    with_alpha, without = (
+        smooth.layers(theta, x, lambda outputs: along, alpha=alpha) for alpha in (10.0, None)
+    )
     assert all(torch.equal(a.delta, b.delta) for a, b in zip(with_alpha, without, strict=True))
 
 
@@ -211,7 +251,9 @@ def test_passes_of_a_batch_are_those_of_each_network():
 def test_smoothed_relu_by_hand():
     z = torch.tensor([-1.0, 0.0, 2.0], dtype=F64)
     assert MLP((1, 1)).activation(z).tolist() == [0.0, 0.0, 2.0]
-    torch.testing.assert_close(MLP((1, 1), smoothing=2.0).activation(z), torch.log1p(torch.exp(2 * z)) / 2)
+    torch.testing.assert_close(
+        MLP((1, 1), smoothing=2.0).activation(z), torch.log1p(torch.exp(2 * z)) / 2
+    )
 
 
 def test_networks_of_the_papers():

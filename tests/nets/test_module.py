@@ -1,4 +1,6 @@
-"""Modules as functions of their parameters: a residual block with batch norm, work in place, and what is refused."""
+"""Modules as functions of their parameters: a residual block with batch norm, work in place, and
+what is refused.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ F64, N = torch.float64, 4
 
 
 class Residual(nn.Module):
-    """Two convolutions with batch norm, a shortcut, and work in place; then one fully connected layer."""
+    """Two convolutions with batch norm, a shortcut, and work in place; then one fully connected
+    layer.
+    """
 
     def __init__(self, classes=3):
         super().__init__()
@@ -51,14 +55,18 @@ def test_outputs_and_gradient_are_those_of_the_module(classes):
     network, x, y = residual(classes), images(), torch.tensor([0, 2, 1, 1]) % classes
     theta = {name: 1.1 * value for name, value in network.parameters().items()}
     outputs = network(theta, x)
-    found = network.gradient(theta, lambda outputs, y: F.cross_entropy(outputs + outputs.square(), y), x, y)
+    found = network.gradient(
+        theta, lambda outputs, y: F.cross_entropy(outputs + outputs.square(), y), x, y
+    )
     network.module.load_state_dict({**network.module.state_dict(), **theta})
     own = network.module(x)
     F.cross_entropy(own + own.square(), y).backward()
     torch.testing.assert_close(outputs, own[:, 0] if classes == 1 else own)
     for name, parameter in network.module.named_parameters():
         torch.testing.assert_close(found[name], parameter.grad, msg=name)
-    assert list(found) == list(network.shapes()) and outputs.shape == ((N,) if classes == 1 else (N, 3))
+    assert list(found) == list(network.shapes()) and outputs.shape == (
+        (N,) if classes == 1 else (N, 3)
+    )
 
 
 def test_the_module_is_left_as_it_was():
@@ -66,7 +74,9 @@ def test_the_module_is_left_as_it_was():
     before = {name: value.clone() for name, value in network.module.state_dict().items()}
     theta = {name: 2 * value for name, value in network.parameters().items()}
     network.gradient(theta, F.cross_entropy, x, torch.tensor([0, 2, 1, 1]))
-    assert all(torch.equal(before[name], value) for name, value in network.module.state_dict().items())
+    assert all(
+        torch.equal(before[name], value) for name, value in network.module.state_dict().items()
+    )
     assert not any(value.requires_grad for value in theta.values())
     network.parameters()["head.bias"].zero_()
     assert network.module.head.bias.abs().max() > 0

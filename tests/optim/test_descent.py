@@ -1,4 +1,6 @@
-"""Descent schemes against PyTorch's own, and heavy-ball descent against a loop over single numbers."""
+"""Descent schemes against PyTorch's own, and heavy-ball descent against a loop over single
+numbers.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +30,18 @@ def start():
         (SGD(0.01), lambda p: torch.optim.SGD([p], lr=0.01)),
         (SGD(0.01, 0.7), lambda p: torch.optim.SGD([p], lr=0.01, momentum=0.7)),
         (Adam(0.03), lambda p: torch.optim.Adam([p], lr=0.03, betas=(0.9, 0.99), eps=1e-12)),
-        (Adam(0.03, (0.5, 0.8), 1e-3), lambda p: torch.optim.Adam([p], lr=0.03, betas=(0.5, 0.8), eps=1e-3)),
+        (
+            Adam(0.03, (0.5, 0.8), 1e-3),
+            lambda p: torch.optim.Adam([p], lr=0.03, betas=(0.5, 0.8), eps=1e-3),
+        ),
     ],
 )
 def test_schemes_and_their_schedule_are_those_of_pytorch(ours, theirs):
     parameter, steps = torch.nn.Parameter(start()), 12
     optimiser = theirs(parameter)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda done: cosine(done + 1, steps, 0.1))
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimiser, lambda done: cosine(done + 1, steps, 0.1)
+    )
     state = ours.init(start())
     for k in range(1, steps + 1):
         parameter.grad = evaluate(parameter.detach())[1]
@@ -52,7 +59,9 @@ def test_a_state_is_not_changed_by_a_step():
 
 
 def test_cosine_falls_from_one_to_its_end_and_stays_there():
-    assert cosine(0, 10, 0.2) == 1.0 and cosine(10, 10, 0.2) == pytest.approx(0.2) == cosine(15, 10, 0.2)
+    assert cosine(0, 10, 0.2) == 1.0 and cosine(10, 10, 0.2) == pytest.approx(0.2) == cosine(
+        15, 10, 0.2
+    )
     assert cosine(5, 10, 0.2) == pytest.approx(0.6)
     assert cosine(2, 10, 0.2) == pytest.approx(0.2 + 0.4 * (1 + math.cos(0.2 * math.pi)))
     assert cosine(1, 8) == pytest.approx(0.05 + 0.475 * (1 + math.cos(math.pi / 8)))
@@ -60,8 +69,15 @@ def test_cosine_falls_from_one_to_its_end_and_stays_there():
 
 def heavy_ball(x, steps, settings):
     """One row, as its docstring says it, in plain numbers: the energies and points accepted."""
-    grow, shrink = (torch.tensor(factor).item() for factor in (settings.grow, settings.shrink))  # in single precision
-    best, best_energy, best_grad, velocity, size = list(x), math.inf, [0.0] * len(x), [0.0] * len(x), settings.step_size
+    # in single precision
+    grow, shrink = (torch.tensor(factor).item() for factor in (settings.grow, settings.shrink))
+    best, best_energy, best_grad, velocity, size = (
+        list(x),
+        math.inf,
+        [0.0] * len(x),
+        [0.0] * len(x),
+        settings.step_size,
+    )
     trace = []
     for _ in range(steps):
         energy, grad = (found[0].tolist() for found in evaluate(torch.tensor([x], dtype=F64)))

@@ -32,7 +32,9 @@ def rosenbrock(theta):
 def test_lbfgs_follows_the_banana_valley(start):
     theta = torch.tensor(start * 3, dtype=torch.float64)
     found = lbfgs(rosenbrock, theta, LBFGSSettings(1e-8, max_iter=300))
-    assert (found.theta - 1).abs().max() < 1e-7 and found.grad_norm <= 1e-8 and found.iterations < 300
+    assert (
+        (found.theta - 1).abs().max() < 1e-7 and found.grad_norm <= 1e-8 and found.iterations < 300
+    )
     ends = [lbfgs(rosenbrock, theta, LBFGSSettings(1e-8, max_iter=k)).energy for k in range(20)]
     assert (torch.stack(ends).diff() <= 1e-12).all()  # Armijo: it never rises
 
@@ -43,7 +45,11 @@ def quadratic(seed=0, size=12):
     q = torch.linalg.qr(torch.randn(size, size, generator=generator, dtype=torch.float64)).Q
     matrix = (q * torch.logspace(-1, 1, size, dtype=torch.float64)) @ q.mT
     target = torch.randn(size, generator=generator, dtype=torch.float64)
-    return matrix, target, lambda t: (0.5 * (t - target) @ matrix @ (t - target), matrix @ (t - target))
+    return (
+        matrix,
+        target,
+        lambda t: (0.5 * (t - target) @ matrix @ (t - target), matrix @ (t - target)),
+    )
 
 
 def zeros(*shape):
@@ -60,7 +66,11 @@ def test_it_finds_the_minimum_and_leaves_its_start():
 
 
 def remembered(s, y, history):
-    pairs = Pairs(s.new_zeros(history, len(s[0])), s.new_zeros(history, len(s[0])), torch.ones((), dtype=s.dtype))
+    pairs = Pairs(
+        s.new_zeros(history, len(s[0])),
+        s.new_zeros(history, len(s[0])),
+        torch.ones((), dtype=s.dtype),
+    )
     before = Point(torch.zeros_like(s[0]), torch.zeros(()), torch.zeros_like(s[0]))
     for a, b in zip(s, y, strict=True):
         pairs.append(before, Point(a, before.energy, b))
@@ -69,8 +79,9 @@ def remembered(s, y, history):
 
 @pytest.mark.parametrize("flipped", [None, 2])
 def test_pairs_are_the_matrix_of_bfgs(flipped):
-    """H of the textbook, pair by pair as a dense matrix, the oldest forgotten; a pair without positive curvature does
-    not count."""
+    """H of the textbook, pair by pair as a dense matrix, the oldest forgotten; a pair without
+    positive curvature does not count.
+    """
     s, y = torch.randn(2, 6, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     y = torch.where((s * y).sum(-1, keepdim=True) < 0, -y, y)
     if flipped is not None:
@@ -96,7 +107,8 @@ def test_a_pair_without_curvature_is_not_remembered():
 
 def test_a_change_too_small_to_square_is_not_remembered():
     pairs = remembered(torch.full((1, 3), 1e-10), torch.full((1, 3), 1e-25), 2)
-    assert pairs.order == [] and pairs.scale == 1.0  # ⟨s, y⟩ = 3e-35 is a float32, ⟨y, y⟩ = 3e-50 is none
+    # ⟨s, y⟩ = 3e-35 is a float32, ⟨y, y⟩ = 3e-50 is none
+    assert pairs.order == [] and pairs.scale == 1.0
 
 
 @pytest.mark.parametrize("limit", [0, 1, 5])
@@ -131,14 +143,20 @@ def test_a_nan_is_never_accepted():
 
 
 def test_after_a_failed_line_search_it_forgets_its_pairs_and_goes_on():
-    """With two trials a line search fails now and then in the banana valley; without its pairs it gets further."""
+    """With two trials a line search fails now and then in the banana valley; without its pairs it
+    gets further.
+    """
     start, first = torch.tensor([-1.2, 1.0], dtype=torch.float64), torch.tensor(1e-3).double()
     found = lbfgs(rosenbrock, start, LBFGSSettings(1e-8, max_iter=300, halvings=2), first)
-    assert found.grad_norm <= 1e-8 and (found.theta - 1).abs().max() < 1e-7 and found.iterations < 100
+    assert (
+        found.grad_norm <= 1e-8 and (found.theta - 1).abs().max() < 1e-7 and found.iterations < 100
+    )
 
 
 def test_a_step_that_lowers_too_little_is_halved():
-    """½ θ² from 0.50001: the step of length 1 lowers it by 1e-5, less than Armijo's 1e-4 of what the slope promises."""
+    """½ θ² from 0.50001: the step of length 1 lowers it by 1e-5, less than Armijo's 1e-4 of what
+    the slope promises.
+    """
     found = lbfgs(
         lambda theta: (0.5 * theta.square().sum(), theta.clone()),
         torch.tensor([0.50001], dtype=torch.float64),
@@ -150,5 +168,9 @@ def test_a_step_that_lowers_too_little_is_halved():
 def test_where_nothing_falls_it_stays():
     """Its gradient points the wrong way: it stays where it was, and is not tried again."""
     start = torch.ones(2, dtype=torch.float64)
-    found = lbfgs(lambda theta: (theta.square().sum(), -theta), start, LBFGSSettings(1e-9, max_iter=9, halvings=5))
+    found = lbfgs(
+        lambda theta: (theta.square().sum(), -theta),
+        start,
+        LBFGSSettings(1e-9, max_iter=9, halvings=5),
+    )
     assert found.iterations == 1 and torch.equal(found.theta, start) and found.energy.item() == 2.0

@@ -23,7 +23,9 @@ def start():
 
 
 class Descent:
-    """½ Σ s x² by one scheme; where it keeps nothing itself, the lowest point so far is kept.  `calls` counts steps."""
+    """½ Σ s x² by one scheme; where it keeps nothing itself, the lowest point so far is kept.
+    `calls` counts steps.
+    """
 
     def __init__(self, scheme):
         self.scheme, self.calls = scheme, 0
@@ -44,7 +46,9 @@ def same(a, b):
     return set(a) == set(b) and all(torch.equal(a[name], b[name]) for name in a)
 
 
-@pytest.mark.parametrize("scheme", [HeavyBall(0.02, 0.5, tol=TOL), HeavyBall(0.02, tol=0.0), Adam(0.05)])
+@pytest.mark.parametrize(
+    "scheme", [HeavyBall(0.02, 0.5, tol=TOL), HeavyBall(0.02, tol=0.0), Adam(0.05)]
+)
 def test_it_stops_where_every_row_is_done(scheme):
     descent = Descent(scheme)
     state, history = iterate(descent.init, descent.step, LoopSettings(500, TOL))
@@ -72,7 +76,10 @@ def test_an_observer_sees_every_step_and_none_too_many():
     settings, seen = LoopSettings(500, TOL), []
     descent = Descent(HeavyBall(0.02, tol=TOL))
     state, history = iterate(
-        descent.init, descent.step, settings, observe=lambda k, s: seen.append((k, s["accepted"]["energy"]))
+        descent.init,
+        descent.step,
+        settings,
+        observe=lambda k, s: seen.append((k, s["accepted"]["energy"])),
     )
     assert [k for k, _ in seen] == list(range(1, len(history) + 1))
     assert torch.equal(torch.stack([energy for _, energy in seen]), history)
@@ -126,7 +133,9 @@ def test_trees_in_files(tmp_path):
 
 
 def test_rows_are_kept_one_by_one():
-    new, old = ({"a": value * torch.ones(2, 3), "b": {"c": value * torch.ones(2)}} for value in (1.0, 2.0))
+    new, old = (
+        {"a": value * torch.ones(2, 3), "b": {"c": value * torch.ones(2)}} for value in (1.0, 2.0)
+    )
     kept = keep(torch.tensor([True, False]), new, old)
     assert kept["a"].tolist() == [[1.0] * 3, [2.0] * 3] and kept["b"]["c"].tolist() == [1.0, 2.0]
     assert mapped(lambda a, b: a - b, new, old)["b"]["c"].tolist() == [-1.0, -1.0]

@@ -1,4 +1,6 @@
-"""The spectrum's noise edge: planted directions are counted and spanned, nothing is found in noise or in zeros."""
+"""The spectrum's noise edge: planted directions are counted and spanned, nothing is found in noise
+or in zeros.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +13,17 @@ F64 = torch.float64
 
 
 def planted(rank, shape=(60, 300), noise=0.05, seed=0):
-    """A matrix of this rank with singular values √(ad) and more, falling, its right directions, and noise on top."""
+    """A matrix of this rank with singular values √(ad) and more, falling, its right directions, and
+    noise on top.
+    """
     generator = torch.Generator().manual_seed(seed)
     rows, columns = (
         torch.linalg.qr(torch.randn(side, rank, generator=generator, dtype=F64)).Q for side in shape
     )  # fmt: skip
     strength = torch.linspace(3, 1, rank, dtype=F64) * (shape[0] * shape[1]) ** 0.5
-    return (rows * strength) @ columns.mT + noise * torch.randn(*shape, generator=generator, dtype=F64), columns.mT
+    return (rows * strength) @ columns.mT + noise * torch.randn(
+        *shape, generator=generator, dtype=F64
+    ), columns.mT
 
 
 def rank_of(matrix):
@@ -51,7 +57,9 @@ def test_nothing_is_found_in_noise_or_zeros(seed):
 
 @pytest.mark.parametrize("shape", [(4, 9), (9, 4)])
 def test_edge_by_hand(shape):
-    """a = 4, d = 9, smallest 1: the edge is (3+2)/(3−2) = 5, then with r = 1 (√8+√3)/(√8−√3) = 4.16, at r = 2 3.30."""
+    """a = 4, d = 9, smallest 1: the edge is (3+2)/(3−2) = 5, then with r = 1 (√8+√3)/(√8−√3) =
+    4.16, at r = 2 3.30.
+    """
     for values, expected in [
         ((5.0, 4, 3, 1), 0),
         ((5.1, 4.1, 3.5, 1), 1),
@@ -63,12 +71,20 @@ def test_edge_by_hand(shape):
 
 def test_rank_ignores_scale_and_the_order_of_rows_and_columns():
     matrix, _ = planted(7)
-    for other in (1e-8 * matrix, 1e8 * matrix, matrix.flip(0), matrix[:, torch.randperm(300)], matrix.mT):
+    for other in (
+        1e-8 * matrix,
+        1e8 * matrix,
+        matrix.flip(0),
+        matrix[:, torch.randperm(300)],
+        matrix.mT,
+    ):
         assert rank_of(other) == 7
 
 
 def test_a_square_matrix_of_noise_hides_what_is_in_it():
-    """Its smallest singular value is nearly zero and its edge out of sight: an honest nothing, not an error."""
+    """Its smallest singular value is nearly zero and its edge out of sight: an honest nothing, not
+    an error.
+    """
     assert rank_of(planted(3, (50, 50))[0]) == 0
 
 
@@ -95,7 +111,9 @@ def test_right_singular_values_and_vectors_are_those_of_an_svd(shape, scale):
 @pytest.mark.parametrize("shape", [(6, 9), (9, 6)])
 def test_right_singular_of_a_matrix_without_full_rank(shape):
     generator = torch.Generator().manual_seed(1)
-    w = torch.randn(shape[0], 2, generator=generator) @ torch.randn(2, shape[1], generator=generator)
+    w = torch.randn(shape[0], 2, generator=generator) @ torch.randn(
+        2, shape[1], generator=generator
+    )
     values, directions = right_singular(w)
     assert directions.isfinite().all() and (values[2:] < 1e-6 * values[0]).all()
     torch.testing.assert_close((w.double() @ directions[:2].mT) @ directions[:2], w.double())

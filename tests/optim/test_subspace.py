@@ -1,4 +1,6 @@
-"""Coordinates in a subspace, and networks on them: the same outputs, nothing lost, several at once."""
+"""Coordinates in a subspace, and networks on them: the same outputs, nothing lost, several at
+once.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,10 @@ def test_a_network_on_coordinates_is_the_network():
     """With θ (p,) or one per subspace, subspace (r, d) or several: Φ(lift(c); θ) = Φ'(c; θ')."""
     network = MLP((12, 5, 4, 1), bias=(True, False, True))
     for batch, spaces in (((), ()), ((3,), ()), ((), (3,)), ((3,), (3,))):
-        theta, space = normal(*batch, network.n_params), Subspace.spanned_by(normal(*spaces, 6, 12, seed=1))
+        theta, space = (
+            normal(*batch, network.n_params),
+            Subspace.spanned_by(normal(*spaces, 6, 12, seed=1)),
+        )
         small, cut = reduced(network, theta, space)
         both = batch or spaces
         assert small.dim == 6 and cut.shape == (*both, small.n_params)
@@ -56,8 +61,12 @@ def test_what_lies_outside_is_that_of_the_given_weights():
     _, cut = reduced(network, theta, space)
     torch.testing.assert_close(lifted(network, cut, space, theta), theta)
     mixed = network.unflatten(lifted(network, cut, space, other))
-    torch.testing.assert_close(space.outside(mixed["w1"]), space.outside(network.unflatten(other)["w1"]))
-    torch.testing.assert_close(space.reduce(mixed["w1"]), space.reduce(network.unflatten(theta)["w1"]))
+    torch.testing.assert_close(
+        space.outside(mixed["w1"]), space.outside(network.unflatten(other)["w1"])
+    )
+    torch.testing.assert_close(
+        space.reduce(mixed["w1"]), space.reduce(network.unflatten(theta)["w1"])
+    )
     inside = network.unflatten(lifted(network, cut, space))
     assert space.outside(inside["w1"]).abs().max() < 1e-12
     assert torch.equal(inside["b1"], network.unflatten(theta)["b1"])

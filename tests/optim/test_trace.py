@@ -1,4 +1,6 @@
-"""The trace of a computation: what it holds, when it stops, and that it costs nothing where nobody asks."""
+"""The trace of a computation: what it holds, when it stops, and that it costs nothing where nobody
+asks.
+"""
 
 from __future__ import annotations
 

@@ -39,13 +39,19 @@ def test_a_function_of_several_trees_leaves_out_what_only_the_others_have():
     a, b = some_tree(0), {**some_tree(1), "more": torch.ones(1)}
     found = mapped(lambda x, y: x - 2 * y, a, b)
     assert set(found) == {"x", "inner"}
-    assert torch.equal(found["inner"]["deeper"]["z"], a["inner"]["deeper"]["z"] - 2 * b["inner"]["deeper"]["z"])
+    assert torch.equal(
+        found["inner"]["deeper"]["z"], a["inner"]["deeper"]["z"] - 2 * b["inner"]["deeper"]["z"]
+    )
 
 
 def test_any_energy_is_lower_than_none():
     x = torch.randn(3, 2, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     found = unevaluated(x, multipliers=x[..., 0])
-    assert torch.equal(found["x"], x) and found["x"] is not x and torch.equal(found["multipliers"], x[..., 0])
+    assert (
+        torch.equal(found["x"], x)
+        and found["x"] is not x
+        and torch.equal(found["multipliers"], x[..., 0])
+    )
     assert found["energy"].tolist() == [torch.inf] * 3 and found["energy"].dtype == x.dtype
 
 
@@ -54,5 +60,7 @@ def test_flat_and_back():
     flat = flattened(tree)
     assert set(flat) == {"x", "inner/y", "inner/deeper/z"}
     back = unflattened(flat)
-    assert set(back) == {"x", "inner"} and torch.equal(back["inner"]["deeper"]["z"], tree["inner"]["deeper"]["z"])
+    assert set(back) == {"x", "inner"} and torch.equal(
+        back["inner"]["deeper"]["z"], tree["inner"]["deeper"]["z"]
+    )
     assert unflattened({}) == {} == flattened({"a": {}})

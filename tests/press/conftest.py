@@ -1,6 +1,7 @@
 """A browser, and the published edition as it is served to one; see test_browser.py.
 
-What needs a browser is skipped without Playwright, axe or a Chromium on the PATH; none is ever downloaded.
+What needs a browser is skipped without Playwright, axe or a Chromium on the PATH; none is ever
+downloaded.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 375, "height": 800}
 #: preload would fetch the style sheets again, and their relative imports from the wrong folder
 AXE = "within => axe.run(within ?? document, {resultTypes: ['violations'], preload: false})"
 
-#: takes out of a page what is like something before it: the same elements with the same classes and styles, in the same
-#: surroundings, on as odd a row.  axe looks at every letter of a page otherwise, and a hundred rows take it a minute.
+#: takes out of a page what is like something before it: the same elements with the same classes and
+#: styles, in the same surroundings, on as odd a row.  axe looks at every letter of a page
+#: otherwise, and a hundred rows take it a minute.
 ALIKE = """() => {
   scrollTo(0, 0);
   const seen = new Set(), places = 'details, .admonition, .sd-card, .cell_output, .claims-bar, figure, aside';
@@ -38,13 +40,14 @@ ALIKE = """() => {
       if (signs.every((one) => seen.has(kind + one))) each.remove();
       else signs.forEach((one) => seen.add(kind + one));
     }
-}"""
+}"""  # noqa: E501
 
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory) -> Path:
-    """The published edition's HTML: as `make test` builds it at this moment, or made by whichever of xdist's workers
-    comes first, which share a parent folder."""
+    """The published edition's HTML: as `make test` builds it at this moment, or made by whichever
+    of xdist's workers comes first, which share a parent folder.
+    """
     if "RECON_SITE" in os.environ:
         if built := os.environ.get("RECON_SITE_BUILT"):
             assert exit_code(Path(built)) == 0, "the strict build of the book failed"
@@ -78,19 +81,28 @@ class Quiet(SimpleHTTPRequestHandler):
 
 
 class Tab:
-    """One tab of one browser on the served site; what goes wrong on a page is collected in `complaints`."""
+    """One tab of one browser on the served site; what goes wrong on a page is collected in
+    `complaints`.
+    """
 
     def __init__(self, page, base: str, axe: str):
         self.page, self.base, self.axe, self.complaints = page, base, axe, []
         page.set_default_timeout(20_000)
-        page.on("console", lambda m: self.complaints.append(f"console: {m.text}") if m.type == "error" else None)
+        page.on(
+            "console",
+            lambda m: self.complaints.append(f"console: {m.text}") if m.type == "error" else None,
+        )
         page.on("pageerror", lambda error: self.complaints.append(f"script: {error}"))
         page.on("requestfailed", self.failed)
-        page.on("response", lambda r: self.complaints.append(f"{r.status}: {r.url}") if r.status >= 400 else None)
+        page.on(
+            "response",
+            lambda r: self.complaints.append(f"{r.status}: {r.url}") if r.status >= 400 else None,
+        )
         page.on("request", self.outside)
 
     def failed(self, request) -> None:
-        if request.failure != "net::ERR_ABORTED":  # that is: given up, where the next page is opened before it came
+        # that is: given up, where the next page is opened before it came
+        if request.failure != "net::ERR_ABORTED":
             self.complaints.append(f"failed: {request.url}")
 
     def outside(self, request) -> None:
@@ -108,15 +120,24 @@ class Tab:
         return self.page
 
     def violations(self, within: str | None = None) -> list[str]:
-        """What axe-core finds serious or critical, on the page or in one element; one line for each rule and place.
+        """What axe-core finds serious or critical, on the page or in one element; one line for each
+        rule and place.
 
         The page is thinned out for it (`ALIKE`): nothing can be asked of it afterwards.
         """
         self.page.evaluate(self.axe)
         if within is None:
             self.page.evaluate(ALIKE)
-        found = [v for v in self.page.evaluate(AXE, within)["violations"] if v["impact"] in ("serious", "critical")]
-        return [f"{v['id']}: {node['target']} {node['failureSummary']}" for v in found for node in v["nodes"]]
+        found = [
+            v
+            for v in self.page.evaluate(AXE, within)["violations"]
+            if v["impact"] in ("serious", "critical")
+        ]
+        return [
+            f"{v['id']}: {node['target']} {node['failureSummary']}"
+            for v in found
+            for node in v["nodes"]
+        ]
 
     def too_wide(self) -> int:
         """By how many pixels the page is wider than the window."""
@@ -125,10 +146,16 @@ class Tab:
 
 @pytest.fixture(scope="session")
 def browser():
-    executable = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    executable = (
+        shutil.which("chromium")
+        or shutil.which("chromium-browser")
+        or shutil.which("google-chrome")
+    )
     if executable is None:
         pytest.skip("no Chromium on this machine: apt install chromium")
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: make env")
+    sync_api = pytest.importorskip(
+        "playwright.sync_api", reason="playwright is not installed: make env"
+    )
     with sync_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
         yield browser
@@ -137,7 +164,9 @@ def browser():
 
 @pytest.fixture(scope="session")
 def axe() -> str:
-    base = pytest.importorskip("axe_playwright_python.base", reason="axe-playwright-python is not installed: make env")
+    base = pytest.importorskip(
+        "axe_playwright_python.base", reason="axe-playwright-python is not installed: make env"
+    )
     return base.AXE_SCRIPT
 
 

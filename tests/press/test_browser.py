@@ -1,6 +1,8 @@
-"""The published edition as a reader meets it: built once, served locally, read as HTML and used in a real browser.
+"""The published edition as a reader meets it: built once, served locally, read as HTML and used in
+a real browser.
 
-What needs a browser is skipped without Playwright, axe or a Chromium on the PATH; none is ever downloaded.
+What needs a browser is skipped without Playwright, axe or a Chromium on the PATH; none is ever
+downloaded.
 """
 
 from __future__ import annotations
@@ -23,11 +25,13 @@ DECORECO = "book/executed/04-decoreco"
 WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 375, "height": 800}
 
 
-# ------------------------------------------------------------------------------------------- read as HTML
+# ------------------------------------------------------------------------------------- read as HTML
 
 
 class Read(HTMLParser):
-    """Identifiers, references to files, images of the article and the hrefs of the download button of one page."""
+    """Identifiers, references to files, images of the article and the hrefs of the download button
+    of one page.
+    """
 
     def __init__(self, path: Path):
         super().__init__()
@@ -62,7 +66,9 @@ def broken(page: Path, references: list[str]) -> list[str]:
             continue
         target = (page.parent / unquote(url.path)).resolve() if url.path else page
         place = unquote(url.fragment)
-        if not target.is_file() or (place and target.suffix == ".html" and place not in read(target).ids):
+        if not target.is_file() or (
+            place and target.suffix == ".html" and place not in read(target).ids
+        ):
             found.append(reference)
     return found
 
@@ -72,16 +78,23 @@ def test_links_and_images_lead_somewhere(site, name):
     path = site / f"{name}.html"
     page = read(path)
     assert broken(path, page.references) == []
-    assert [image["src"][:80] for image in page.images if not (image.get("alt") or "").strip()] == []
+    assert [
+        image["src"][:80] for image in page.images if not (image.get("alt") or "").strip()
+    ] == []
 
 
 def test_this_file_sees_broken_links(tmp_path):
     page = tmp_path / "a.html"
-    page.write_text('<article><img src="no.png"></article><a id="x" href="#y"></a><a href="a.html#x"></a><img src="b">')
-    assert broken(page, Read(page).references) == ["no.png", "#y", "b"] and len(Read(page).images) == 1
+    page.write_text(
+        '<article><img src="no.png"></article><a id="x" href="#y"></a><a href="a.html#x"></a><img'
+        ' src="b">'
+    )
+    assert (
+        broken(page, Read(page).references) == ["no.png", "#y", "b"] and len(Read(page).images) == 1
+    )
 
 
-# ------------------------------------------------------------------------------------------- in the browser
+# ----------------------------------------------------------------------------------- in the browser
 
 
 #: markup that reached a reader: rows of tables, formulas, roles, texts that nobody filled in
@@ -99,8 +112,13 @@ SHOWN = """() => { const code = [...document.querySelectorAll('.bd-article :is(p
   code.forEach((each) => (each.style.display = ''));
   return text; }"""
 #: what only a hand on the page can do: on paper nothing asks for it, and no control is left over
-ASKS = re.compile(r"\b(?:drag|move (?:a|the) slider|choose one|click|press|download the notebook)\b[^.]*\.", re.I)
-CONTROLS = "input:visible, label:visible, select:visible, [role=slider]:visible, button:visible:not(:has(img))"
+ASKS = re.compile(
+    r"\b(?:drag|move (?:a|the) slider|choose one|click|press|download the notebook)\b[^.]*\.", re.I
+)
+CONTROLS = (
+    "input:visible, label:visible, select:visible, [role=slider]:visible,"
+    " button:visible:not(:has(img))"
+)
 #: what a page asked for, also what the browser had kept from another page
 ASKED = """() => ['navigation', 'resource']
   .flatMap((type) => performance.getEntriesByType(type)).map((each) => each.name)"""
@@ -116,21 +134,33 @@ def test_a_page_is_clean_light_accessible_and_fits_paper(tab, site, name):
         assert RAW.findall(page.evaluate(PROSE)) == []
         too_much = overweight(sizes_of(page.evaluate(ASKED), site))
         assert too_much == []
-        if not name.startswith("book/reference"):  # which name the package `press` in their sentences
+        # which name the package `press` in their sentences
+        if not name.startswith("book/reference"):
             assert_nothing_asks_on_paper(page)
     plain = "img => !img.closest('.zoom, .recon-element, .sd-card')"
-    assert page.locator(".bd-article img").evaluate_all(f"all => all.filter({plain}).map(img => img.alt)") == []
+    assert (
+        page.locator(".bd-article img").evaluate_all(
+            f"all => all.filter({plain}).map(img => img.alt)"
+        )
+        == []
+    )
     assert tab.violations() == []
 
 
 def sizes_of(asked: list[str], site: Path) -> dict[str, int]:
     """Bytes of each file, which are sent as they lie on the disk."""
-    paths = {url: site / unquote(urlsplit(url).path).lstrip("/") for url in asked if url.startswith("http")}
+    paths = {
+        url: site / unquote(urlsplit(url).path).lstrip("/")
+        for url in asked
+        if url.startswith("http")
+    }
     return {url: path.stat().st_size for url, path in paths.items() if path.is_file()}
 
 
 def overweight(sizes: dict[str, int]) -> list[tuple[str, int]]:
-    """All bytes and the five heaviest files of a page whose bytes are too many, or so few that it was not served."""
+    """All bytes and the five heaviest files of a page whose bytes are too many, or so few that it
+    was not served.
+    """
     total = sum(size for url, size in sizes.items() if not url.endswith((".png", ".svg")))
     heaviest = sorted(sizes.items(), key=lambda each: -each[1])[:5]
     return [] if 300_000 < total < LIGHT else [("all", total), *heaviest]
@@ -140,7 +170,12 @@ def assert_nothing_asks_on_paper(page) -> None:
     page.emulate_media(media="print")
     article = page.locator(".bd-article")
     assert ASKS.findall(page.evaluate(SHOWN)) == []
-    assert article.locator(CONTROLS).evaluate_all("all => all.map((each) => each.outerHTML.slice(0, 80))") == []
+    assert (
+        article.locator(CONTROLS).evaluate_all(
+            "all => all.map((each) => each.outerHTML.slice(0, 80))"
+        )
+        == []
+    )
     page.emulate_media(media="screen")
 
 
@@ -163,12 +198,15 @@ def test_claims_are_filtered_by_chip_and_by_word(tab):
     assert chip.get_attribute("aria-pressed") == "true" and 0 < cards.count() < everything
     assert chip.inner_text() == f"not reproduced {cards.count()}"
     verdicts = page.locator("details.claim:visible summary").evaluate_all(
-        "all => all.map(each => each.querySelector('.chip').innerText)"  # a second chip may say on which processor
+        # a second chip may say on which processor
+        "all => all.map(each => each.querySelector('.chip').innerText)"
     )
     assert set(verdicts) == {"not reproduced"}
     field = page.get_by_role("searchbox", name="Search the claims")
     field.fill("c(m) noise")
-    assert page.locator("details.claim:visible").evaluate_all("all => all.map(e => e.id)") == ["claim-defences-metric"]
+    assert page.locator("details.claim:visible").evaluate_all("all => all.map(e => e.id)") == [
+        "claim-defences-metric"
+    ]
     chip.click()
     field.fill("")
     assert cards.count() == everything and tab.violations() == []
@@ -188,7 +226,7 @@ def test_search_finds_chapters(tab):
     assert found.count() == 0 and "No section" in tab.page.locator("#search-results").inner_text()
 
 
-# ---------------------------------------------------------------------------------------------- elements by touch
+# -------------------------------------------------------------------------------- elements by touch
 
 #: pages of the published edition with something to play with, and how many there are
 PLAYED = {
@@ -199,7 +237,7 @@ PLAYED = {
     "10-leakage-rank": 1,
 }
 STATE = """e => [e.innerText, ...[...e.querySelectorAll('*')].map((x) => [x.getAttribute('style'), x.value,
-  x.getAttribute('aria-pressed'), x.getAttribute('class'), x.toDataURL?.()].join())].join()"""
+  x.getAttribute('aria-pressed'), x.getAttribute('class'), x.toDataURL?.()].join())].join()"""  # noqa: E501
 FINGER = ("input[type=range]:visible", "canvas:visible, button:visible, [role=slider]:visible")
 
 
@@ -208,7 +246,11 @@ def test_every_element_answers_to_a_finger_and_is_below_a_megabyte(browser, tab,
     with browser.new_context(has_touch=True, viewport=PHONE, reduced_motion="reduce") as context:
         page = context.new_page()
         page.goto(f"{tab.base}book/executed/{name}.html")
-        elements = [each for each in page.locator(".recon-element").all() if each.locator(", ".join(FINGER)).count()]
+        elements = [
+            each
+            for each in page.locator(".recon-element").all()
+            if each.locator(", ".join(FINGER)).count()
+        ]
         assert len(elements) >= PLAYED[name]
         for each in elements:
             assert each.evaluate("e => e.outerHTML.length") < 1_000_000

@@ -29,7 +29,10 @@ def test_imports_and_settings_are_one_folded_cell():
     cells += [cell("import torch\n\nimport recon\n"), cell("x = 1")]
     nb = nbformat.v4.new_notebook(cells=cells)
     chapter_pages.fold_imports(nb)
-    assert [c.metadata.get("tags") for c in nb.cells] == [["remove-cell"]] * 2 + [["hide-input"], None]
+    assert [c.metadata.get("tags") for c in nb.cells] == [["remove-cell"]] * 2 + [
+        ["hide-input"],
+        None,
+    ]
     assert nb.cells[2].source.startswith('profile = "smoke"\n\nimport torch')
 
 
@@ -38,7 +41,11 @@ def test_every_name_that_a_shown_cell_reads_is_made_in_a_shown_or_folded_one(pat
     nb = nbformat.read(path, as_version=4)
     folded = chapter_pages.needed(nb)
     known = {*dir(builtins), "display"}
-    for cell in (each for each in nb.cells if each.cell_type == "code" and (not lays_out(each) or each in folded)):
+    for cell in (
+        each
+        for each in nb.cells
+        if each.cell_type == "code" and (not lays_out(each) or each in folded)
+    ):
         own = chapter_pages.stored_in(cell) | {
             arg.arg for arg in ast.walk(ast.parse(cell.source)) if isinstance(arg, ast.arg)
         }
@@ -57,10 +64,15 @@ def test_every_chapter_tells_search_engines_its_question():
 
 def test_solutions_are_folded_under_their_numbers():
     cell = nbformat.v4.new_code_cell
-    nb = nbformat.v4.new_notebook(cells=[cell("1"), *(cell(x, metadata={"tags": ["solution"]}) for x in "23")])
+    nb = nbformat.v4.new_notebook(
+        cells=[cell("1"), *(cell(x, metadata={"tags": ["solution"]}) for x in "23")]
+    )
     chapter_pages.fold_solutions(nb)
     assert [c.metadata.get("tags") for c in nb.cells] == [None, ["hide-cell"], ["hide-cell"]]
-    assert [c.metadata.mystnb.code_prompt_show for c in nb.cells[1:]] == ["Solution 1", "Solution 2"]
+    assert [c.metadata.mystnb.code_prompt_show for c in nb.cells[1:]] == [
+        "Solution 1",
+        "Solution 2",
+    ]
 
 
 def test_every_page_says_once_how_it_was_made_and_how_to_run_it():
@@ -70,7 +82,11 @@ def test_every_page_says_once_how_it_was_made_and_how_to_run_it():
         nb = nbformat.reads(source[0], as_version=4)
         made, run = [cell.source for cell in nb.cells[-2:]]
         stamp = nb.metadata.recon
-        assert f"`{stamp.commit}`" in made and stamp.date in made and f"`recon book {page.stem}`" in run
+        assert (
+            f"`{stamp.commit}`" in made
+            and stamp.date in made
+            and f"`recon book {page.stem}`" in run
+        )
         assert sum("How this page was made" in cell.source for cell in nb.cells) == 1
 
 
@@ -86,7 +102,9 @@ def test_code_that_only_lays_numbers_out_is_folded_and_the_experiment_is_not():
 
 
 def pictured(cell):
-    """What the page says of a cell's picture: its name, its caption, its alternative text; "" for what is missing."""
+    """What the page says of a cell's picture: its name, its caption, its alternative text; "" for
+    what is missing.
+    """
     words = cell.metadata.get("mystnb", {})
     figure = words.get("figure", {})
     return figure.get("name", ""), figure.get("caption", ""), words.get("image", {}).get("alt", "")
@@ -103,7 +121,9 @@ def test_every_picture_of_a_chapter_is_a_figure_of_its_own(folder):
             assert draws <= 1 and shows <= draws, f"{path.stem}: {cell.source}"
             if draws:
                 name, caption, alt = pictured(cell)
-                assert name.startswith("fig-") and len(caption) > 40 and len(alt) > 40, f"{path.stem}: {cell.source}"
+                assert name.startswith("fig-") and len(caption) > 40 and len(alt) > 40, (
+                    f"{path.stem}: {cell.source}"
+                )
                 assert caption != alt
                 names.append(name)
     assert len(names) > 40 and len(names) == len(set(names))

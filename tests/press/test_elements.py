@@ -1,4 +1,6 @@
-"""Elements to play with, each on a page of its own in a browser: by mouse, keyboard, touch, and without scripts."""
+"""Elements to play with, each on a page of its own in a browser: by mouse, keyboard, touch, and
+without scripts.
+"""
 
 from __future__ import annotations
 
@@ -36,12 +38,15 @@ class Arrays:
 
 @pytest.fixture
 def opened(own_tab, tmp_path):
-    """Opens a page that holds one fragment and nothing else; at the end nothing has gone wrong on it."""
+    """Opens a page that holds one fragment and nothing else; at the end nothing has gone wrong on
+    it.
+    """
 
     def show(fragment: str, size: dict = PHONE, place: str = ""):
         path = tmp_path / "page.html"
         path.write_text(
-            "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
+            "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport"
+            " content='width=device-width'>"
             f"<title>Element</title><main><h1>Element</h1>{fragment}</main></html>"
         )
         tab = own_tab
@@ -64,7 +69,9 @@ def plain(browser, tmp_path, fragment: str):
 
 
 def drag(page, target, start: tuple[float, float], end: tuple[float, float]) -> None:
-    """Press at one place of an element and release at another, in shares of its width and height."""
+    """Press at one place of an element and release at another, in shares of its width and
+    height.
+    """
     box = target.bounding_box()
     for k, (x, y) in enumerate((start, end)):
         page.mouse.move(box["x"] + x * box["width"], box["y"] + y * box["height"])
@@ -80,7 +87,7 @@ def test_a_fragment_holds_its_data_whatever_is_in_it():
     assert bytes_of(torch.tensor([0.0, 0.5, 1.0, 2.0]), 0, 1) == "AID//w=="  # 0, 128, 255, 255
 
 
-# --------------------------------------------------------------------------------------------------------- walk
+# --------------------------------------------------------------------------------------------- walk
 
 
 def strip() -> str:
@@ -106,7 +113,7 @@ def test_walk_without_scripts_shows_the_strip(browser, tmp_path):
     assert page.locator(".tile:visible").count() == 0
 
 
-# --------------------------------------------------------------------------------------------- chapter 6's three
+# -------------------------------------------------------------------------------- chapter 6's three
 
 
 def separated(n: int = 12) -> Arrays:
@@ -131,7 +138,9 @@ def test_the_proof_has_a_tile_for_each_picture_and_reflows(opened, browser, tmp_
     assert tiles.count() == 20 and all(
         re.fullmatch(r"0\.\d\d", t) for t in page.locator("figcaption").all_inner_texts()
     )
-    columns = "all => new Set(all.map((each) => Math.round(each.getBoundingClientRect().left))).size"
+    columns = (
+        "all => new Set(all.map((each) => Math.round(each.getBoundingClientRect().left))).size"
+    )
     assert tiles.evaluate_all(columns) == 5
     page.set_viewport_size({"width": 1000, "height": 800})
     assert tiles.evaluate_all(columns) == 10
@@ -147,11 +156,16 @@ def test_a_threshold_counts_what_lies_above_it(opened):
     def expected(cut: float) -> str:
         return f"Without any attack, {int((free > cut).sum())}"
 
-    assert said.inner_text().startswith("Above 0.70: 12 of 12 training images.") and expected(0.7) in said.inner_text()
+    assert (
+        said.inner_text().startswith("Above 0.70: 12 of 12 training images.")
+        and expected(0.7) in said.inner_text()
+    )
     knob.press("ArrowLeft")
     assert said.inner_text().startswith("Above 0.69") and expected(0.69) in said.inner_text()
     knob.press("End")
-    assert said.inner_text().startswith("Above 1.00: 0 of 12") and said.inner_text().endswith("Without any attack, 0.")
+    assert said.inner_text().startswith("Above 1.00: 0 of 12") and said.inner_text().endswith(
+        "Without any attack, 0."
+    )
     drag(page, page.locator("svg"), (0.6, 0.5), (0.3, 0.5))
     value = float(knob.input_value())
     assert (
@@ -166,7 +180,10 @@ def test_a_threshold_counts_what_lies_above_it(opened):
 def test_unmixing_ends_at_the_sources_and_starts_at_the_rows(opened):
     page = opened(unmixed())
     assert page.locator("canvas:visible").count() == 10 == page.locator("img").count()
-    red = "canvas => [...canvas.getContext('2d').getImageData(0, 0, 32, 32).data].filter((_, i) => i % 4 === 0)"
+    red = (
+        "canvas => [...canvas.getContext('2d').getImageData(0, 0, 32, 32).data].filter((_, i) => i"
+        " % 4 === 0)"
+    )
     knob = page.get_by_role("slider")
 
     def likeness(k: int) -> float:
@@ -181,22 +198,28 @@ def test_unmixing_ends_at_the_sources_and_starts_at_the_rows(opened):
                 "return [...d.getImageData(0, 0, 32, 32).data].filter((_, i) => i % 4 === 0); }"
             )
         )
-        return torch.corrcoef(torch.stack([drawn, torch.tensor(shown, dtype=torch.float32)]))[0, 1].item()
+        return torch.corrcoef(torch.stack([drawn, torch.tensor(shown, dtype=torch.float32)]))[
+            0, 1
+        ].item()
 
     assert (
         max(abs(likeness(k)) for k in range(10)) < 0.85
         and "rows of the first layer" in page.locator(".said").inner_text()
     )
     knob.press("End")
-    assert min(likeness(k) for k in range(10)) > 0.9 and page.locator(".said").inner_text() == "at the end"
+    assert (
+        min(likeness(k) for k in range(10)) > 0.9
+        and page.locator(".said").inner_text() == "at the end"
+    )
 
 
-# -------------------------------------------------------------------------------------------- be the adversary
+# --------------------------------------------------------------------------------- be the adversary
 
 
 def game(n: int = 6, false: int = 10) -> str:
-    """Twelve images come out and `false` results are noise; the adversary trusts two of these more than all but one
-    image."""
+    """Twelve images come out and `false` results are noise; the adversary trusts two of these more
+    than all but one image.
+    """
     x, noise = images(12), images(false, 1) - 0.5
     sources = torch.cat([x - x.mean(0), noise])
     certainty = torch.cat([torch.linspace(0.98, 0.5, 12), torch.linspace(0.4, 0.1, false)])
@@ -240,20 +263,30 @@ def test_a_game_counts_what_is_right_and_says_what_a_coin_gets(opened):
     assert page.locator(".answer:visible").count() == 12
     assert page.locator(".share").get_attribute("href") == "#recon-guess=9"
     page.locator(".again").click()
-    assert page.locator(".answer:visible").count() == 0 and page.locator("[aria-pressed=true]").count() == 0
+    assert (
+        page.locator(".answer:visible").count() == 0
+        and page.locator("[aria-pressed=true]").count() == 0
+    )
 
 
 def test_a_game_is_played_by_keyboard_and_its_link_says_the_score(opened):
     page = opened(game(), place="#recon-guess=10")
-    assert page.locator(".verdict").inner_text() == "Somebody got 10 of 12 right, and sent you here. Can you do better?"
+    assert (
+        page.locator(".verdict").inner_text()
+        == "Somebody got 10 of 12 right, and sent you here. Can you do better?"
+    )
     page.locator(".card button").first.focus()
     for _ in range(12):
         page.keyboard.press("Space")
         page.keyboard.press("Tab")
         page.keyboard.press("Tab")
-    assert page.locator(".done").is_enabled() or page.locator(".card [aria-pressed=true]").count() == 12
+    assert (
+        page.locator(".done").is_enabled()
+        or page.locator(".card [aria-pressed=true]").count() == 12
+    )
     page.locator(".done").press("Enter")
-    said = page.locator(".verdict").inner_text()  # everything was called real, which is as good as a coin
+    # everything was called real, which is as good as a coin
+    said = page.locator(".verdict").inner_text()
     coin = round(100 * sum(math.comb(12, k) for k in range(6, 13)) / 2**12)
     assert said.startswith("You: 6 of 12 right; called real: 12, of which 6 are.")
     assert f"as many as you in {coin} of 100 games" in said
@@ -262,10 +295,13 @@ def test_a_game_is_played_by_keyboard_and_its_link_says_the_score(opened):
 def test_a_game_without_scripts_says_its_answers(browser, tmp_path):
     page = plain(browser, tmp_path, game())
     page.locator("summary").click()
-    assert page.locator("details p", has_text="are real. ").is_visible() and page.locator("button:visible").count() == 0
+    assert (
+        page.locator("details p", has_text="are real. ").is_visible()
+        and page.locator("button:visible").count() == 0
+    )
 
 
-# ---------------------------------------------------------------------------------------------------- draw, land
+# --------------------------------------------------------------------------------------- draw, land
 
 
 def error(page) -> float:
@@ -277,15 +313,22 @@ def error(page) -> float:
 def test_a_drawing_comes_back_from_its_gradient(opened):
     page = opened(drawing())
     pad = page.locator(".pad")
-    pixels = "canvas => [...canvas.getContext('2d').getImageData(0, 0, 16, 16).data].filter((_, i) => i % 4 === 0)"
+    pixels = (
+        "canvas => [...canvas.getContext('2d').getImageData(0, 0, 16, 16).data].filter((_, i) => i"
+        " % 4 === 0)"
+    )
     before = pad.evaluate(pixels)
     drag(page, pad, (0.03, 0.03), (0.03, 0.5))
     after = pad.evaluate(pixels)
     assert before[0] < 50 and after[0] == 255 and error(page) == 0.0
-    assert page.locator(".seen").evaluate(pixels)[0] < 50  # of the label's unit: δ = p − 1 is negative
+    # of the label's unit: δ = p − 1 is negative
+    assert page.locator(".seen").evaluate(pixels)[0] < 50
     back = page.locator(".back").evaluate(pixels)
     assert max(abs(a - b) for a, b in zip(after, back, strict=True)) <= 1
-    noise, batch = page.get_by_role("slider", name="Noise"), page.get_by_role("slider", name="Images in the batch")
+    noise, batch = (
+        page.get_by_role("slider", name="Noise"),
+        page.get_by_role("slider", name="Images in the batch"),
+    )
     noise.press("ArrowRight")
     small = error(page)
     noise.press("End")
@@ -299,7 +342,10 @@ def test_a_drawing_comes_back_from_its_gradient(opened):
 
 def test_a_drawing_is_made_by_keyboard_and_by_touch(opened, browser, tmp_path):
     page = opened(drawing())
-    pixels = "canvas => [...canvas.getContext('2d').getImageData(0, 0, 16, 16).data].filter((_, i) => i % 4 === 0)"
+    pixels = (
+        "canvas => [...canvas.getContext('2d').getImageData(0, 0, 16, 16).data].filter((_, i) => i"
+        " % 4 === 0)"
+    )
     pad = page.locator(".pad")
     for key in ("ArrowRight", "ArrowDown", "Space"):
         pad.press(key)
@@ -320,7 +366,11 @@ def test_a_landing_shows_where_its_start_ends(opened):
         return page.locator("tbody td:visible").all_inner_texts()
 
     def tile(k: int) -> str:
-        return page.locator(".tile:visible").nth(k).evaluate("tile => getComputedStyle(tile).backgroundPosition")
+        return (
+            page.locator(".tile:visible")
+            .nth(k)
+            .evaluate("tile => getComputedStyle(tile).backgroundPosition")
+        )
 
     # started at the training images: a row of the start, a row of the end
     assert cells() == ["8.0", "9.0", "10.0", "88%", "18.0", "19.0", "20.0", "0.10%"]
@@ -334,10 +384,12 @@ def test_a_landing_shows_where_its_start_ends(opened):
     said = "25 % training image, 25 % another photograph, 50 % noise"
     assert cells()[0] == "4.0" and said in page.locator(".said").inner_text()
     box = page.locator("svg").bounding_box()
-    page.mouse.click(box["x"] + 44 / 320 * box["width"], box["y"] + 44 / 320 * box["height"])  # other photographs
+    # other photographs
+    page.mouse.click(box["x"] + 44 / 320 * box["width"], box["y"] + 44 / 320 * box["height"])
     assert cells()[0] == "2.0" and cells()[-1] == "0.04%"
     dots = page.locator("svg circle:not(.start)")
-    assert len({dot.get_attribute("fill") for dot in dots.all()}) == 1 and dots.count() == 9  # all end near the truth
+    # all end near the truth
+    assert len({dot.get_attribute("fill") for dot in dots.all()}) == 1 and dots.count() == 9
 
 
 def test_a_landing_without_scripts_shows_the_strip(browser, tmp_path):
@@ -345,7 +397,7 @@ def test_a_landing_without_scripts_shows_the_strip(browser, tmp_path):
     assert page.locator(".strip").is_visible() and page.locator(".tile:visible").count() == 0
 
 
-# ----------------------------------------------------------------------------------------------------- on paper
+# ----------------------------------------------------------------------------------------- on paper
 
 
 def unmixed() -> str:

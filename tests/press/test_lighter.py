@@ -22,7 +22,9 @@ def png(image: Image.Image, **options) -> bytes:
 def chart() -> Image.Image:
     """Few colours, soft edges."""
     x = np.linspace(0, 1, 300)
-    return Image.fromarray(np.uint8(255 * np.stack([np.outer(x > k / 4, x > 0.5) for k in range(3)], -1)))
+    return Image.fromarray(
+        np.uint8(255 * np.stack([np.outer(x > k / 4, x > 0.5) for k in range(3)], -1))
+    )
 
 
 def noise() -> Image.Image:
@@ -36,7 +38,10 @@ def test_nobody_sees_the_difference(image):
     with Image.open(io.BytesIO(new)) as found:
         assert found.size == image.size and len(new) <= len(old)
         assert found.info["dpi"][0] == pytest.approx(200, abs=1)
-        assert np.square(np.asarray(found.convert("RGB"), float) - np.asarray(image, float)).mean() < 6.6
+        assert (
+            np.square(np.asarray(found.convert("RGB"), float) - np.asarray(image, float)).mean()
+            < 6.6
+        )
 
 
 def test_a_picture_of_many_colours_stays_as_it_is():

@@ -1,4 +1,6 @@
-"""README.md and the landing page say what the result files say, and nothing is said that no file holds."""
+"""README.md and the landing page say what the result files say, and nothing is said that no file
+holds.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ RESULTS = ROOT / "book" / "executed" / "results"
 
 def test_the_readme_is_its_template_with_todays_numbers():
     template = (ROOT / TEMPLATE).read_text(encoding="utf-8")
-    assert (ROOT / "README.md").read_text(encoding="utf-8") == rendered(template), "run `recon readme`"
+    assert (ROOT / "README.md").read_text(encoding="utf-8") == rendered(template), (
+        "run `recon readme`"
+    )
 
 
 def test_a_number_follows_its_result(tmp_path):
@@ -71,7 +75,9 @@ def test_the_readme_counts_every_claim_of_a_paper():
 
 
 def test_the_readme_is_written_whole_or_not_at_all(tmp_path):
-    shutil.copytree(ROOT / "book", tmp_path / "book", ignore=shutil.ignore_patterns("*.ipynb", "*.png"))
+    shutil.copytree(
+        ROOT / "book", tmp_path / "book", ignore=shutil.ignore_patterns("*.ipynb", "*.png")
+    )
     shutil.copytree(ROOT / "benchmarks", tmp_path / "benchmarks")
     (tmp_path / TEMPLATE).write_text("{{ nothing }}")
     (tmp_path / "README.md").write_text("old")
@@ -86,7 +92,9 @@ def a_row(profile, values, config=None):
     """A claim whose value differs between image sets."""
     first, *others = (Claim("c", "s", "", "", "12 images", "", "finding", v) for v in values)
     made = SimpleNamespace(profile=profile, config=config or {}, experiment="kkt-training")
-    return Row(first, SimpleNamespace(made=made, metrics=None), "a-kkt-training", True, tuple(others))
+    return Row(
+        first, SimpleNamespace(made=made, metrics=None), "a-kkt-training", True, tuple(others)
+    )
 
 
 def test_image_sets_that_differ_make_a_claim_mixed_whoever_is_first():
@@ -94,11 +102,16 @@ def test_image_sets_that_differ_make_a_claim_mixed_whoever_is_first():
     other = replace(row.seeds[0], verdict="not reproduced")
     assert row.verdict_over_sets == a_row("paper", (12,)).verdict_over_sets == "finding"
     split = replace(row, seeds=(other, other))
-    assert split.verdict == "mixed" and replace(split, claim=other, seeds=(row.claim, other)).verdict == "mixed"
+    assert (
+        split.verdict == "mixed"
+        and replace(split, claim=other, seeds=(row.claim, other)).verdict == "mixed"
+    )
     assert split.verdict_over_sets == "mixed (finding on 1, not reproduced on 2 of 3 image sets)"
     papers = replace(split, claim=replace(row.claim, section="4.4"), at_paper_size=False)
     assert papers.verdict == "undecided" and not papers.tested
-    assert papers.verdict_over_sets.startswith("undecided (not tested at the paper's size; this run: mixed (finding on")
+    assert papers.verdict_over_sets.startswith(
+        "undecided (not tested at the paper's size; this run: mixed (finding on"
+    )
 
 
 @pytest.mark.parametrize(
@@ -114,7 +127,10 @@ def test_image_sets_that_differ_make_a_claim_mixed_whoever_is_first():
 )
 def test_a_claim_is_undecided_nearer_to_its_threshold_than_its_spread(margins, distance, verdict):
     row = a_row("paper", margins)
-    claims = [replace(each, margin=margin) for each, margin in zip((row.claim, *row.seeds), margins, strict=True)]
+    claims = [
+        replace(each, margin=margin)
+        for each, margin in zip((row.claim, *row.seeds), margins, strict=True)
+    ]
     row = replace(row, claim=claims[0], seeds=tuple(claims[1:]))
     assert row.verdict == verdict
     assert row.distance == (None if distance is None else pytest.approx(distance, abs=0.01))

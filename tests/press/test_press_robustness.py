@@ -34,7 +34,7 @@ from companion.press.stamps import Edition
 
 pytestmark = pytest.mark.slow
 
-# ------------------------------------------------------------------------------------- pages, editions, the book
+# ------------------------------------------------------------------------ pages, editions, the book
 
 
 def stamped(change: Callable[[dict], object]) -> Callable[[Path], None]:
@@ -60,13 +60,16 @@ NOTEBOOKS = (
         "metadata a list": stamped(lambda nb: nb.update(metadata=[])),
     }
 )
-#: damage to a page of an edition; what cannot be a page is not published, the rest of the edition neither
+#: damage to a page of an edition; what cannot be a page is not published, the rest of the edition
+#: neither
 PAGES = NOTEBOOKS | {
     "an output without type": stamped(lambda nb: nb["cells"][1].update(outputs=[{"text": "x"}])),
     "a stamp that is text": stamped(lambda nb: nb["metadata"].update(recon="yes")),
     "a stamp without data": stamped(lambda nb: nb["metadata"]["recon"].pop("data")),
     "data a list": stamped(lambda nb: nb["metadata"]["recon"].update(data=["cifar10"])),
-    "a profile that is a list": stamped(lambda nb: nb["metadata"]["recon"].update(profile=["laptop"])),
+    "a profile that is a list": stamped(
+        lambda nb: nb["metadata"]["recon"].update(profile=["laptop"])
+    ),
     "a commit that is a number": stamped(lambda nb: nb["metadata"]["recon"].update(commit=1234567)),
     "a seed that is an object": stamped(lambda nb: nb["metadata"]["recon"].update(seed={})),
     "no stamp": stamped(lambda nb: nb["metadata"].pop("recon")),
@@ -85,13 +88,17 @@ TOCS = {
     "a circle": overwrite(b"&a [*a, {file: &b {c: *b}}]"),
     "a billion names": overwrite(
         b"".join(
-            b"x%d: &x%d [%s]\n" % (k, k, b", ".join([b"*x%d" % (k - 1)] * 9) if k else b"{file: a}") for k in range(40)
+            b"x%d: &x%d [%s]\n" % (k, k, b", ".join([b"*x%d" % (k - 1)] * 9) if k else b"{file: a}")
+            for k in range(40)
         )
     ),
 }
 #: results that are not taken into the book
 KEPT = {
-    "an experiment that is a path": (lambda m: m.update(experiment="../../../escaped"), "unknown experiment"),
+    "an experiment that is a path": (
+        lambda m: m.update(experiment="../../../escaped"),
+        "unknown experiment",
+    ),
     "an absolute path": (lambda m: m.update(experiment="/tmp/escaped"), "unknown experiment"),
     "no experiment": (lambda m: m.update(experiment=""), "unknown experiment"),
     "an experiment that is a list": (lambda m: m.update(experiment=[]), "unknown experiment"),
@@ -101,7 +108,9 @@ KEPT = {
 
 
 def tree(folder: Path) -> dict:
-    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+    return {
+        str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()
+    }
 
 
 @pytest.fixture
@@ -143,9 +152,13 @@ def test_a_damaged_table_of_contents_is_one_sentence(repo, edition, how, monkeyp
 @pytest.mark.parametrize("how", KEPT)
 def test_a_result_that_does_not_belong_into_the_book_is_not_kept(repo, store, how):  # noqa: F811
     change, message = KEPT[how]
-    edit(lambda m: m.update(profile="paper", data={**m["data"], "name": "cifar10"}) if how != "smoke" else None)(
-        store / NAME / "result.json"
-    )
+    edit(
+        lambda m: (
+            m.update(profile="paper", data={**m["data"], "name": "cifar10"})
+            if how != "smoke"
+            else None
+        )
+    )(store / NAME / "result.json")
     edit(change)(store / NAME / "result.json")
     sentence(lambda: publish.keep(store / NAME, repo), message)
     assert not (repo / "book" / "paper-size").exists() and not (repo / "escaped").exists()
@@ -165,7 +178,9 @@ def test_the_published_edition_does_not_replace_itself(repo, edition):  # noqa: 
     """It would lose its results, which lie elsewhere there than in an edition."""
     before = tree(repo / "book")
     for name in (str(repo / "book"), "../book"):
-        sentence(lambda name=name: publish.publish(name, repo), "is where the published edition lies")
+        sentence(
+            lambda name=name: publish.publish(name, repo), "is where the published edition lies"
+        )
     assert tree(repo / "book") == before
 
 
@@ -184,7 +199,8 @@ def test_a_failed_or_killed_exchange_of_editions_puts_the_old_one_back(repo, edi
             publish.publish("laptop-cifar10", repo)
     shutil.rmtree(repo / "book" / ".executed.new")
     assert tree(repo / "book") == before
-    (repo / "book" / "executed").rename(repo / "book" / ".executed.old")  # killed between the two renames
+    # killed between the two renames
+    (repo / "book" / "executed").rename(repo / "book" / ".executed.old")
     write(repo, "01-one", chapter("print('changed')"))
     sentence(lambda: publish.publish("laptop-cifar10", repo), "stale")
     assert tree(repo / "book") == before

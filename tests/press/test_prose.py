@@ -1,4 +1,6 @@
-"""Pages that a reader with ten minutes can read: the prose rules, the sizes of pages, and numbers from results."""
+"""Pages that a reader with ten minutes can read: the prose rules, the sizes of pages, and numbers
+from results.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,11 @@ def figure_of(cell: dict) -> dict | None:
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: f"{page.parent.name}/{page.name}")
 def test_every_sentence_keeps_the_rules(page):
-    broken = [(each.faults(), each.text) for each in of_page(page) if each.faults() and each.text not in EXCEPTIONS]
+    broken = [
+        (each.faults(), each.text)
+        for each in of_page(page)
+        if each.faults() and each.text not in EXCEPTIONS
+    ]
     assert broken == []
 
 
@@ -62,7 +68,10 @@ def test_a_fault_is_seen(text, fault):
 @pytest.mark.parametrize(
     "text",
     [
-        "In Fig. 2.3 and Table 1 of 2024 (§4.4), 96 of 100 images of CIFAR-10 come out, 32 × 32 pixels each.",
+        (
+            "In Fig. 2.3 and Table 1 of 2024 (§4.4), 96 of 100 images of CIFAR-10 come out, 32 × 32"
+            " pixels each."
+        ),
         "Neither chapter 3 nor Eq. (7) says so.",
     ],
 )
@@ -74,11 +83,21 @@ def test_names_are_no_numbers(text):
 def test_a_page_takes_ten_minutes(page):
     """Words of the page as it is read, with captions; figures and tables as it shows them."""
     shown = cells(executed(page))
-    html = ["".join(out.get("data", {}).get("text/html", "")) for each in shown for out in each.get("outputs", [])]
+    html = [
+        "".join(out.get("data", {}).get("text/html", ""))
+        for each in shown
+        for out in each.get("outputs", [])
+    ]
     markdown = [each for each in shown if each["cell_type"] == "markdown"]
-    told = ["".join(out.get("data", {}).get("text/markdown", "")) for each in shown for out in each.get("outputs", [])]
+    told = [
+        "".join(out.get("data", {}).get("text/markdown", ""))
+        for each in shown
+        for out in each.get("outputs", [])
+    ]
     told += ["".join(each["source"]) for each in markdown]
-    tables = sum("<table" in each for each in html) + sum(len(re.findall(r"^\|[\s:|-]+\|$", e, re.M)) for e in told)
+    tables = sum("<table" in each for each in html) + sum(
+        len(re.findall(r"^\|[\s:|-]+\|$", e, re.M)) for e in told
+    )
     assert words(executed(page)) <= (APPENDIX_WORDS if is_appendix(page) else WORDS)
     assert sum(figure_of(each) is not None for each in shown) <= FIGURES
     assert tables <= TABLES
@@ -86,7 +105,9 @@ def test_a_page_takes_ten_minutes(page):
 
 @pytest.mark.parametrize("page", NOTEBOOKS, ids=lambda page: page.stem)
 def test_a_result_stands_on_the_first_screen(page):
-    """The first figure, or an element tagged "hero", comes before the first section, and under few words."""
+    """The first figure, or an element tagged "hero", comes before the first section, and under few
+    words.
+    """
     before = []
     for cell in cells(page):
         if figure_of(cell) or "hero" in cell["metadata"].get("tags", []):
@@ -109,7 +130,9 @@ def test_every_figure_says_what_was_found(page):
 FILLED = re.compile(r"\{\{ .+? \}\}")
 
 
-@pytest.mark.parametrize("page", [page for page in NOTEBOOKS if not is_appendix(page)], ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page", [page for page in NOTEBOOKS if not is_appendix(page)], ids=lambda page: page.stem
+)
 def test_a_chapter_takes_numbers_from_results(page):
     """In its sentences; in the executed page all of them are filled in."""
     told = ["".join(cell["source"]) for cell in cells(page) if cell["cell_type"] == "markdown"]

@@ -34,11 +34,13 @@ def code_cells(nb):
     return [cell for cell in nb.cells if cell.cell_type == "code"]
 
 
-# ---------------------------------------------------------------------------------------- parameters
+# --------------------------------------------------------------------------------------- parameters
 
 
 def test_a_notebook_that_lacks_a_parameter_is_named(tmp_path):
-    path = write(tmp_path, "07-x", chapter(parameters='profile = "laptop"\ndata = "auto"\ndevice = "auto"'))
+    path = write(
+        tmp_path, "07-x", chapter(parameters='profile = "laptop"\ndata = "auto"\ndevice = "auto"')
+    )
     with pytest.raises(ReconError, match="07-x.*'seed'"):
         runner.check_parameters(path)
 
@@ -67,12 +69,17 @@ def test_an_edition_from_end_to_end(repo, monkeypatch):
     monkeypatch.setenv("RECON_DATA", ".")
     code = (
         "import os, sys\nprint(profile, data, seed, device)",
-        "print(os.environ['RECON_OUT'].endswith('results'), os.path.isabs(os.environ['RECON_DATA']))",
+        (
+            "print(os.environ['RECON_OUT'].endswith('results'),"
+            " os.path.isabs(os.environ['RECON_DATA']))"
+        ),
         f"print(sys.executable == {sys.executable!r}, os.path.basename(os.getcwd()))",
         "print('50 %', file=sys.stderr)",
     )
     write(repo, "01-one", chapter(*code))
-    pool = SimpleNamespace(name="photos", sha256="f" * 64, notice=f"Not CIFAR-10 ({os.path.expanduser('~')}/x).")
+    pool = SimpleNamespace(
+        name="photos", sha256="f" * 64, notice=f"Not CIFAR-10 ({os.path.expanduser('~')}/x)."
+    )
     monkeypatch.setattr(editions, "load_pool", lambda data, data_root: pool)
     # the test's own source shows sys.executable
     monkeypatch.setattr(runner, "check_no_paths", lambda nb, name, root: None)
@@ -87,7 +94,12 @@ def test_an_edition_from_end_to_end(repo, monkeypatch):
     assert not any("papermill" in part.metadata for part in (nb, *nb.cells))
 
     stamp = nb.metadata.recon
-    assert (stamp.profile, stamp.data.name, stamp.seed, stamp.commit) == ("smoke", "photos", 3, "abc1234")
+    assert (stamp.profile, stamp.data.name, stamp.seed, stamp.commit) == (
+        "smoke",
+        "photos",
+        3,
+        "abc1234",
+    )
     assert (
         stamp.seconds > 0
         and stamp.date.endswith("UTC")
@@ -95,7 +107,12 @@ def test_an_edition_from_end_to_end(repo, monkeypatch):
     )
     assert stamp.notice == "Not CIFAR-10 (~/x)." and stamp.notice in nb.cells[1].source
     assert "Not CIFAR-10" in (edition / "html" / "book" / "executed" / "01-one.html").read_text()
-    assert sorted(path.name for path in edition.iterdir()) == ["executed", "html", "html.log", "results"]
+    assert sorted(path.name for path in edition.iterdir()) == [
+        "executed",
+        "html",
+        "html.log",
+        "results",
+    ]
 
 
 FAILURES = {
@@ -135,7 +152,7 @@ def test_short_paths_inside_pictures_and_words_are_no_paths(tmp_path):
     runner.check_no_paths(nb, "x", tmp_path)
 
 
-# -------------------------------------------------------------------------------------------- the gate
+# ----------------------------------------------------------------------------------------- the gate
 
 
 def test_the_gate_catches_errors_and_unexecuted_cells():
@@ -146,14 +163,20 @@ def test_the_gate_catches_errors_and_unexecuted_cells():
     assert runner.fault(nb) is None
     nb.cells[2].outputs = [new_output("error", ename="ValueError", evalue="no", traceback=[])]
     assert runner.fault(nb) == "cell 2 holds an error: ValueError: no"
-    assert runner.fault(new_notebook(cells=[new_markdown_cell("# Prose")])) == "it has no code cells"
+    assert (
+        runner.fault(new_notebook(cells=[new_markdown_cell("# Prose")])) == "it has no code cells"
+    )
 
 
 def test_rendering_needs_every_chapter_listed_executed_and_clean(repo):
-    with pytest.raises(ReconError, match="chapter 01-one is listed in _toc.yml or executed, but not both"):
+    with pytest.raises(
+        ReconError, match="chapter 01-one is listed in _toc.yml or executed, but not both"
+    ):
         publish.render(repo)
     write(repo, "01-one", chapter("pass"), "book/executed")
-    with pytest.raises(ReconError, match="01-one is not a clean execution: cell 1 was not executed"):
+    with pytest.raises(
+        ReconError, match="01-one is not a clean execution: cell 1 was not executed"
+    ):
         publish.render(repo)
     write(repo, "02-two", chapter("pass"), "book/executed")
     with pytest.raises(ReconError, match="chapter 02-two is listed"):
@@ -249,7 +272,9 @@ def test_references_keep_the_injected_cell_and_no_stamp(repo):
 
 
 def stale(folder, root):
-    """Chapters whose page in `folder` is missing, or was made from another version of the notebook."""
+    """Chapters whose page in `folder` is missing, or was made from another version of the
+    notebook.
+    """
 
     def fresh(source):
         page = folder / source.name
@@ -265,14 +290,18 @@ def test_the_committed_references_belong_to_the_current_notebooks():
 
 @pytest.mark.parametrize("folder", ["book/executed", "tests/reference"])
 def test_no_printed_check_has_failed(folder):
-    """A line of output that ends in False says that something did not hold: a check is an assert instead."""
+    """A line of output that ends in False says that something did not hold: a check is an assert
+    instead.
+    """
     pages = sorted((ROOT / folder).glob("*.ipynb"))
     assert pages
     for page in pages:
         for cell in read_notebook(page).cells:
             for output in cell.get("outputs", []):
                 text = output.get("text", "") + output.get("data", {}).get("text/plain", "")
-                failed = [line for line in text.splitlines() if line.rstrip(" .)").endswith("False")]
+                failed = [
+                    line for line in text.splitlines() if line.rstrip(" .)").endswith("False")
+                ]
                 assert not failed, f"{page.name}: {failed[0]}"
 
 
@@ -282,10 +311,16 @@ def test_a_broken_reference_fails_the_build_and_the_old_book_stays(repo):
     built.mkdir()
     (built / "index.html").write_text("old")
     (repo / "book/index.md").write_text("# Tiny\n\nSee {doc}`nowhere` and {ref}`nothing`.\n")
-    with pytest.raises(ReconRunError, match=r"the HTML build failed: .*index.md:3: WARNING: .*nowhere.*html.log"):
+    with pytest.raises(
+        ReconRunError, match=r"the HTML build failed: .*index.md:3: WARNING: .*nowhere.*html.log"
+    ):
         html.build_html(repo, edition / "executed", built, repo / "build" / "html.log")
     assert (built / "index.html").read_text() == "old"
-    assert sorted(path.name for path in (repo / "build").iterdir()) == ["html", "html.log", "laptop-cifar10"]
+    assert sorted(path.name for path in (repo / "build").iterdir()) == [
+        "html",
+        "html.log",
+        "laptop-cifar10",
+    ]
 
 
 # ------------------------------------------------------------------------------- stamps and git
@@ -322,19 +357,27 @@ ARRAYS = {
 def result_at(profile, **made):
     """The published result of chapter 1 without its claims, as if made otherwise."""
     found = load(ROOT / "book" / "executed" / "results" / "linear", arrays=False)
-    provenance = dataclasses.replace(found.made, **{"profile": profile, "claims": [], "commit": "abc1234", **made})
+    provenance = dataclasses.replace(
+        found.made, **{"profile": profile, "claims": [], "commit": "abc1234", **made}
+    )
     return dataclasses.replace(found, made=provenance, arrays=ARRAYS)
 
 
 def test_keep_takes_only_results_at_the_papers_size(repo):
-    """result.json, reconstructions, and what figures show, no other arrays; not what an edition could hold."""
+    """result.json, reconstructions, and what figures show, no other arrays; not what an edition
+    could hold.
+    """
     folder = repo / "some" / "linear"
     save_result(result_at("laptop"), folder)
     with pytest.raises(ReconError, match="are kept, not laptop"):
         publish.keep(folder, repo)
     save_result(result_at("paper"), folder)
     target = publish.keep(folder, repo)
-    assert sorted(path.name for path in target.iterdir()) == ["kept.safetensors", "result.json", "x_hat.safetensors"]
+    assert sorted(path.name for path in target.iterdir()) == [
+        "kept.safetensors",
+        "result.json",
+        "x_hat.safetensors",
+    ]
     assert results.kept_arrays(target).keys() == {"figure.best", "trace.training"}
     assert target == repo / "book" / "paper-size" / "linear"
     with pytest.raises(ReconError, match="there is no result"):
@@ -373,10 +416,12 @@ def test_chapters_asked_for_one_by_one_are_kept_one_by_one(repo, monkeypatch):
     monkeypatch.setattr(runner, "execute", second_fails)
     with pytest.raises(ReconRunError):
         build_edition(Edition(jobs=1), repo, ["01-one", "02-two"])
-    assert [page.name for page in (repo / "build" / "laptop-cifar10" / "executed").glob("*.ipynb")] == ["01-one.ipynb"]
+    assert [
+        page.name for page in (repo / "build" / "laptop-cifar10" / "executed").glob("*.ipynb")
+    ] == ["01-one.ipynb"]
 
 
-# ------------------------------------------------------------------------------- side by side, and killed
+# ------------------------------------------------------------------------- side by side, and killed
 
 MEET = """
 import pathlib, time
@@ -392,7 +437,8 @@ print(__import__('os').environ['OMP_NUM_THREADS'])
 
 def test_two_chapters_run_at_once(repo, tmp_path, monkeypatch):
     """Each waits for the other; one after the other they would wait for good."""
-    monkeypatch.setattr(runner, "check_no_paths", lambda nb, name, root: None)  # the tests' own folder is shown
+    # the tests' own folder is shown
+    monkeypatch.setattr(runner, "check_no_paths", lambda nb, name, root: None)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr(editions, "cpu_count", lambda: 4)
     for own, other in (("01-one", "02-two"), ("02-two", "01-one")):
@@ -402,7 +448,9 @@ def test_two_chapters_run_at_once(repo, tmp_path, monkeypatch):
     assert [code_cells(nb)[-1].outputs[0].text for nb in pages] == ["2\n", "2\n"]
     write(repo, "02-two", chapter("print(__import__('os').environ['OMP_NUM_THREADS'])"))
     folder = build_edition(Edition(jobs=2), repo, ["02-two"])  # alone it rounds as beside others
-    assert code_cells(read_notebook(folder / "executed" / "02-two.ipynb"))[-1].outputs[0].text == "2\n"
+    assert (
+        code_cells(read_notebook(folder / "executed" / "02-two.ipynb"))[-1].outputs[0].text == "2\n"
+    )
 
 
 def test_experiments_that_chapters_share_are_run_by_one_after_the_other(repo, monkeypatch):
@@ -424,9 +472,13 @@ def test_experiments_that_chapters_share_are_run_by_one_after_the_other(repo, mo
 
 def test_the_longest_chapter_is_begun_first(repo, monkeypatch):
     begun = []
-    save_result(result_at("laptop", seconds=500.0), repo / "build" / "laptop-cifar10" / "results" / "linear")
+    save_result(
+        result_at("laptop", seconds=500.0), repo / "build" / "laptop-cifar10" / "results" / "linear"
+    )
     write(repo, "02-two", chapter('if False:\n    recon.run("linear")'))
-    monkeypatch.setattr(runner, "execute", lambda source, *_: begun.append(source.stem) or chapter())
+    monkeypatch.setattr(
+        runner, "execute", lambda source, *_: begun.append(source.stem) or chapter()
+    )
     build_edition(Edition(jobs=1), repo, ["01-one", "02-two"])
     assert begun == ["02-two", "01-one"]
 
@@ -454,9 +506,17 @@ edition.build_edition(stamps.Edition(jobs=2), Path({root!r}), ["01-one"])
 
 @pytest.mark.slow
 def test_a_killed_run_leaves_nothing_for_good_and_takes_its_kernels_along(repo, tmp_path):
-    """SIGKILL in the middle of a cell; the next run removes what is left, under the lock that died with the first."""
+    """SIGKILL in the middle of a cell; the next run removes what is left, under the lock that died
+    with the first.
+    """
     note = tmp_path / "kernel"
-    write(repo, "01-one", chapter(f"import os, time\nopen({str(note)!r}, 'w').write(str(os.getpid()))\ntime.sleep(60)"))
+    write(
+        repo,
+        "01-one",
+        chapter(
+            f"import os, time\nopen({str(note)!r}, 'w').write(str(os.getpid()))\ntime.sleep(60)"
+        ),
+    )
     script = KILLED.format(tests=str(ROOT / "tests"), root=str(repo))
     process = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.DEVNULL)
     edition = repo / "build" / "laptop-cifar10"
@@ -471,7 +531,9 @@ def test_a_killed_run_leaves_nothing_for_good_and_takes_its_kernels_along(repo, 
     wait_for(lambda: not alive(int(note.read_text())))
     write(repo, "01-one", chapter("print('done')"))
     build_edition(Edition(), repo, ["01-one"])
-    assert not list(edition.glob(".*")) and [p.name for p in (edition / "executed").iterdir()] == ["01-one.ipynb"]
+    assert not list(edition.glob(".*")) and [p.name for p in (edition / "executed").iterdir()] == [
+        "01-one.ipynb"
+    ]
 
 
 def wait_for(condition, seconds=60.0):

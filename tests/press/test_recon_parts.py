@@ -22,7 +22,17 @@ from recon.errors import ReconError
 
 sys.path.append(str(ROOT / "book" / "_ext"))
 
-from claim_parts import CONTRADICTED, FAILED, KINDS, STOPPING, Sources, cells, checked, escaped, spread  # noqa: E402
+from claim_parts import (
+    CONTRADICTED,
+    FAILED,
+    KINDS,
+    STOPPING,
+    Sources,
+    cells,
+    checked,
+    escaped,
+    spread,
+)  # noqa: E402
 from recon_parts import opening, part, thumbnail  # noqa: E402
 from tidy_pages import links  # noqa: E402
 
@@ -64,7 +74,11 @@ def copy(tmp_path):
 
 def test_the_catalogue_is_long_enough_and_every_claim_has_its_result():
     listed = catalogue(ROOT)
-    assert len(listed["runkel2024"]) >= 25 and len(listed["chen2022"]) >= 10 and len(listed["ours"]) >= 10
+    assert (
+        len(listed["runkel2024"]) >= 25
+        and len(listed["chen2022"]) >= 10
+        and len(listed["ours"]) >= 10
+    )
     ids = [name for paper in PAPERS for name in listed[paper]]
     assert len(ids) == len(set(ids))
     found = checked(SOURCES)
@@ -97,10 +111,15 @@ def test_a_card_says_what_the_results_say():
     text = part("claims/runkel2024", SOURCES)
     kept = load(ROOT / "book" / "paper-size" / "collapse", arrays=False)
     claim = next(each for each in kept.claims if each.id == "collapse-repeated-heldout")
-    (card,) = [each for each in text.split("`````{dropdown} ") if ":name: claim-collapse-repeated-heldout\n" in each]
+    (card,) = [
+        each
+        for each in text.split("`````{dropdown} ")
+        if ":name: claim-collapse-repeated-heldout\n" in each
+    ]
     assert card.startswith("[reproduced]{.chip .v-reproduced} " + escaped(claim.sentence)[:40])
     size = next(line for line in card.splitlines() if line.startswith("| Size"))
-    assert "(executed/02-collapse)" in card and "n = 500" in size.split(" | ")[1]  # the kept run comes first
+    # the kept run comes first
+    assert "(executed/02-collapse)" in card and "n = 500" in size.split(" | ")[1]
     assert escaped(claim.paper) in card
 
 
@@ -110,7 +129,12 @@ def test_every_figure_of_the_papers_has_a_row_and_every_claim_of_theirs_a_figure
         assert len(table.splitlines()) == 2 + len(items)
         assert {name for item in items for name in item["claims"]} == set(catalogue(ROOT)[paper])
         for item, line in zip(items, table.splitlines()[2:], strict=True):
-            assert item["we_find"] in line and line.count(" | ") == 4 and "image set" in line and "{.chip" in line
+            assert (
+                item["we_find"] in line
+                and line.count(" | ") == 4
+                and "image set" in line
+                and "{.chip" in line
+            )
 
 
 def test_a_row_says_the_least_and_the_most_of_its_claims_image_sets():
@@ -121,7 +145,9 @@ def test_a_row_says_the_least_and_the_most_of_its_claims_image_sets():
         for item, line in zip(catalogue(ROOT)["figures"][paper], lines, strict=True):
             sets = [counted[name].image_sets for name in item["claims"]]
             said = re.search(r"; ([0-9 to]+) image sets? \|$", line)[1]
-            assert said == (f"{min(sets)} to {max(sets)}" if len(set(sets)) > 1 else str(sets[0])), line
+            assert said == (
+                f"{min(sets)} to {max(sets)}" if len(set(sets)) > 1 else str(sets[0])
+            ), line
 
 
 def numbers(text: str) -> list[float]:
@@ -131,14 +157,22 @@ def numbers(text: str) -> list[float]:
 
 
 def test_a_row_of_a_figure_has_the_numbers_of_its_claims():
-    """Prose beside them is written for what was found: it has to be written anew where that moves."""
+    """Prose beside them is written for what was found: it has to be written anew where that
+    moves.
+    """
     counted = best(row for rows in checked(SOURCES).values() for row in rows)
     for paper in ("runkel2024", "chen2022"):
         for item in catalogue(ROOT)["figures"][paper]:
             claims = [counted[name].claim for name in item["claims"]]
-            known = [n for each in claims for n in numbers(f"{each.ours}; {each.null}; {each.paper}; {each.sentence}")]
+            known = [
+                n
+                for each in claims
+                for n in numbers(f"{each.ours}; {each.null}; {each.paper}; {each.sentence}")
+            ]
             said = numbers(item["we_find"]) + numbers(item["null_says"])
-            odd = [n for n in said if not any(abs(n - k) <= 0.06 * max(abs(k), 1e-60) for k in known)]
+            odd = [
+                n for n in said if not any(abs(n - k) <= 0.06 * max(abs(k), 1e-60) for k in known)
+            ]
             assert odd == [], item["where"]
 
 
@@ -151,7 +185,9 @@ def test_a_headline_rests_on_a_run_that_was_done_again(monkeypatch):
     with pytest.raises(ReconError, match="rests on a run that is not replayed: it is no headline"):
         part("headlines", SOURCES)
     unbound = [
-        card for card in part("claims/runkel2024", SOURCES).split("`````{dropdown} ")[1:] if "not-replayed" in card
+        card
+        for card in part("claims/runkel2024", SOURCES).split("`````{dropdown} ")[1:]
+        if "not-replayed" in card
     ]
     assert len(unbound) > 20
 
@@ -163,7 +199,9 @@ def test_there_are_at_most_ninety_claims():
 def test_every_claim_has_one_card_of_as_many_columns_as_runs():
     for paper in PAPERS:
         cards = part(f"claims/{paper}", SOURCES).split("`````{dropdown} ")[1:]
-        assert [card.split(":name: claim-")[1].split("\n")[0] for card in cards] == catalogue(ROOT)[paper]
+        assert [card.split(":name: claim-")[1].split("\n")[0] for card in cards] == catalogue(ROOT)[
+            paper
+        ]
         for card in cards:
             widths = {line.count(" | ") for line in card.splitlines() if line.startswith("| ")}
             assert len(widths) == 1 and widths <= {1, 2}, card[:80]
@@ -172,7 +210,9 @@ def test_every_claim_has_one_card_of_as_many_columns_as_runs():
 def test_the_summary_counts_every_claim_once():
     lines = part("verdicts", SOURCES).splitlines()[2:]
     assert len(lines) == len(KINDS) + 1
-    columns = list(zip(*([int(n) for n in line.strip("| ").split(" | ")[1:]] for line in lines), strict=True))
+    columns = list(
+        zip(*([int(n) for n in line.strip("| ").split(" | ")[1:]] for line in lines), strict=True)
+    )
     for (*numbers, left_out), paper in zip(columns, PAPERS, strict=True):
         assert sum(numbers) == len(catalogue(ROOT)[paper])
         assert left_out == sum(item["paper"] == paper for item in catalogue(ROOT)["not_attempted"])
@@ -180,29 +220,48 @@ def test_the_summary_counts_every_claim_once():
 
 def test_what_failed_has_a_reason_and_reasons_are_of_what_failed():
     counted = best(row for paper in PAPERS if paper != "ours" for row in checked(SOURCES)[paper])
-    failed = {name for name, row in counted.items() if row.verdict in (FAILED, CONTRADICTED, STOPPING)}
+    failed = {
+        name for name, row in counted.items() if row.verdict in (FAILED, CONTRADICTED, STOPPING)
+    }
     reasons = catalogue(ROOT)["why"]
     assert {name for item in reasons for name in item["claims"]} == failed
     table = part("failed", SOURCES)
-    assert all(item["we_find"] in table for item in reasons) and all(f"(#claim-{name})" in table for name in failed)
-    assert not any(character.isdigit() for item in reasons for character in MENTION.sub("", item["we_find"]))
+    assert all(item["we_find"] in table for item in reasons) and all(
+        f"(#claim-{name})" in table for name in failed
+    )
+    assert not any(
+        character.isdigit() for item in reasons for character in MENTION.sub("", item["we_find"])
+    )
 
 
 def test_every_verdict_that_authors_may_contest_has_their_reply():
-    """In one sentence, with the run that would settle it; and no reply is to a claim that nobody makes."""
+    """In one sentence, with the run that would settle it; and no reply is to a claim that nobody
+    makes.
+    """
     replies = catalogue(ROOT)["replies"]
     answered = {name for item in replies for name in item["claims"]}
     counted = best(row for paper in PAPERS if paper != "ours" for row in checked(SOURCES)[paper])
-    contested = {name for name, row in counted.items() if row.verdict not in ("reproduced", "check", "finding")}
+    contested = {
+        name
+        for name, row in counted.items()
+        if row.verdict not in ("reproduced", "check", "finding")
+    }
     assert contested <= answered <= set(counted)
     table = part("replies", SOURCES)
     assert all(f"(#claim-{name})" in table for name in contested)
-    assert all(item["they_could_answer"].endswith(".") and item["would_settle"].endswith(".") for item in replies)
+    assert all(
+        item["they_could_answer"].endswith(".") and item["would_settle"].endswith(".")
+        for item in replies
+    )
 
 
 def test_a_verdict_without_a_reply_stops_the_build(copy):
     path = copy.root / "book" / "claims.yml"
-    path.write_text(path.read_text().replace("  - claims: [landscape-smoothed]\n", "  - claims: [leakage-dlg]\n"))
+    path.write_text(
+        path.read_text().replace(
+            "  - claims: [landscape-smoothed]\n", "  - claims: [leakage-dlg]\n"
+        )
+    )
     with pytest.raises(ReconError, match="'landscape-smoothed' has no reply"):
         part("replies", copy)
 
@@ -210,7 +269,10 @@ def test_a_verdict_without_a_reply_stops_the_build(copy):
 def test_what_failed_without_a_reason_is_still_listed(copy):
     path = copy.root / "book" / "claims.yml"
     text = path.read_text()
-    start, end = text.index("  - claims: [defences-metric]"), text.index("# What the authors could answer")
+    start, end = (
+        text.index("  - claims: [defences-metric]"),
+        text.index("# What the authors could answer"),
+    )
     path.write_text(text[:start] + text[end:])
     assert "(#claim-defences-metric)" in part("failed", copy)
 
@@ -238,7 +300,9 @@ def test_a_papers_sentence_has_its_verdict_from_a_run_at_its_size():
 def test_a_seed_kept_at_the_papers_size_is_a_spread_of_that_row(copy):
     folder = copy.root / "book" / "paper-size" / "bilevel-hidden"
     meta = json.loads((folder / "result.json").read_text())
-    before = {row.claim.id: row for row in checked(copy)["runkel2024"] if row.at_paper_size}["hidden-random-noise"]
+    before = {row.claim.id: row for row in checked(copy)["runkel2024"] if row.at_paper_size}[
+        "hidden-random-noise"
+    ]
     meta |= {"seed": 7}
     meta.pop("sha256", None)
     meta["metrics"]["inner_start"]["uniform"]["random"]["nn_train_l2"] = 99.0
@@ -251,7 +315,10 @@ def test_a_seed_kept_at_the_papers_size_is_a_spread_of_that_row(copy):
 
 def test_spread():
     assert spread(["a 3"]) == "a 3" == spread(["a 3", "a 3"])
-    assert spread(["a 3, b 1e-05", "a 4, b 1e-05", "a 2, b 2e-06"]) == "a 3 (2 to 4), b 1e-05 (2e-06 to 1e-05)"
+    assert (
+        spread(["a 3, b 1e-05", "a 4, b 1e-05", "a 2, b 2e-06"])
+        == "a 3 (2 to 4), b 1e-05 (2e-06 to 1e-05)"
+    )
     assert spread(["a 3", "b"]) == "a 3; another seed: b"
 
 
@@ -267,8 +334,14 @@ def test_the_contents_have_a_card_for_every_chapter_and_none_for_appendices():
     assert len(cards) == len(chapters) >= 11
     for page, card in zip(chapters, cards, strict=True):
         assert f":link: executed/{page.stem}\n" in card
-        question, answer = (opening(nbformat.read(page, as_version=4), name) for name in ("Question", "Answer"))
-        assert card.startswith(f"{int(page.stem[:2])}. ") and "?" in question and f"*{question}*\n\n{answer}\n" in card
+        question, answer = (
+            opening(nbformat.read(page, as_version=4), name) for name in ("Question", "Answer")
+        )
+        assert (
+            card.startswith(f"{int(page.stem[:2])}. ")
+            and "?" in question
+            and f"*{question}*\n\n{answer}\n" in card
+        )
         assert 30 < len(answer) < 250 and " min to read" in card
         assert len(re.findall(r"[.?!] [A-Z]", answer)) <= 1, f"at most two sentences: {answer}"
 
@@ -309,7 +382,9 @@ def test_one_setting_makes_the_buttons_and_they_open_files_that_there_are():
         source, colab, binder = (each["url"] for each in found)
         assert source == f"https://github.com/someone/recon/blob/main/notebooks/{page.stem}.ipynb"
         assert colab.endswith(f"github/someone/recon/blob/main/notebooks/{page.stem}.ipynb")
-        assert binder.endswith(f"gh/someone/recon/main?urlpath=lab/tree/notebooks/{page.stem}.ipynb")
+        assert binder.endswith(
+            f"gh/someone/recon/main?urlpath=lab/tree/notebooks/{page.stem}.ipynb"
+        )
         assert (ROOT / "notebooks" / f"{page.stem}.ipynb").is_file()
     for page in (ROOT / "book").glob("*.md"):
         (found,) = links("https://github.com/someone/recon", "main", f"book/{page.stem}")
@@ -331,7 +406,9 @@ sphinx:
 def tiny(tmp_path):
     """A book with one page, on the published results."""
     root = tmp_path / "tiny"
-    shutil.copytree(ROOT / "book" / "_ext", root / "book" / "_ext", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        ROOT / "book" / "_ext", root / "book" / "_ext", ignore=shutil.ignore_patterns("__pycache__")
+    )
     shutil.copytree(PUBLISHED / "results", root / "book" / "executed" / "results")
     shutil.copy2(ROOT / "book" / "claims.yml", root / "book")
     (root / "_config.yml").write_text(CONFIG)
@@ -341,11 +418,17 @@ def tiny(tmp_path):
 
 def built(root, text):
     (root / "book" / "index.md").write_text(f"# Tiny\n\n{text}\n")
-    return build_html(root, root / "book" / "executed", root / "html", root / "html.log") / "book" / "index.html"
+    return (
+        build_html(root, root / "book" / "executed", root / "html", root / "html.log")
+        / "book"
+        / "index.html"
+    )
 
 
 def test_the_directive_writes_its_part_and_the_setting_reaches_the_page(tiny):
-    (tiny / "_config.yml").write_text(CONFIG + 'repository: {url: "https://github.com/someone/recon", branch: trunk}\n')
+    (tiny / "_config.yml").write_text(
+        CONFIG + 'repository: {url: "https://github.com/someone/recon", branch: trunk}\n'
+    )
     html = built(tiny, "before\n\n```{recon} not-attempted\n```\n\nafter").read_text()
     sentence = catalogue(ROOT)["not_attempted"][0]["sentence"]
     assert html.index("before") < html.index(sentence) < html.index("<p>after")
@@ -366,9 +449,15 @@ def test_every_page_of_the_book_is_in_the_table_of_contents():
 
 
 def test_every_reference_has_a_link():
-    entries = re.split(r"^(?=@)", (ROOT / "book" / "references.bib").read_text(), flags=re.MULTILINE)[1:]
+    entries = re.split(
+        r"^(?=@)", (ROOT / "book" / "references.bib").read_text(), flags=re.MULTILINE
+    )[1:]
     assert len(entries) > 40
-    assert [entry.splitlines()[0] for entry in entries if not re.search(r"\b(eprint|doi|url) = \{", entry)] == []
+    assert [
+        entry.splitlines()[0]
+        for entry in entries
+        if not re.search(r"\b(eprint|doi|url) = \{", entry)
+    ] == []
 
 
 def test_keep_takes_other_seeds_at_profile_laptop_only(copy, tmp_path):

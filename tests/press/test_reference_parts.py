@@ -1,4 +1,6 @@
-"""The reference pages: docstrings as they are typed, fields with their class, signatures as they are written."""
+"""The reference pages: docstrings as they are typed, fields with their class, signatures as they
+are written.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +25,17 @@ import reference_parts  # noqa: E402
 
 @pytest.fixture(scope="module")
 def page(site) -> str:
-    pages = [site / "book" / f"{name}.html" for name in ("reference", "reference-attacks", "reference-tools")]
+    pages = [
+        site / "book" / f"{name}.html"
+        for name in ("reference", "reference-attacks", "reference-tools")
+    ]
     return "\n".join(each.read_text(encoding="utf-8") for each in pages)
 
 
 def entry(page: str, name: str) -> str:
-    """What the page says of one public name, from its signature to the end of its own text, as one line."""
+    """What the page says of one public name, from its signature to the end of its own text, as one
+    line.
+    """
     found = re.search(rf'id="{re.escape(name)}">(.*?)(?=<dl class="py|</dl>)', page, re.DOTALL)
     assert found is not None, name
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", found[1])).split())
@@ -51,7 +58,12 @@ def test_the_page_has_every_module_and_docstrings_as_they_are_typed(page):
 @pytest.mark.slow
 def test_the_page_names_no_folder_and_no_address_of_the_machine_that_built_it(page):
     text = html.unescape(re.sub(r"<[^>]+>", "", page))
-    assert re.findall(r"\w*Path\([^)]*\)|0x[0-9a-f]{6,}|<(?:function|class|\w+ object)[^>]*>|~recon", text) == []
+    assert (
+        re.findall(
+            r"\w*Path\([^)]*\)|0x[0-9a-f]{6,}|<(?:function|class|\w+ object)[^>]*>|~recon", text
+        )
+        == []
+    )
     assert str(ROOT) not in text and str(Path.home()) not in text
     assert "root : Path = ROOT" in entry(page, "recon.store.keys.code_hash")
 
@@ -60,10 +72,14 @@ def test_the_page_names_no_folder_and_no_address_of_the_machine_that_built_it(pa
 def test_the_page_lists_the_fields_of_a_dataclass_under_its_signature(page):
     said = entry(page, "recon.attacks.recover.RecoverSettings")
     assert "step_x : float = 0.02" in said and said.startswith("class RecoverSettings (")
-    listed = re.search(r'id="recon\.attacks\.recover\.RecoverSettings">.*?</dt>\s*<dd>(.*?)</dd>', page, re.DOTALL)[1]
+    listed = re.search(
+        r'id="recon\.attacks\.recover\.RecoverSettings">.*?</dt>\s*<dd>(.*?)</dd>', page, re.DOTALL
+    )[1]
     items = re.findall(r"<li>.*?</li>", listed, re.DOTALL)
     first = [re.findall(r'<span class="pre">(\w+)</span></code>', item)[0] for item in items]
-    assert first[:4] == ["m", "restarts", "steps", "init_scale"] and set(first) <= set(RecoverSettings.__annotations__)
+    assert first[:4] == ["m", "restarts", "steps", "init_scale"] and set(first) <= set(
+        RecoverSettings.__annotations__
+    )
 
 
 @pytest.mark.parametrize(
@@ -81,31 +97,21 @@ def test_docstrings_are_no_markup(typed, markup):
     assert "\n".join(lines) == f"First.\n\n{markup}\n"
 
 
-def test_a_paragraph_through_the_fields_becomes_a_list_of_them():
-    lines = ["A run: theta_init, theta_star (p,) ·", "log_loss: ‖∇E‖, 2 · x_i · loss: mean.  Not more."]
+def test_a_section_becomes_a_list_of_its_names():
+    lines = [
+        "A run.",
+        "",
+        "Attributes:",
+        "    theta_init, theta_star (p,): weights, see",
+        "        Haim et al.",
+        "    log_loss: 2 · x_i.",
+    ]
     reference_parts.plain(None, "class", "Trained", Trained, None, lines)
-    items = ["- ``theta_init``, ``theta_star`` (p,)", "- ``log_loss``: ‖∇E‖, 2 · x\\_i · loss: mean."]
-    assert "\n".join(lines) == "\n\n".join(["A run:", "\n".join(items), "Not more."]) + "\n"
-    same = ["log_loss · theta_star"]
-    reference_parts.plain(None, "module", "kkt", Trained, None, same)
-    assert same == ["log\\_loss · theta\\_star", ""]  # a module has no fields
-
-
-@pytest.mark.parametrize(
-    ("typed", "found"),
-    [
-        ("From x to y.  steps: at most.", ("From x to y.", ["steps: at most."], "")),
-        ("x (n, d), y (n,) in {0, 1} · steps", ("", ["x (n, d), y (n,) in {0, 1}", "steps"], "")),
-        ("steps of Adam · x: see Haim et al. (2022).", ("", ["steps of Adam", "x: see Haim et al. (2022)."], "")),
-        ("With all else; steps: at most · x.", ("With all else;", ["steps: at most", "x."], "")),
-        ("steps of Adam, and no other.", None),
-        ("The size of steps · x, a product.", None),
-        ("other: no parameter · another: none.", None),
-    ],
-)
-def test_what_is_said_of_names_is_told_from_prose_and_products(typed, found):
-    assert reference_parts.items_of(typed, {"x", "y", "steps"}) == found
-    assert reference_parts.items_of(typed, set()) is None
+    items = [
+        "- ``theta_init``, ``theta_star`` (p,): weights, see Haim et al.",
+        "- ``log_loss``: 2 · x\\_i.",
+    ]
+    assert "\n".join(lines) == "A run.\n\n" + "\n".join(items) + "\n"
 
 
 FOLDER = Path("/somewhere/else")
@@ -130,7 +136,10 @@ def test_defaults_of_a_dataclass_are_shown_as_they_are_written():
     def shown(owner):
         reference_parts.as_written(None, owner.__init__, True)
         found = signature(owner.__init__).parameters.values()
-        return {each.name: each.default if each.default is Parameter.empty else repr(each.default) for each in found}
+        return {
+            each.name: each.default if each.default is Parameter.empty else repr(each.default)
+            for each in found
+        }
 
     empty = Parameter.empty
     base = {"folder": "FOLDER", "rate": "3e-05", "scales": "[0.5]"}
@@ -151,7 +160,13 @@ def test_a_function_and_a_written_init_are_left_to_sphinx():
 
 @pytest.mark.parametrize(
     ("value", "hidden"),
-    [(("a", "b"), False), (FOLDER, True), ({"f": print}, True), ((int,), True), (list(range(40)), True)],
+    [
+        (("a", "b"), False),
+        (FOLDER, True),
+        ({"f": print}, True),
+        ((int,), True),
+        (list(range(40)), True),
+    ],
 )
 def test_a_constant_has_its_value_where_it_reads_as_code(monkeypatch, value, hidden):
     monkeypatch.setattr(DataDocumenter, "should_suppress_value_header", lambda _: False)
@@ -166,6 +181,8 @@ def test_parameters_on_lines_of_their_own_are_no_list_of_definitions():
     context = {"body": f"(\n\n<dl>\n{parameter.format('x')}{parameter.format('y')}</dl>\n\n){kept}"}
     reference_parts.lines_of_signatures(None, "", "", context, None)
     assert "<dl>" not in context["body"].replace(kept, "") and kept in context["body"]
-    assert re.findall(r'<span class="sig-line"><em class="sig-param"><span>(\w)<', context["body"]) == ["x", "y"]
+    assert re.findall(
+        r'<span class="sig-line"><em class="sig-param"><span>(\w)<', context["body"]
+    ) == ["x", "y"]
     reference_parts.lines_of_signatures(None, "", "", nothing := {}, None)
     assert nothing == {}

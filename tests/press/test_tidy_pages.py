@@ -18,8 +18,14 @@ from companion.chapters.pictures import CHART_GROUND, chart, photographs  # noqa
 
 
 def test_rules_that_no_page_can_meet_are_left_out():
-    css = "a{x:1}.used{x:2}.used .not{x:3}.used,.not{x:4}@media print{.not{x:5}.used{x:6}}:is(.not){x:7}.no-1{x:8}"
-    assert fewer_rules(css, {"used", "no"}) == "a{x:1}.used{x:2}.used{x:4}@media print{.used{x:6}}:is(.not){x:7}"
+    css = (
+        "a{x:1}.used{x:2}.used .not{x:3}.used,.not{x:4}@media"
+        " print{.not{x:5}.used{x:6}}:is(.not){x:7}.no-1{x:8}"
+    )
+    assert (
+        fewer_rules(css, {"used", "no"})
+        == "a{x:1}.used{x:2}.used{x:4}@media print{.used{x:6}}:is(.not){x:7}"
+    )
 
 
 def test_a_page_keeps_what_it_uses(tmp_path):
@@ -33,19 +39,25 @@ def test_a_page_keeps_what_it_uses(tmp_path):
     images += '<img src="y.png" style="width: 8px; height: 6px;">'
     page = f'{scripts}<img src="outside.png"><article>{images}<span class="math">x</span></article>'
     found = slimmer(page, tmp_path)
-    assert [name for name in ("fontawesome", "searchtools", MATHJAX, "zoom.js") if name in found] == [
+    assert [
+        name for name in ("fontawesome", "searchtools", MATHJAX, "zoom.js") if name in found
+    ] == [
         MATHJAX,
         "zoom.js",
     ]
-    assert '<img src="outside.png"><article><img src="x.png">' in found  # the first is loaded at once
+    # the first is loaded at once
+    assert '<img src="outside.png"><article><img src="x.png">' in found
     assert '<img loading="lazy" width="30" height="20" src="a%20b.png" alt="1 &gt; 0">' in found
     assert '<img src="data:x"><img loading="lazy" src="a%20b.png" style="width: 9px">' in found
-    assert '<img loading="lazy" src="y.png" width="8" height="6">' in found  # so that the height follows the width
+    # so that the height follows the width
+    assert '<img loading="lazy" src="y.png" width="8" height="6">' in found
     assert MATHJAX not in slimmer(page.replace('class="math"', ""), tmp_path)
 
 
 def test_what_folds_the_contents_has_a_name(tmp_path):
-    found = slimmer('<summary><span class="toctree-toggle"></span></summary><summary>Code</summary>', tmp_path)
+    found = slimmer(
+        '<summary><span class="toctree-toggle"></span></summary><summary>Code</summary>', tmp_path
+    )
     assert '<summary aria-label="Pages of this part"><span' in found and "<summary>Code" in found
 
 
@@ -76,4 +88,6 @@ def test_icons_that_no_page_has_are_left_out(tmp_path):
     css = (static / "styles" / "pydata-sphinx-theme.css").read_text()
     assert ".fa-bars:before" in css and ".fa-hourglass-3:before" not in css
     assert 'fa-solid-900.woff) format("woff")' in css
-    assert (static / "vendor" / "fontawesome" / "webfonts" / "fa-solid-900.woff").stat().st_size < 5000
+    assert (
+        static / "vendor" / "fontawesome" / "webfonts" / "fa-solid-900.woff"
+    ).stat().st_size < 5000

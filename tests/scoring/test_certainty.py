@@ -1,4 +1,6 @@
-"""The adversary's certainty: every number against a loop over all candidates, and what evidence must do."""
+"""The adversary's certainty: every number against a loop over all candidates, and what evidence
+must do.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ def shadow(r=200, seed=0):
     return separated(sparsity, stability, 0.01 + 0.1 * u[2] + 0.03 * true), true
 
 
-# ---------------------------------------------------------------------------------------------------------- assessed
+# ----------------------------------------------------------------------------------------- assessed
 
 
 def brute_auc(p, t):
@@ -46,7 +48,8 @@ def brute_tpr(p, t, rate=0.01):
 
 
 @pytest.mark.parametrize(
-    ("r", "digits", "seed"), [(12, 1, 0), (12, 1, 1), (40, 2, 2), (300, 2, 3), (300, 6, 4), (450, 3, 5)]
+    ("r", "digits", "seed"),
+    [(12, 1, 0), (12, 1, 1), (40, 2, 2), (300, 2, 3), (300, 6, 4), (450, 3, 5)],
 )
 def test_assessed_by_brute_force(r, digits, seed):
     random = np.random.default_rng(seed)
@@ -71,7 +74,9 @@ def test_rate_on_a_straight_curve():
     """One true and one false candidate at every probability: two of 200 false ones are 1 %."""
     p, t = np.repeat(np.linspace(0, 0.9, 200), 2), np.tile([True, False], 200)
     found = assessed(torch.from_numpy(p), torch.from_numpy(t))
-    assert found["tpr_at_1pct_fpr"] == pytest.approx(brute_tpr(p, t)) == 0.01 and found["auc"] == pytest.approx(0.5)
+    assert found["tpr_at_1pct_fpr"] == pytest.approx(brute_tpr(p, t)) == 0.01 and found[
+        "auc"
+    ] == pytest.approx(0.5)
 
 
 def test_reliability_counts_every_candidate_once():
@@ -81,13 +86,19 @@ def test_reliability_counts_every_candidate_once():
     rows = assessed(torch.from_numpy(p), torch.from_numpy(t))["reliability"]
     assert sum(row[2] for row in rows) == 200 and len(rows) == bins
     for b, (mean, share, count) in enumerate(rows):
-        within = [k for k in range(200) if b <= p[k] * bins < b + 1 or (b == bins - 1 and p[k] == 1)]
+        within = [
+            k for k in range(200) if b <= p[k] * bins < b + 1 or (b == bins - 1 and p[k] == 1)
+        ]
         assert count == len(within)
-        assert mean == pytest.approx(np.mean(p[within])) and share == pytest.approx(np.mean(t[within]))
+        assert mean == pytest.approx(np.mean(p[within])) and share == pytest.approx(
+            np.mean(t[within])
+        )
 
 
 def test_empty_bins_are_left_out():
-    rows = assessed(torch.tensor([0.05, 0.07, 0.99]), torch.tensor([False, False, True]))["reliability"]
+    rows = assessed(torch.tensor([0.05, 0.07, 0.99]), torch.tensor([False, False, True]))[
+        "reliability"
+    ]
     assert [row[2] for row in rows] == [2, 1]
 
 
@@ -104,14 +115,19 @@ def test_nobody_is_sure_and_nothing_is_found():
     assert found["sure"] == 0 and found["precision_sure"] is None and found["recall_sure"] == 0.0
     empty = assessed(torch.zeros(0), torch.zeros(0, dtype=torch.bool))
     assert empty["candidates"] == empty["true"] == empty["sure"] == 0 and empty["reliability"] == []
-    assert all(empty[key] is None for key in ("auc", "tpr_at_1pct_fpr", "precision_top50", "precision_sure", "brier"))
+    assert all(
+        empty[key] is None
+        for key in ("auc", "tpr_at_1pct_fpr", "precision_top50", "precision_sure", "brier")
+    )
 
 
-# ------------------------------------------------------------------------------------------------ evidence and its use
+# ----------------------------------------------------------------------------- evidence and its use
 
 
 def test_evidence():
-    found = separated(torch.tensor([-1.0, -2.0]), torch.tensor([0.9, 1.0]), torch.tensor([0.5, 0.0]))
+    found = separated(
+        torch.tensor([-1.0, -2.0]), torch.tensor([0.9, 1.0]), torch.tensor([0.5, 0.0])
+    )
     expected = [[-1.0, -np.log(0.1), np.log(0.5)], [-2.0, -np.log(1e-6), np.log(1e-9)]]
     assert np.allclose(evidence(found), expected, rtol=1e-5)
     assert evidence(separated(*torch.empty(3, 0))).shape == (0, 3)
@@ -126,7 +142,11 @@ def test_evidence_needs_restarts():
 def test_probability_grows_with_each_kind_of_evidence(column):
     model = calibrated([shadow(seed=0), shadow(seed=1)])
     columns = [torch.full((9,), -1.3), torch.full((9,), 0.5), torch.full((9,), 0.06)]
-    columns[column] = (torch.linspace(-2, -0.5, 9), torch.linspace(0, 0.98, 9), torch.linspace(0.01, 0.14, 9))[column]
+    columns[column] = (
+        torch.linspace(-2, -0.5, 9),
+        torch.linspace(0, 0.98, 9),
+        torch.linspace(0.01, 0.14, 9),
+    )[column]
     p = probability(model, separated(*columns))
     assert (p.diff() > 0).all() and p.min() >= 0 and p.max() <= 1
 

@@ -1,4 +1,6 @@
-"""Membership: scores against loops, statistics against definitions, and what holds under the null."""
+"""Membership: scores against loops, statistics against definitions, and what holds under the
+null.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,10 @@ def test_lira_is_a_ratio_of_normal_densities():
 
 def test_rmia_counts_the_images_that_are_dominated():
     generator = torch.Generator().manual_seed(1)
-    phi, others = torch.randn(12, generator=generator).double(), torch.randn(4, 12, generator=generator).double()
+    phi, others = (
+        torch.randn(12, generator=generator).double(),
+        torch.randn(4, 12, generator=generator).double(),
+    )
     ratio = torch.sigmoid(phi) / torch.sigmoid(others).mean(0)
     for gamma in (1.0, 1.3):
         expected = [sum(bool(r / s >= gamma) for s in ratio) / 11 for r in ratio]
@@ -63,7 +68,9 @@ def test_statistics_against_their_definitions():
 
 
 def test_the_probability_by_hand():
-    """Members at 5, 4 and 1, others at 3, 2, 0 and −1: chance 1/5 · 3/1, 1/5 · 3/2 and 3/5 · 3/3, never rising."""
+    """Members at 5, 4 and 1, others at 3, 2, 0 and −1: chance 1/5 · 3/1, 1/5 · 3/2 and 3/5 · 3/3,
+    never rising.
+    """
     score, member = np.array([5.0, 4, 1, 3, 2, 0, -1]), np.arange(7) < 3
     np.testing.assert_allclose(probability(score, member), [0.7, 0.7, 0.4])
 
@@ -77,7 +84,9 @@ def test_the_permutation_p_value_is_uniform_under_the_null_and_small_otherwise()
 
 
 def test_the_permutation_p_value_is_the_share_of_all_relabellings_that_rank_as_high():
-    """Of the twenty choices of three in six, one ranks as high as the best three, and two as the next best."""
+    """Of the twenty choices of three in six, one ranks as high as the best three, and two as the
+    next best.
+    """
     score, best = np.arange(6.0), np.arange(6) >= 3
     next_best = np.isin(np.arange(6), (2, 4, 5))
     assert permutation_p(score, best, 0, 1999) == pytest.approx(1 / 20, abs=0.02)
@@ -86,7 +95,9 @@ def test_the_permutation_p_value_is_the_share_of_all_relabellings_that_rank_as_h
 
 @pytest.mark.parametrize(("n", "others", "allowed"), [(4, 3, 0), (4, 3, 1), (3, 6, 2), (6, 2, 1)])
 def test_a_guess_is_counted_over_all_orders_of_members_and_others(n, others, allowed):
-    """Members above all but `allowed` of the others: their mean, and the least count that at most a share exceeds."""
+    """Members above all but `allowed` of the others: their mean, and the least count that at most a
+    share exceeds.
+    """
     counts = []
     for members in combinations(range(n + others), n):  # places from the top
         barrier = sorted(set(range(n + others)) - set(members))[allowed]

@@ -21,7 +21,9 @@ def images(n, seed=0, shape=(3, 32, 32)):
     generator = torch.Generator().manual_seed(seed)
     coarse = torch.rand(n, shape[0], 4, 4, generator=generator, dtype=torch.float64)
     smooth = torch.nn.functional.interpolate(coarse, size=shape[1:], mode="bilinear")
-    return (0.8 * smooth + 0.2 * torch.rand(smooth.shape, generator=generator, dtype=torch.float64)).flatten(1)
+    return (
+        0.8 * smooth + 0.2 * torch.rand(smooth.shape, generator=generator, dtype=torch.float64)
+    ).flatten(1)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -31,7 +33,9 @@ def test_ssim_equals_scikit_image(shape):
     assert ours.shape == (3, 4)
     for i, j in itertools.product(range(3), range(4)):
         pair = (x.reshape(shape).numpy() for x in (a[i], b[j]))
-        assert ours[i, j].item() == pytest.approx(structural_similarity(*pair, data_range=1, channel_axis=0), abs=1e-10)
+        assert ours[i, j].item() == pytest.approx(
+            structural_similarity(*pair, data_range=1, channel_axis=0), abs=1e-10
+        )
 
 
 @pytest.mark.parametrize("shape", [(1, 6, 9), (3, 9, 6), (1, 1, 1)])
@@ -43,7 +47,9 @@ def test_ssim_needs_room_for_a_window(shape):
 
 @pytest.mark.parametrize("metric", [metrics.ssim, metrics.ncc_channel])
 def test_images_of_another_shape(metric):
-    with pytest.raises(ReconError, match=r"images of 64 numbers are not of shape \(C, H, W\) = \(3, 8, 8\)"):
+    with pytest.raises(
+        ReconError, match=r"images of 64 numbers are not of shape \(C, H, W\) = \(3, 8, 8\)"
+    ):
         metric(torch.zeros(2, 64), torch.zeros(2, 64), (3, 8, 8))
 
 
@@ -53,7 +59,9 @@ def test_ncc_per_channel_equals_a_loop_and_ignores_each_channels_contrast(shape)
     found = metrics.ncc_channel(a, b, shape)
     for i, j in itertools.product(range(3), range(4)):
         pairs = zip(a[i].reshape(shape[0], -1), b[j].reshape(shape[0], -1), strict=True)
-        assert found[i, j].item() == pytest.approx(np.mean([np.corrcoef(p, q)[0, 1] for p, q in pairs]), abs=1e-9)
+        assert found[i, j].item() == pytest.approx(
+            np.mean([np.corrcoef(p, q)[0, 1] for p, q in pairs]), abs=1e-9
+        )
     contrast = torch.linspace(0.2, 3.0, shape[0], dtype=a.dtype)[:, None]
     tinted = (a.reshape(3, shape[0], -1) * contrast + 0.1).flatten(1)
     assert torch.allclose(metrics.ncc_channel(tinted, b, shape), found, atol=1e-9)
@@ -64,18 +72,26 @@ def test_haims_distance_is_the_ncc_of_the_channels():
     shape, standard = (3, 8, 8), []
     for x in (images(1, shape=shape), images(1, seed=1, shape=shape)):
         channels = x.reshape(3, -1).numpy()
-        standard.append((channels - channels.mean(1, keepdims=True)) / channels.std(1, keepdims=True))
+        standard.append(
+            (channels - channels.mean(1, keepdims=True)) / channels.std(1, keepdims=True)
+        )
     expected = 1 - ((standard[0] - standard[1]) ** 2).sum() / (2 * 192)
-    found = metrics.ncc_channel(images(1, shape=shape), images(1, seed=1, shape=shape), shape).item()
+    found = metrics.ncc_channel(
+        images(1, shape=shape), images(1, seed=1, shape=shape), shape
+    ).item()
     assert found == pytest.approx(expected, abs=1e-12)
 
 
 def test_psnr_equals_scikit_image():
     a, b = images(3), images(3, seed=1)
-    expected = [peak_signal_noise_ratio(x.numpy(), y.numpy(), data_range=1) for x, y in zip(a, b, strict=True)]
+    expected = [
+        peak_signal_noise_ratio(x.numpy(), y.numpy(), data_range=1)
+        for x, y in zip(a, b, strict=True)
+    ]
     assert np.allclose(metrics.psnr(metrics.mse(a, b)), expected)
     louder = [
-        peak_signal_noise_ratio(255 * x.numpy(), 255 * y.numpy(), data_range=255) for x, y in zip(a, b, strict=True)
+        peak_signal_noise_ratio(255 * x.numpy(), 255 * y.numpy(), data_range=255)
+        for x, y in zip(a, b, strict=True)
     ]
     assert np.allclose(metrics.psnr(metrics.mse(255 * a, 255 * b), 255.0), louder)
 
@@ -83,8 +99,12 @@ def test_psnr_equals_scikit_image():
 def test_l2_and_ncc_equal_loops():
     a, b = images(3), images(4, seed=1)
     for i, j in itertools.product(range(3), range(4)):
-        assert metrics.l2(a, b)[i, j].item() == pytest.approx((a[i] - b[j]).norm().item(), abs=1e-12)
-        assert metrics.ncc(a, b)[i, j].item() == pytest.approx(np.corrcoef(a[i], b[j])[0, 1], abs=1e-12)
+        assert metrics.l2(a, b)[i, j].item() == pytest.approx(
+            (a[i] - b[j]).norm().item(), abs=1e-12
+        )
+        assert metrics.ncc(a, b)[i, j].item() == pytest.approx(
+            np.corrcoef(a[i], b[j])[0, 1], abs=1e-12
+        )
 
 
 def test_ncc_ignores_brightness_and_contrast_and_survives_constants():
@@ -95,7 +115,9 @@ def test_ncc_ignores_brightness_and_contrast_and_survives_constants():
 
 @pytest.mark.parametrize("scale", [1e-8, 1e-5, 1e5])
 def test_ncc_of_faint_images(scale):
-    """Down to a standard deviation of 1e-6 an image counts; below, it is constant up to round-off."""
+    """Down to a standard deviation of 1e-6 an image counts; below, it is constant up to
+    round-off.
+    """
     a, b = images(3), images(4, seed=1)
     expected = metrics.ncc(a, b) if scale > 1e-7 else torch.zeros(3, 4, dtype=a.dtype)
     assert torch.allclose(metrics.ncc(scale * a, b), expected)

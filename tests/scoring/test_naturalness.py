@@ -1,4 +1,6 @@
-"""Three signs of a photograph, by hand and on photographs, blends and noise; the range that is learned from them."""
+"""Three signs of a photograph, by hand and on photographs, blends and noise; the range that is
+learned from them.
+"""
 
 from __future__ import annotations
 
@@ -38,12 +40,16 @@ def test_smoothness_and_edges_by_a_loop():
         ]
         mean = sum(map(abs, steps)) / len(steps)
         rms = math.sqrt(sum(step**2 for step in steps) / len(steps))
-        assert found["smoothness"][row].item() == pytest.approx(-mean / x[row].std(correction=0).item())
+        assert found["smoothness"][row].item() == pytest.approx(
+            -mean / x[row].std(correction=0).item()
+        )
         assert found["edges"][row].item() == pytest.approx(1 - mean / rms)
 
 
 def test_the_slope_of_a_spectrum_that_is_made():
-    """Amplitude frequency^(−b/2) with random phases: b comes back, but for the width of the rings."""
+    """Amplitude frequency^(−b/2) with random phases: b comes back, but for the width of the
+    rings.
+    """
     fy, fx = torch.fft.fftfreq(64, 1 / 64)[:, None], torch.fft.rfftfreq(64, 1 / 64)
     frequency = (fy.square() + fx.square()).sqrt().clamp_min(1)
     for b in (0.0, 1.0, 2.0, 3.0):
@@ -61,12 +67,16 @@ def test_signs_are_blind_to_sign_size_and_brightness(photographs):
 def test_noise_blends_blur_and_a_constant(photographs):
     blends = torch.randn(200, 280, generator=seeded()) @ photographs
     noise = torch.randn(200, 3072, generator=seeded())
-    assert signs(noise, SHAPE)["edges"].mean().item() == pytest.approx(1 - math.sqrt(2 / math.pi), abs=0.005)
+    assert signs(noise, SHAPE)["edges"].mean().item() == pytest.approx(
+        1 - math.sqrt(2 / math.pi), abs=0.005
+    )
     assert signs(noise, SHAPE)["slope"].abs().mean() < 0.1
     assert signs(blends, SHAPE)["edges"].mean() < signs(photographs, SHAPE)["edges"].mean() - 0.1
     blurred = torch.nn.functional.avg_pool2d(photographs.unflatten(1, SHAPE), 5, 1, 2).flatten(1)
     for name in ("smoothness", "slope"):
-        assert (signs(blurred, SHAPE)[name] > signs(photographs, SHAPE)[name]).double().mean() > 0.85
+        assert (
+            signs(blurred, SHAPE)[name] > signs(photographs, SHAPE)[name]
+        ).double().mean() > 0.85
     constant = signs(torch.tensor([[0.0], [2.0]]) + torch.zeros(3072), SHAPE)
     assert all(values.tolist() == [0.0, 0.0] for values in constant.values())
 
@@ -75,9 +85,14 @@ def test_photographs_look_like_photographs_and_the_rest_does_not(photographs):
     order = torch.randperm(280, generator=seeded())
     known, other = photographs[order[:140]], photographs[order[140:]]
     rule = Photographs.of(known, SHAPE)
-    assert rule.look_like(known).double().mean() > 0.95 and rule.look_like(other).double().mean() > 0.85
+    assert (
+        rule.look_like(known).double().mean() > 0.95
+        and rule.look_like(other).double().mean() > 0.85
+    )
     assert not rule.look_like(torch.randn(50, 3072, generator=seeded())).any()
-    assert not rule.look_like(torch.nn.functional.avg_pool2d(other.unflatten(1, SHAPE), 9, 1, 4).flatten(1)).all()
+    assert not rule.look_like(
+        torch.nn.functional.avg_pool2d(other.unflatten(1, SHAPE), 9, 1, 4).flatten(1)
+    ).all()
 
 
 def test_the_range_is_the_central_share_by_every_sign(photographs):
@@ -86,7 +101,9 @@ def test_the_range_is_the_central_share_by_every_sign(photographs):
     for name, (low, high) in rule.ranges.items():
         inside = (found[name] >= low) & (found[name] <= high)
         assert inside.double().mean().item() == pytest.approx(0.5, abs=0.02)
-    by_hand = torch.stack([(found[n] >= low) & (found[n] <= high) for n, (low, high) in rule.ranges.items()]).all(0)
+    by_hand = torch.stack(
+        [(found[n] >= low) & (found[n] <= high) for n, (low, high) in rule.ranges.items()]
+    ).all(0)
     assert torch.equal(rule.look_like(photographs), by_hand)
 
 

@@ -84,7 +84,9 @@ def test_means_of_all_of_classes_and_of_halves():
     weights = x[6] @ torch.linalg.pinv(others)
     assert torch.allclose(weights.sort().values, torch.tensor([0.0] * 4 + [0.25] * 4), atol=1e-4)
     unlabelled = means(others, 3, torch.Generator().manual_seed(0))
-    assert torch.equal(unlabelled[0], others.mean(0)) and not torch.equal(unlabelled[1], unlabelled[2])
+    assert torch.equal(unlabelled[0], others.mean(0)) and not torch.equal(
+        unlabelled[1], unlabelled[2]
+    )
 
 
 @pytest.mark.parametrize("m", [1, 7, 40])
@@ -100,10 +102,14 @@ def test_the_generator_decides():
 
 
 @pytest.mark.parametrize(
-    "w1", [torch.zeros(5, DIM), torch.ones(5, DIM), torch.zeros(1, DIM)], ids=["zero", "constant", "one zero row"]
+    "w1",
+    [torch.zeros(5, DIM), torch.ones(5, DIM), torch.zeros(1, DIM)],
+    ids=["zero", "constant", "one zero row"],
 )
 def test_degenerate_weights(w1):
-    """Nothing to learn, no crash: all that is left of a net of zeros are the sets that do not use it."""
+    """Nothing to learn, no crash: all that is left of a net of zeros are the sets that do not use
+    it.
+    """
     for n in (1, 6):
         train, held_out = noise(n, 1), noise(n, 4)
         found = candidates(w1=w1, train=train)
@@ -128,27 +134,42 @@ def test_excess_is_matches_minus_the_best_null():
     assert (table.best_null.ncc_06, table.best_null_name.ncc_06) == (4, "better")
     for label, excess in vars(table.excess).items():
         counts = {name: vars(found)[label] for name, found in table.nulls.items()}
-        assert vars(table.best_null)[label] == max(counts.values()) == counts[vars(table.best_null_name)[label]]
+        assert (
+            vars(table.best_null)[label]
+            == max(counts.values())
+            == counts[vars(table.best_null_name)[label]]
+        )
         assert excess == vars(table.matches)[label] - max(counts.values())
     assert table.excess.ncc_06 == 1
-    assert TypeAdapter(NullTable).validate_json(TypeAdapter(NullTable).dump_json(table, by_alias=True)) == table
-    swapped = null_table(sets, train, held_out, mean, held_out, SHAPE)  # an attack that returns the wrong images
+    assert (
+        TypeAdapter(NullTable).validate_json(TypeAdapter(NullTable).dump_json(table, by_alias=True))
+        == table
+    )
+    # an attack that returns the wrong images
+    swapped = null_table(sets, train, held_out, mean, held_out, SHAPE)
     assert swapped.best_null_name.ncc_06 == "held_out" and swapped.excess.ncc_06 == -6
 
 
 def test_contrast_of_a_null_does_not_matter():
     """Rows of w1 may be tiny or huge: SSIM sees them at the training images' contrast."""
     train, held_out, mean = noise(6, 1) / 10, noise(6, 4) / 10, torch.full((DIM,), 0.5)
-    tables = [null_table({"same": c * train}, train, held_out, mean, held_out, SHAPE) for c in (1e-6, 1.0, 1e6)]
+    tables = [
+        null_table({"same": c * train}, train, held_out, mean, held_out, SHAPE)
+        for c in (1e-6, 1.0, 1e6)
+    ]
     assert tables[0].nulls["same"] == tables[1].nulls["same"] == tables[2].nulls["same"]
     assert tables[0].nulls["same"].ssim_04 == 6
 
 
 def test_blur_of_few_training_images_scores_where_nothing_was_demixed():
-    """The reason for all this: the nulls in the span beat held-out images by far, which look like no null at all."""
+    """The reason for all this: the nulls in the span beat held-out images by far, which look like
+    no null at all.
+    """
     train, held_out, mean = noise(3, 1), noise(3, 4), torch.full((DIM,), 0.5)
     mixing = torch.randn(50, 3, generator=torch.Generator().manual_seed(5))
-    table = null_table(candidates(w1=mixing @ train, train=train), train, held_out, mean, noise(12, 6), SHAPE)
+    table = null_table(
+        candidates(w1=mixing @ train, train=train), train, held_out, mean, noise(12, 6), SHAPE
+    )
     assert table.nulls["span"].ncc_06 == table.nulls["mixtures"].ncc_06 == 3
     assert table.nulls["held_out"].ncc_06 == 0
 
@@ -167,7 +188,9 @@ def test_bad_shapes():
 
 def test_of_equal_nulls_the_first_is_named():
     train, held_out, mean = noise(4, 1), noise(4, 4), torch.full((DIM,), 0.5)
-    table = null_table({"one": train[:2], "two": train[2:]}, train, held_out, mean, held_out[:2], SHAPE)
+    table = null_table(
+        {"one": train[:2], "two": train[2:]}, train, held_out, mean, held_out[:2], SHAPE
+    )
     assert [table.nulls[name].ncc_06 for name in ("one", "two", "held_out")] == [2, 2, 2]
     assert table.best_null_name.ncc_06 == "one"
 
@@ -175,8 +198,14 @@ def test_of_equal_nulls_the_first_is_named():
 def test_other_shapes():
     generator = torch.Generator().manual_seed(0)
     train, held_out, x = (torch.rand(5, 128, generator=generator) - 0.5 for _ in range(3))
-    table = null_table({"some": train[:3]}, train, held_out, torch.full((128,), 0.5), train, (2, 8, 8))
-    assert table.matches.ssim_04 == 5 and table.best_null.ncc_channel_06 == 3 and table.excess.ncc_08 == 2
+    table = null_table(
+        {"some": train[:3]}, train, held_out, torch.full((128,), 0.5), train, (2, 8, 8)
+    )
+    assert (
+        table.matches.ssim_04 == 5
+        and table.best_null.ncc_channel_06 == 3
+        and table.excess.ncc_08 == 2
+    )
     with pytest.raises(ReconError, match="128 numbers"):
         null_table({"some": x}, train, held_out, torch.full((128,), 0.5), train, (1, 8, 8))
 
@@ -188,13 +217,16 @@ def test_nulls_get_the_median_norm_of_the_training_images():
     null = train[:4] / train[:4].norm(dim=1, keepdim=True)
     table = null_table({"same": 7 * null}, train, noise(5, 4), mean, train, SHAPE)
     expected, loud = (
-        match_counts(norm * null, train, mean, SHAPE) for norm in (train.norm(dim=1).median(), train[4].norm())
+        match_counts(norm * null, train, mean, SHAPE)
+        for norm in (train.norm(dim=1).median(), train[4].norm())
     )
     assert table.nulls["same"] == expected != loud
 
 
 def test_every_set_is_shown_with_the_mean_that_was_subtracted():
-    """SSIM compares x + mean: of the nulls, and of what is compared with held-out images, no other mean is added."""
+    """SSIM compares x + mean: of the nulls, and of what is compared with held-out images, no other
+    mean is added.
+    """
     mean = torch.rand(DIM, generator=torch.Generator().manual_seed(3))
     train, held_out = noise(4, 1) / 5, noise(4, 4) / 5
     blurred = {"near": train + 0.8 * noise(4, 5) / 5}
@@ -219,7 +251,9 @@ def test_directions_are_those_above_a_millionth_of_the_strongest(scale):
     w1 = scale * torch.diag(torch.tensor([1.0, 1e-5, 1e-7, 1e-9], dtype=torch.float64)) @ basis
     x = candidates(w1=w1, m=8)["directions"]
     assert x[:4].any(1).all() and not x[4:].any()
-    torch.testing.assert_close((x[[0, 2]] @ basis[:2].mT).abs(), torch.eye(2, dtype=torch.float64), rtol=0, atol=1e-6)
+    torch.testing.assert_close(
+        (x[[0, 2]] @ basis[:2].mT).abs(), torch.eye(2, dtype=torch.float64), rtol=0, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("labels", [None, "own"])
@@ -228,7 +262,9 @@ def test_means_of_one_image_and_of_none(labels):
     for x, expected in ((one, one.expand(3, -1)), (none, none)):
         own = None if labels is None else torch.zeros(len(x))
         assert torch.equal(means(x, 3, torch.Generator().manual_seed(0), own), expected)
-    assert not candidates(others=none)["means"].any() and candidates(others=none)["means"].shape == (12, DIM)
+    assert not candidates(others=none)["means"].any() and candidates(others=none)[
+        "means"
+    ].shape == (12, DIM)
 
 
 def test_mixtures_and_the_span_are_drawn_by_hand():

@@ -12,7 +12,16 @@ import torch
 from companion.chapters import ROOT, load, registry
 from companion.store import results
 from companion.store.record import Record, record
-from companion.store.results import Claim, Data, Provenance, Result, find_result, load_result, result_key, save_result
+from companion.store.results import (
+    Claim,
+    Data,
+    Provenance,
+    Result,
+    find_result,
+    load_result,
+    result_key,
+    save_result,
+)
 from recon.errors import ReconError
 from recon.store import tensors as tensors_on_disk
 from recon.store.tensors import load_tensors, save_tensors
@@ -25,8 +34,14 @@ class Metrics(Record):
 def example(key="k"):
     claim = Claim("a", "4.3", "A sentence.", "1", "2", "3", "reproduced")
     arrays = {"x": torch.arange(6.0).reshape(2, 3), "index": torch.tensor([3, 1])}
-    made = Provenance("toy", "smoke", Data("photos", "d", 2), 0, "cpu", {}, "abc", 1.5, key, {"n": 2}, [claim])
-    return Result(Metrics(record({"m": 0.1, "pair": (1, 2), "score": {"ncc_0.6": 3, "by_n": {10: 0.5}}})), arrays, made)
+    made = Provenance(
+        "toy", "smoke", Data("photos", "d", 2), 0, "cpu", {}, "abc", 1.5, key, {"n": 2}, [claim]
+    )
+    return Result(
+        Metrics(record({"m": 0.1, "pair": (1, 2), "score": {"ncc_0.6": 3, "by_n": {10: 0.5}}})),
+        arrays,
+        made,
+    )
 
 
 def read(folder, arrays=True):
@@ -53,7 +68,9 @@ def test_a_result_of_another_version_says_what_it_lacks(tmp_path):
     meta = json.loads((kept / "result.json").read_text())
     del meta["sha256"], meta["metrics"]["objective_true"]
     (tmp_path / "result.json").write_text(json.dumps(meta))
-    with pytest.raises(ReconError, match="collapse is of another version: .*objective_true.*; run it again") as caught:
+    with pytest.raises(
+        ReconError, match="collapse is of another version: .*objective_true.*; run it again"
+    ) as caught:
         load(tmp_path, arrays=False)
     assert "\n" not in str(caught.value)
 
@@ -66,21 +83,36 @@ def test_key_changes_with_every_field(name):
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)
         if dataclasses.is_dataclass(value):
-            inner = next(f.name for f in dataclasses.fields(value) if isinstance(getattr(value, f.name), int | float))
+            inner = next(
+                f.name
+                for f in dataclasses.fields(value)
+                if isinstance(getattr(value, f.name), int | float)
+            )
             changed = dataclasses.replace(value, **{inner: getattr(value, inner) + 2})
         elif isinstance(value, dict):
             changed = {**value, "more": 1}
         elif value is None or isinstance(value, bool):
             changed = 1.5
         else:
-            changed = (*value, 0.5) if isinstance(value, tuple) else value + (" " if isinstance(value, str) else 1)
-        keys.add(result_key(name, 1, dataclasses.replace(config, **{field.name: changed}), 0, "cpu", "d"))
+            changed = (
+                (*value, 0.5)
+                if isinstance(value, tuple)
+                else value + (" " if isinstance(value, str) else 1)
+            )
+        keys.add(
+            result_key(name, 1, dataclasses.replace(config, **{field.name: changed}), 0, "cpu", "d")
+        )
         variants += 1
-    keys |= {result_key(name, 1, config, 1, "cpu", "d"), result_key(name, 1, config, 0, "cuda", "d")}
+    keys |= {
+        result_key(name, 1, config, 1, "cpu", "d"),
+        result_key(name, 1, config, 0, "cuda", "d"),
+    }
     keys |= {result_key(name, 1, config, 0, "cpu", "e"), result_key("x", 1, config, 0, "cpu", "d")}
     keys.add(result_key(name, 2, config, 0, "cpu", "d"))
     assert len(keys) == variants + 5
-    assert result_key(name, 1, config, 0, "cuda:0", "d") == result_key(name, 1, config, 0, "cuda:1", "d")
+    assert result_key(name, 1, config, 0, "cuda:0", "d") == result_key(
+        name, 1, config, 0, "cuda:1", "d"
+    )
 
 
 def test_damage_is_noticed_and_computed_again(tmp_path):
@@ -114,7 +146,9 @@ def test_verdicts_are_limited():
 
 
 def other_example():
-    return dataclasses.replace(example("other"), arrays={"x": torch.full((2, 3), -1.0), "index": torch.tensor([0, 0])})
+    return dataclasses.replace(
+        example("other"), arrays={"x": torch.full((2, 3), -1.0), "index": torch.tensor([0, 0])}
+    )
 
 
 def test_killed_between_arrays_and_json_mixes_no_two_runs(tmp_path, monkeypatch):
@@ -122,12 +156,16 @@ def test_killed_between_arrays_and_json_mixes_no_two_runs(tmp_path, monkeypatch)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(results.json, "dumps", interrupt)
         save_result(other_example(), tmp_path)
-    assert torch.equal(find(tmp_path, "k").array("x"), example().arrays["x"])  # nothing was in place yet
+    # nothing was in place yet
+    assert torch.equal(find(tmp_path, "k").array("x"), example().arrays["x"])
     replace = os.replace
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(os, "replace", lambda a, b: interrupt() if b.name == "result.json" else replace(a, b))
+        patch.setattr(
+            os, "replace", lambda a, b: interrupt() if b.name == "result.json" else replace(a, b)
+        )
         save_result(other_example(), tmp_path)
-    assert read(tmp_path, arrays=False).made.key == "k"  # the old text is whole, but its arrays are gone:
+    # the old text is whole, but its arrays are gone:
+    assert read(tmp_path, arrays=False).made.key == "k"
     assert find(tmp_path, "k") is None and find(tmp_path, "other") is None
     with pytest.raises(ReconError, match="belongs to another run"):
         read(tmp_path)
@@ -207,14 +245,21 @@ def test_folder_that_cannot_be_written_is_one_sentence(tmp_path):
 
 
 def test_loaded_tensors_are_aligned_like_computed_ones(tmp_path):
-    """Otherwise vectorised sums round differently, and a resumed run is not the uninterrupted one to the last bit."""
-    tensors = {name: torch.rand(n, dtype=torch.float64) for n, name in zip((1, 3, 5, 7, 100), "abcde", strict=True)}
+    """Otherwise vectorised sums round differently, and a resumed run is not the uninterrupted one
+    to the last bit.
+    """
+    tensors = {
+        name: torch.rand(n, dtype=torch.float64)
+        for n, name in zip((1, 3, 5, 7, 100), "abcde", strict=True)
+    }
     save_tensors(tensors, tmp_path / "t")
     assert all(tensor.data_ptr() % 64 == 0 for tensor in load_tensors(tmp_path / "t").values())
 
 
 def test_reading_while_another_process_replaces_the_file_is_no_damage(tmp_path, monkeypatch):
-    """A checkpoint is replaced every few seconds; who looks at it meanwhile sees one version or the other, whole."""
+    """A checkpoint is replaced every few seconds; who looks at it meanwhile sees one version or the
+    other, whole.
+    """
     path, real = tmp_path / "state.safetensors", tensors_on_disk.safetensors.safe_open
     save_tensors({"x": torch.zeros(10)}, path)
 

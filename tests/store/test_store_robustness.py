@@ -1,6 +1,7 @@
 """What was done to results and checkpoints, and what has to come of it: see toys.py.
 
-The tables say it all (READ, STORED, UNFINISHED, WRITES); below each is the one test that works through it.
+The tables say it all (READ, STORED, UNFINISHED, WRITES); below each is the one test that works
+through it.
 """
 
 from __future__ import annotations
@@ -50,12 +51,15 @@ from recon.store.tensors import load_tensors, save_tensors
 
 pytestmark = pytest.mark.slow
 
-# ------------------------------------------------------------------------------------------------ the store
+# ---------------------------------------------------------------------------------------- the store
 
 #: damage to result.json: `claims` and `keep` say so, `run` computes again
 READ = ANY | JSON | FOLDER
-#: damage to either file of a stored result, of which `run` makes a correct one again; a folder it leaves alone
-STORED = [("result.json", how) for how in ANY | JSON] + [("arrays.safetensors", how) for how in ANY | TENSORS]
+#: damage to either file of a stored result, of which `run` makes a correct one again; a folder it
+#: leaves alone
+STORED = [("result.json", how) for how in ANY | JSON] + [
+    ("arrays.safetensors", how) for how in ANY | TENSORS
+]
 
 
 @pytest.mark.parametrize("how", READ)
@@ -74,7 +78,9 @@ def test_a_damaged_result_is_computed_again(store, calm, name, how):
 
 
 @pytest.mark.parametrize("name", ["result.json", "arrays.safetensors"])
-def test_a_folder_where_a_result_belongs_is_refused_before_anything_is_computed(store, monkeypatch, name):
+def test_a_folder_where_a_result_belongs_is_refused_before_anything_is_computed(
+    store, monkeypatch, name
+):
     FOLDER["a folder"](store / NAME / name)
     play(monkeypatch, lambda step: pytest.fail("computed"))
     refused((*RUN, "--out", str(store)), f"{name} is a folder")
@@ -86,7 +92,11 @@ def test_no_flipped_bit_anywhere_is_taken_for_a_value(store, calm, name):
     path = store / NAME / name
     whole, truth = path.read_bytes(), contents(calm)
     for position in range(0, len(whole), 7):
-        path.write_bytes(whole[:position] + bytes([whole[position] ^ (1 << position % 8)]) + whole[position + 1 :])
+        path.write_bytes(
+            whole[:position]
+            + bytes([whole[position] ^ (1 << position % 8)])
+            + whole[position + 1 :]
+        )
         with contextlib.suppress(ReconError):
             assert contents(store) == truth, position
 
@@ -111,19 +121,26 @@ def test_nothing_put_into_a_file_is_taken_for_a_value(store, calm, name, start, 
 
 def test_checksums_take_every_type_and_shape(tmp_path):
     tensors = {
-        **{str(kind): torch.ones(2, 3).to(kind) for kind in (torch.bfloat16, torch.bool, torch.int64, torch.float64)},
+        **{
+            str(kind): torch.ones(2, 3).to(kind)
+            for kind in (torch.bfloat16, torch.bool, torch.int64, torch.float64)
+        },
         **{"scalar": torch.tensor(1.0), "empty": torch.empty(0, 3), "turned": torch.rand(3, 2).mT},
     }
     save_tensors(tensors, tmp_path / "t")
-    assert all(torch.equal(tensor, tensors[name]) for name, tensor in load_tensors(tmp_path / "t").items())
+    assert all(
+        torch.equal(tensor, tensors[name]) for name, tensor in load_tensors(tmp_path / "t").items()
+    )
     save_tensors({}, tmp_path / "t")
     assert load_tensors(tmp_path / "t") == {}
 
 
-# ------------------------------------------------------------------------------------- unfinished runs
+# ---------------------------------------------------------------------------------- unfinished runs
 
 #: damage to what an interrupted run goes on from: the result is that of an undisturbed run
-UNFINISHED = [(name, how) for name in ("loop.safetensors", "sweep/a.safetensors") for how in ANY | TENSORS]
+UNFINISHED = [
+    (name, how) for name in ("loop.safetensors", "sweep/a.safetensors") for how in ANY | TENSORS
+]
 UNFINISHED += [("parts.json", how) for how in ANY]
 
 
@@ -153,7 +170,12 @@ def test_its_seconds_count_the_parts_that_were_interrupted(unfinished):
 
 def test_a_part_lasts_until_its_last_checkpoint(tmp_path, monkeypatch):
     folder = tmp_path / "checkpoint-1"
-    for now, saved, before in ((100.0, 130.0, 0.0), (200.0, 150.0, 30.0), (300.0, 340.0, 30.0), (900.0, 910.0, 70.0)):
+    for now, saved, before in (
+        (100.0, 130.0, 0.0),
+        (200.0, 150.0, 30.0),
+        (300.0, 340.0, 30.0),
+        (900.0, 910.0, 70.0),
+    ):
         monkeypatch.setattr(time, "time", lambda now=now: now)
         assert begin(folder) == before
         (folder / "sweep").mkdir(exist_ok=True)
@@ -161,8 +183,12 @@ def test_a_part_lasts_until_its_last_checkpoint(tmp_path, monkeypatch):
         os.utime(folder / "sweep" / "a.safetensors", (saved, saved))
 
 
-def test_killed_twice_in_the_middle_of_its_loop_a_run_goes_on_from_there(tmp_path, calm, monkeypatch):
-    """SIGKILL after step 2 and after step 4: each run takes the steps that are left, and the result is the calm one."""
+def test_killed_twice_in_the_middle_of_its_loop_a_run_goes_on_from_there(
+    tmp_path, calm, monkeypatch
+):
+    """SIGKILL after step 2 and after step 4: each run takes the steps that are left, and the result
+    is the calm one.
+    """
     out, taken = tmp_path / "out", []
     for step, begins in ((2, 1), (4, 3)):
 
@@ -172,7 +198,9 @@ def test_killed_twice_in_the_middle_of_its_loop_a_run_goes_on_from_there(tmp_pat
                 os.kill(os.getpid(), signal.SIGKILL)
 
         play(monkeypatch, deadly)
-        code = os.waitstatus_to_exitcode(os.waitpid(fork(lambda: call(*RUN, "--out", str(out))[0]), 0)[1])
+        code = os.waitstatus_to_exitcode(
+            os.waitpid(fork(lambda: call(*RUN, "--out", str(out))[0]), 0)[1]
+        )
         assert code == -signal.SIGKILL and not (out / NAME / "result.json").exists()
         (checkpoint,) = (out / NAME).glob("checkpoint-*/loop.safetensors")
         assert len(load_tensors(checkpoint)["history"]) == step
@@ -204,7 +232,10 @@ def test_checkpoints_of_another_version_stay_until_there_is_a_result(store, monk
     old = store / NAME / "checkpoint-old"
     old.mkdir()
     with monkeypatch.context() as patch:
-        patch.setattr("companion.chapters.run.save_result", Mock(side_effect=ReconError("the run is stopped here")))
+        patch.setattr(
+            "companion.chapters.run.save_result",
+            Mock(side_effect=ReconError("the run is stopped here")),
+        )
         refused((*RUN, "--seed", "1", "--out", str(store)), "stopped here")
     assert old.exists()
     assert call(*RUN, "--seed", "1", "--out", str(store))[0] == 0
@@ -219,7 +250,7 @@ def test_what_a_link_named_like_an_old_checkpoint_points_to_stays(store, tmp_pat
     assert (tmp_path / "precious" / "file").exists()
 
 
-# ------------------------------------------------------------------------------------------------ full disks
+# --------------------------------------------------------------------------------------- full disks
 
 #: (what fails, on files named so, with) while seed 1 is run where seed 0 is stored
 WRITES = [
@@ -231,7 +262,9 @@ WRITES = [
 
 
 @pytest.mark.parametrize(("what", "name", "number"), WRITES)
-def test_a_failing_disk_is_one_sentence_and_the_old_result_stays(store, calm, monkeypatch, what, name, number):
+def test_a_failing_disk_is_one_sentence_and_the_old_result_stays(
+    store, calm, monkeypatch, what, name, number
+):
     module = {"tempfile": tempfile, "os": os}[what.split(".")[0]]
     real = getattr(module, what.split(".")[1])
 
@@ -256,7 +289,9 @@ def test_a_disk_that_is_really_full_is_one_sentence_and_the_old_result_stays(sto
     """Files may have 1500 bytes, which is less than the arrays take."""
 
     def child() -> int:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1500, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+        resource.setrlimit(
+            resource.RLIMIT_FSIZE, (1500, resource.getrlimit(resource.RLIMIT_FSIZE)[1])
+        )
         return call(*RUN, "--seed", "1", "--out", str(store))[0] + 40
 
     assert os.waitstatus_to_exitcode(os.waitpid(fork(child), 0)[1]) == 42
@@ -274,21 +309,25 @@ def test_a_folder_that_takes_no_files_is_refused_before_anything_is_computed(sto
         run(NAME, "smoke", "photos", "cpu", seed=1, out=store)
 
 
-@pytest.mark.parametrize("place", ["{}", "{}/below", "{}/far/below", "/dev/null", "/dev/full", "/proc/nothing"])
+@pytest.mark.parametrize(
+    "place", ["{}", "{}/below", "{}/far/below", "/dev/null", "/dev/full", "/proc/nothing"]
+)
 def test_output_where_no_folder_can_be(tmp_path, place):
     (tmp_path / "a file").write_text("precious")
     refused((*RUN, "--out", place.format(tmp_path / "a file")), "cannot be written")
     assert (tmp_path / "a file").read_text() == "precious"
 
 
-# ------------------------------------------------------------------------------------- kills, two at once
+# ------------------------------------------------------------------------------- kills, two at once
 
 
 @pytest.mark.parametrize(
     "when", [("save_file", n) for n in (2, 5, 9)] + [("replace", n) for n in (1, 2, 4, 10, 11, 12)]
 )
 def test_killed_at_any_write_the_next_run_gives_the_result(store, monkeypatch, when):
-    """Seed 1 is killed at its n-th write, where seed 0 is stored; then both can be had, and nothing lies about."""
+    """Seed 1 is killed at its n-th write, where seed 0 is stored; then both can be had, and nothing
+    lies about.
+    """
     function, number = when
     count = itertools.count(1)
     module = {"save_file": safetensors.torch, "replace": os}[function]
@@ -331,7 +370,8 @@ def test_only_what_the_dead_left_is_swept(tmp_path):
     killed(lambda: files.scratch(tmp_path, ".t.").__enter__() and die())
     with files.atomic_path(tmp_path / "t") as first:
         first.write_text("first")
-        assert len(list(tmp_path.glob(".t.*.part"))) == 2  # its own, and the neighbour's; not the dead one's
+        # its own, and the neighbour's; not the dead one's
+        assert len(list(tmp_path.glob(".t.*.part"))) == 2
         with files.atomic_path(tmp_path / "t") as second:
             second.write_text("second")
         assert (tmp_path / "t").read_text() == "second"
@@ -340,7 +380,9 @@ def test_only_what_the_dead_left_is_swept(tmp_path):
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_a_second_run_in_the_same_folder_is_refused_and_the_first_is_right(tmp_path, calm, monkeypatch, seed):
+def test_a_second_run_in_the_same_folder_is_refused_and_the_first_is_right(
+    tmp_path, calm, monkeypatch, seed
+):
     """Both in one process, at a moment that is certain; the lock does not care."""
     seconds = []
     second = (*RUN, "--seed", str(seed), "--out", str(tmp_path / "out"))
@@ -354,7 +396,9 @@ def test_a_second_run_in_the_same_folder_is_refused_and_the_first_is_right(tmp_p
 
 
 def test_two_results_that_are_stored_at_once_do_not_mix(tmp_path, calm, monkeypatch):
-    """The moment that does the damage without a lock: the second run stores while the first is storing."""
+    """The moment that does the damage without a lock: the second run stores while the first is
+    storing.
+    """
     replace, seconds = os.replace, []
 
     def meanwhile(source, target):
@@ -390,7 +434,8 @@ def test_two_processes_in_one_folder_and_the_lock_of_a_killed_one(tmp_path, calm
         if end == "done":
             os.write(go, b"x")
         else:
-            assert call(*RUN, "--out", out)[0] == 0  # what is stored is served while another seed is computed
+            # what is stored is served while another seed is computed
+            assert call(*RUN, "--out", out)[0] == 0
             os.kill(pid, signal.SIGKILL)
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         assert code == (40 if end == "done" else -signal.SIGKILL)

@@ -13,7 +13,9 @@ NAMES = ["a", "b", "c", "d"]
 
 
 def make_unit(folder=None):
-    """A unit of work; with a folder, it notes who ran, and the first to run "b" is killed on the way."""
+    """A unit of work; with a folder, it notes who ran, and the first to run "b" is killed on the
+    way.
+    """
 
     def unit(name: str) -> dict:
         import os
@@ -34,7 +36,9 @@ def make_unit(folder=None):
 
 
 def equal(first: dict, second: dict) -> bool:
-    return first.keys() == second.keys() and all(torch.equal(first[n]["x"], second[n]["x"]) for n in first)
+    return first.keys() == second.keys() and all(
+        torch.equal(first[n]["x"], second[n]["x"]) for n in first
+    )
 
 
 @pytest.fixture(scope="module")
@@ -60,8 +64,11 @@ def test_a_killed_process_loses_nothing(tmp_path, serial):
     notes.mkdir()
     found = sweep(make_unit(notes), NAMES, "sweep", tmp_path / "out", workers=2)
     assert (notes / "killed").exists() and equal(found, serial)
-    assert sweep(make_unit(notes), NAMES, "sweep", tmp_path / "out", workers=2).keys() == found.keys()
-    assert sum(len((notes / f"ran-{name}").read_text()) for name in NAMES) <= 8  # nothing ran again the second time
+    assert (
+        sweep(make_unit(notes), NAMES, "sweep", tmp_path / "out", workers=2).keys() == found.keys()
+    )
+    # nothing ran again the second time
+    assert sum(len((notes / f"ran-{name}").read_text()) for name in NAMES) <= 8
 
 
 def test_bad_input_is_one_sentence(tmp_path):

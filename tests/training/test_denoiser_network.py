@@ -28,7 +28,9 @@ def test_half_the_size_has_twice_the_channels_and_a_quarter_three_times_as_many(
 
 
 def test_the_start_is_the_generators():
-    one, same = (Denoiser((3, 8, 8), 4, torch.Generator().manual_seed(1)).state_dict() for _ in range(2))
+    one, same = (
+        Denoiser((3, 8, 8), 4, torch.Generator().manual_seed(1)).state_dict() for _ in range(2)
+    )
     other = Denoiser((3, 8, 8), 4, torch.Generator().manual_seed(2)).state_dict()
     assert all(torch.equal(one[name], same[name]) for name in one)
     assert not any(torch.equal(one[name], other[name]) for name in one)

@@ -1,4 +1,6 @@
-"""Training of the prior: noise levels as stated, what it learns, and what an interrupted run ends at."""
+"""Training of the prior: noise levels as stated, what it learns, and what an interrupted run ends
+at.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ def seeded(seed=0):
 def boxes():
     """Images that are zero but for one bright box: far from Gaussian."""
     g, images = seeded(), torch.zeros(60, 1, 8, 8)
-    for image, (top, left) in zip(images, torch.randint(0, 5, (60, 2), generator=g).tolist(), strict=True):
+    for image, (top, left) in zip(
+        images, torch.randint(0, 5, (60, 2), generator=g).tolist(), strict=True
+    ):
         image[0, top : top + 3, left : left + 3] = 1.0
     return unit(images)
 
@@ -36,15 +40,26 @@ def test_noise_has_its_level_and_is_a_mixture(boxes):
     noise = mixtures(boxes, 5, seeded(1))
     torch.testing.assert_close(noise.square().flatten(1).mean(1), torch.ones(5))
     span = torch.linalg.qr(boxes.flatten(1).T).Q
-    torch.testing.assert_close(noise.flatten(1) @ span @ span.T, noise.flatten(1), rtol=0, atol=1e-5)
+    torch.testing.assert_close(
+        noise.flatten(1) @ span @ span.T, noise.flatten(1), rtol=0, atol=1e-5
+    )
     tau = torch.tensor([0.5, 1, 2, 3, 4.0])
     z = noisy(boxes[:5], tau, noise)
-    scale = (boxes[:5] + tau.view(-1, 1, 1, 1) * noise).square().flatten(1).mean(1).sqrt().view(-1, 1, 1, 1)
+    scale = (
+        (boxes[:5] + tau.view(-1, 1, 1, 1) * noise)
+        .square()
+        .flatten(1)
+        .mean(1)
+        .sqrt()
+        .view(-1, 1, 1, 1)
+    )
     torch.testing.assert_close(z * scale - boxes[:5], tau.view(-1, 1, 1, 1) * noise)
 
 
 def test_it_learns_what_a_linear_denoiser_cannot(boxes):
-    network = train_denoiser(boxes, DenoiserSettings(channels=8, steps=400, batch=32, step_size=3e-3), seeded(2))
+    network = train_denoiser(
+        boxes, DenoiserSettings(channels=8, steps=400, batch=32, step_size=3e-3), seeded(2)
+    )
     z = noisy(boxes, torch.ones(60), mixtures(boxes, 60, seeded(3)))
     assert (network(z) - boxes).square().mean() < 0.4  # a linear one with white images: 0.5
     assert not any(parameter.requires_grad for parameter in network.parameters())

@@ -1,4 +1,6 @@
-"""The inner solvers against each other and scikit-learn; descent to the KKT regime without underflow."""
+"""The inner solvers against each other and scikit-learn; descent to the KKT regime without
+underflow.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def test_affine_newton_lbfgs_and_scikit_learn_agree():
     newton = solve_affine(objective, x)
     quasi = solve_lbfgs(objective, x, torch.ones(1, 21, dtype=x.dtype), replace(INNER, tol=1e-10))
     assert objective.grad(newton.theta, x).norm() < 1e-10 and (newton.theta - quasi).norm() < 1e-6
-    oracle = LogisticRegression(C=1 / (len(y) * 0.03), fit_intercept=False, tol=1e-12, max_iter=10000)
+    oracle = LogisticRegression(
+        C=1 / (len(y) * 0.03), fit_intercept=False, tol=1e-12, max_iter=10000
+    )
     oracle.fit(torch.cat([x[0], torch.ones(len(y), 1)], 1).numpy(), y.numpy())
     assert torch.allclose(newton.theta[0], torch.from_numpy(oracle.coef_[0]), atol=1e-5)
 
@@ -41,14 +45,17 @@ def test_minimiser_lies_in_the_row_space():
     objective = Objective(network, y, 0.05)
     start = 0.3 * torch.ones(1, network.n_params, dtype=x.dtype)
     theta = solve_lbfgs(objective, x, start, replace(INNER, tol=1e-9, max_iter=3000))
-    assert objective.grad(theta, x).norm() < 1e-8  # stationary in the full space, found in the small one
+    # stationary in the full space, found in the small one
+    assert objective.grad(theta, x).norm() < 1e-8
 
 
 def test_log_loss_does_not_underflow():
     margins = torch.tensor([1e3, 2e3], dtype=torch.float32, requires_grad=True)
     value = log_logistic_loss(margins)
     value.backward()
-    assert value.item() == pytest.approx(-1e3 - math.log(2)) and margins.grad[0].item() == pytest.approx(-1.0)
+    assert value.item() == pytest.approx(-1e3 - math.log(2)) and margins.grad[
+        0
+    ].item() == pytest.approx(-1.0)
     moderate = torch.tensor([-1.0, 3.0, 25.0], dtype=torch.float64)
     assert log_logistic_loss(moderate).item() == pytest.approx(
         torch.nn.functional.softplus(-moderate).mean().log().item()
@@ -56,11 +63,15 @@ def test_log_loss_does_not_underflow():
 
 
 def test_descent_to_kkt_finds_the_maximum_margin_direction():
-    """Linearly separable toy: the direction of θ tends to the hard-margin SVM's, here (1, 0) by symmetry."""
+    """Linearly separable toy: the direction of θ tends to the hard-margin SVM's, here (1, 0) by
+    symmetry.
+    """
     x = torch.tensor([[1.0, 2.0], [1.0, -2.0], [-1.0, 2.0], [-1.0, -2.0]], dtype=torch.float64)
     y = torch.tensor([1.0, 1.0, 0.0, 0.0], dtype=torch.float64)
     network = MLP((2, 1), bias=(False,))
-    trained = train_to_kkt(network, x, y, torch.tensor([0.1, 0.5], dtype=torch.float64), KKTSettings(400))
+    trained = train_to_kkt(
+        network, x, y, torch.tensor([0.1, 0.5], dtype=torch.float64), KKTSettings(400)
+    )
     direction = trained.theta_star / trained.theta_star.norm()
     assert direction[0].item() == pytest.approx(1.0, abs=1e-3)
     assert trained.log_loss < -50 and (trained.history.diff() <= 0).all()
@@ -74,13 +85,17 @@ def test_training_stops_at_its_goal():
 
 
 def test_the_objective_is_the_mean_loss_and_half_the_decay():
-    """By hand, and its gradient and Hessian by PyTorch's own autograd functions; two trainings at once."""
+    """By hand, and its gradient and Hessian by PyTorch's own autograd functions; two trainings at
+    once.
+    """
     x, y = (
         torch.randn(2, 5, 4, generator=torch.Generator().manual_seed(3), dtype=torch.float64),
         torch.tensor([1.0, 0, 1, 1, 0], dtype=torch.float64),
     )
     network = MLP((4, 3, 1), smoothing=2.0)
-    theta = torch.randn(2, network.n_params, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
+    theta = torch.randn(
+        2, network.n_params, generator=torch.Generator().manual_seed(4), dtype=torch.float64
+    )
     objective = Objective(network, y, 0.3)
     value, grad = objective.value_and_grad(theta, x)
     for row in range(2):
@@ -125,12 +140,15 @@ def test_outside_the_images_the_start_is_gone_with_decay_and_stays_without():
     def outside(flat):
         return space.outside(network.unflatten(flat)["w1"])
 
-    decayed, plain = (solve_lbfgs(Objective(network, y, decay), x, theta, settings) for decay in (0.05, 0.0))
+    decayed, plain = (
+        solve_lbfgs(Objective(network, y, decay), x, theta, settings) for decay in (0.05, 0.0)
+    )
     assert outside(decayed).abs().max() < 1e-12
     assert not torch.allclose(plain, theta)
     torch.testing.assert_close(outside(plain), outside(theta))
     many = solve_lbfgs(Objective(network, y.repeat(4), 0.05), x.repeat(1, 4, 1), theta, settings)
-    assert outside(many).abs().max() > 1e-3  # more images than inputs: in all coordinates, and not there yet
+    # more images than inputs: in all coordinates, and not there yet
+    assert outside(many).abs().max() > 1e-3
 
 
 @pytest.mark.parametrize("y", [[0.0, 2.0], [0.5, 1.0], [-1.0, 1.0]])
@@ -153,11 +171,15 @@ def test_bad_objectives_are_one_sentence():
 
 
 def test_newton_in_the_logits_by_a_dense_newton_in_theta():
-    """Iterate by iterate the two differ, their minimiser does not; the tolerance is of the logits' step."""
+    """Iterate by iterate the two differ, their minimiser does not; the tolerance is of the logits'
+    step.
+    """
     x, y = problem(n=5, d=4)
     objective, theta = Objective(affine(4), y, 0.2), torch.zeros(1, 5, dtype=x.dtype)
     for _ in range(20):
-        hessian = torch.autograd.functional.hessian(lambda t: objective.value(t, x).sum(), theta)[0, :, 0]
+        hessian = torch.autograd.functional.hessian(lambda t: objective.value(t, x).sum(), theta)[
+            0, :, 0
+        ]
         theta = theta - torch.linalg.solve(hessian, objective.grad(theta, x)[0])[None]
     torch.testing.assert_close(solve_affine(objective, x).theta, theta, rtol=1e-9, atol=1e-12)
     iterations = [solve_affine(objective, x, tol=tol).iterations for tol in (1e9, 1e-1, 1e-12)]

@@ -1,4 +1,6 @@
-"""The closed form of the one-hidden-layer inner problem against automatic differentiation and dense algebra."""
+"""The closed form of the one-hidden-layer inner problem against automatic differentiation and dense
+algebra.
+"""
 
 from __future__ import annotations
 
@@ -45,8 +47,12 @@ def test_jacobian_products_gram_and_gauss_newton(smoothing):
     torch.testing.assert_close(closed.transposed(now, u), jacobian.mT @ u)
     torch.testing.assert_close(closed.transposed(now, u, theta), jacobian.mT @ u + DECAY * theta)
     torch.testing.assert_close(closed.gram(now), jacobian @ jacobian.mT)
-    matrix = jacobian.mT @ now.curvature.diag() @ jacobian / N + DECAY * torch.eye(len(v), dtype=v.dtype)
-    torch.testing.assert_close(closed.gauss_newton(now)(v), torch.linalg.solve(matrix, v), rtol=1e-9, atol=1e-9)
+    matrix = jacobian.mT @ now.curvature.diag() @ jacobian / N + DECAY * torch.eye(
+        len(v), dtype=v.dtype
+    )
+    torch.testing.assert_close(
+        closed.gauss_newton(now)(v), torch.linalg.solve(matrix, v), rtol=1e-9, atol=1e-9
+    )
 
 
 def test_the_bend_is_the_derivative_of_the_slope():
@@ -64,7 +70,11 @@ def test_a_start_is_added_to_theta_everywhere_but_in_the_decay():
     closed, reference, theta, _ = toy()
     start = torch.randn(len(theta), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     w1, b1, w2, b2 = closed.parts(start)
-    value, grad = replace(closed, start=(closed.coordinates @ w1.mT + b1, w2, b2)).value_and_grad(theta)
+    value, grad = replace(closed, start=(closed.coordinates @ w1.mT + b1, w2, b2)).value_and_grad(
+        theta
+    )
     there, slope = reference.value_and_grad((start + theta)[None], closed.coordinates[None])
-    torch.testing.assert_close(value, there[0] + 0.5 * DECAY * (theta.dot(theta) - (start + theta).square().sum()))
+    torch.testing.assert_close(
+        value, there[0] + 0.5 * DECAY * (theta.dot(theta) - (start + theta).square().sum())
+    )
     torch.testing.assert_close(grad, slope[0] - DECAY * start)

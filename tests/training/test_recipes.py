@@ -1,4 +1,6 @@
-"""Training as people do it: every step against one written by hand, and what each habit promises."""
+"""Training as people do it: every step against one written by hand, and what each habit
+promises.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,7 @@ def shown(recipe, x, y, shape=None, seed=0):
     return module[0].shown
 
 
-# ----------------------------------------------------------------------------------------------------------- starts
+# ------------------------------------------------------------------------------------------- starts
 
 
 @pytest.mark.parametrize("start", ["small", "default", "kaiming"])
@@ -108,16 +110,23 @@ def test_default_start_is_that_of_pytorch():
     for layer, fan_in in zip(linears(ours), (300, 400, 400), strict=True):
         for parameter in layer.parameters():
             assert parameter.abs().max() <= fan_in**-0.5
-    assert ours[0].weight.abs().max().item() == pytest.approx(theirs.weight.abs().max().item(), rel=1e-3)
+    assert ours[0].weight.abs().max().item() == pytest.approx(
+        theirs.weight.abs().max().item(), rel=1e-3
+    )
     assert ours[0].weight.std().item() == pytest.approx(theirs.weight.std().item(), rel=1e-2)
     assert ours[0].bias.std().item() == pytest.approx(theirs.bias.std().item(), rel=0.15)
     assert abs(ours[0].weight.mean().item()) < 1e-3
 
 
 def test_other_starts_change_the_first_layer_alone():
-    small, default, kaiming = (build(Recipe(start=s), 300, seeded()) for s in ("small", "default", "kaiming"))
+    small, default, kaiming = (
+        build(Recipe(start=s), 300, seeded()) for s in ("small", "default", "kaiming")
+    )
     assert small[0].weight.std().item() == pytest.approx(1e-4, rel=1e-2)
-    assert small[0].bias.std().item() == pytest.approx(1e-4, rel=0.15) and small[0].weight.abs().max() > 3.5e-4
+    assert (
+        small[0].bias.std().item() == pytest.approx(1e-4, rel=0.15)
+        and small[0].weight.abs().max() > 3.5e-4
+    )
     assert kaiming[0].weight.std().item() == pytest.approx((2 / 300) ** 0.5, rel=1e-2)
     assert not kaiming[0].bias.any()
     for k in (1, 2):
@@ -127,14 +136,21 @@ def test_other_starts_change_the_first_layer_alone():
 
 @pytest.mark.parametrize("start", ["small", "default", "kaiming"])
 def test_start_scale(start):
-    once, scaled = (build(replace(PLAIN, start=start, start_scale=s), 30, seeded()) for s in (1.0, 0.01))
+    once, scaled = (
+        build(replace(PLAIN, start=start, start_scale=s), 30, seeded()) for s in (1.0, 0.01)
+    )
     assert torch.allclose(scaled[0].weight, 0.01 * once[0].weight)
     assert torch.equal(linears(scaled)[1].weight, linears(once)[1].weight)
 
 
 def test_layers():
     module = build(Recipe(width=7, depth=4, classes=10, bias=False, dropout=0.2), 5, seeded())
-    assert [tuple(layer.weight.shape) for layer in linears(module)] == [(7, 5), (7, 7), (7, 7), (10, 7)]
+    assert [tuple(layer.weight.shape) for layer in linears(module)] == [
+        (7, 5),
+        (7, 7),
+        (7, 7),
+        (10, 7),
+    ]
     assert [layer.bias is not None for layer in linears(module)] == [True, False, False, False]
     kinds = ["Linear", "ReLU", "Dropout"] * 3 + ["Linear"]
     assert [type(layer).__name__ for layer in module] == kinds
@@ -145,13 +161,15 @@ def test_layers():
 
 def test_first_weight_of_a_convolution_has_a_kernel_a_row():
     convolution = nn.Conv2d(3, 6, 5)
-    module = nn.Sequential(nn.Unflatten(1, (3, 8, 8)), convolution, nn.ReLU(), nn.Flatten(), nn.Linear(96, 1))
+    module = nn.Sequential(
+        nn.Unflatten(1, (3, 8, 8)), convolution, nn.ReLU(), nn.Flatten(), nn.Linear(96, 1)
+    )
     rows = first_weight(module)
     assert rows.shape == (6, 75) and torch.equal(rows[2], convolution.weight[2].flatten())
     assert first_weight(build(PLAIN, 5, seeded())).shape == (12, 5)
 
 
-# ------------------------------------------------------------------------------------------------------------ steps
+# -------------------------------------------------------------------------------------------- steps
 
 
 def by_hand(recipe, x, y):
@@ -161,7 +179,9 @@ def by_hand(recipe, x, y):
     velocity = [torch.zeros_like(p) for p in theta]
     momentum = recipe.momentum if recipe.optimiser == "sgd" else 0.0
     for t in range(recipe.steps):
-        rate = recipe.lr * (0.5 * (1 + math.cos(math.pi * t / recipe.steps)) if recipe.cosine else 1.0)
+        rate = recipe.lr * (
+            0.5 * (1 + math.cos(math.pi * t / recipe.steps)) if recipe.cosine else 1.0
+        )
         leaves = [p.clone().requires_grad_() for p in theta]
         h = x
         for layer in range(recipe.depth):
@@ -212,12 +232,18 @@ def test_what_a_training_ends_with():
     ten = nn.Sequential(nn.Identity())
     outputs = torch.tensor([[1.0, 3.0, 2.0], [5.0, 0.0, 1.0], [0.0, 0.0, 1.0]])
     assert accuracy(ten, outputs, torch.tensor([1, 0, 0])) == pytest.approx(2 / 3)
-    assert loss_of(torch.zeros(3, 5), torch.tensor([0, 1, 4]), 5).item() == pytest.approx(math.log(5))
-    assert loss_of(torch.tensor([[2.0]]), torch.tensor([1.0]), 2).item() == pytest.approx(math.log1p(math.exp(-2)))
+    assert loss_of(torch.zeros(3, 5), torch.tensor([0, 1, 4]), 5).item() == pytest.approx(
+        math.log(5)
+    )
+    assert loss_of(torch.tensor([[2.0]]), torch.tensor([1.0]), 2).item() == pytest.approx(
+        math.log1p(math.exp(-2))
+    )
 
 
 def test_adam_couples_its_decay_and_adamw_does_not():
-    """A weight without a gradient: adam's first step is lr whatever the decay, adamw's is a share of the weight."""
+    """A weight without a gradient: adam's first step is lr whatever the decay, adamw's is a share
+    of the weight.
+    """
     x, y = normal(9, 6), labels(9)
     x[:, 0] = 0
     adam, adamw = (
@@ -228,7 +254,9 @@ def test_adam_couples_its_decay_and_adamw_does_not():
     assert torch.allclose(adam.w1[:, 0], start - 1e-2 * start.sign(), atol=1e-5)
     assert torch.allclose(adamw.w1[:, 0], start * (1 - 0.7e-2), atol=1e-6)
     still = train(replace(PLAIN, optimiser="adam", steps=5, lr=1e-2), x, y, seeded())
-    assert torch.equal(still.w1[:, 0], start) and not torch.equal(still.w1[:, 1], still.w1_init[:, 1])
+    assert torch.equal(still.w1[:, 0], start) and not torch.equal(
+        still.w1[:, 1], still.w1_init[:, 1]
+    )
 
 
 def test_batches():
@@ -236,7 +264,9 @@ def test_batches():
     seen = shown(replace(PLAIN, batch=4, steps=40), x, y)
     drawn = [part[:, 0].tolist() for part in seen]
     assert len(drawn) == 40 and all(len(set(part)) == 4 for part in drawn)
-    assert {k for part in drawn for k in part} == set(range(10)) and len({tuple(part) for part in drawn}) > 30
+    assert {k for part in drawn for k in part} == set(range(10)) and len(
+        {tuple(part) for part in drawn}
+    ) > 30
     for change in ({"batch": None}, {"batch": 10}, {"batch": 64}, {"batch": 4, "optimiser": "gd"}):
         assert all(torch.equal(part, x) for part in shown(replace(PLAIN, **change), x, y))
 
@@ -253,9 +283,23 @@ def test_labels_stay_with_their_images():
     [
         {"lr": 0.05, "weight_decay": 2e-3, "momentum": 0.9, "cosine": True},
         {"lr": 0.05, "weight_decay": 2e-3, "momentum": 0.8},
-        {"optimiser": "gd", "lr": 0.2, "weight_decay": 2e-2, "momentum": 0.9, "cosine": True, "steps": 300},
+        {
+            "optimiser": "gd",
+            "lr": 0.2,
+            "weight_decay": 2e-2,
+            "momentum": 0.9,
+            "cosine": True,
+            "steps": 300,
+        },
         {"optimiser": "gd", "lr": 0.2, "weight_decay": 1e-2, "steps": 300},
-        {"optimiser": "adamw", "lr": 1e-3, "weight_decay": 4.0, "momentum": 0.9, "cosine": True, "steps": 300},
+        {
+            "optimiser": "adamw",
+            "lr": 1e-3,
+            "weight_decay": 4.0,
+            "momentum": 0.9,
+            "cosine": True,
+            "steps": 300,
+        },
         {"optimiser": "adamw", "lr": 1e-3, "weight_decay": 4.0, "momentum": 0.9, "steps": 300},
     ],
 )
@@ -271,13 +315,18 @@ def test_decay_erases_what_it_says(change):
 
 
 def test_nothing_is_erased_without_decay():
-    assert all(Recipe(optimiser=name, weight_decay=0.0).erased == 0.0 for name in ("gd", "sgd", "adam", "adamw"))
+    assert all(
+        Recipe(optimiser=name, weight_decay=0.0).erased == 0.0
+        for name in ("gd", "sgd", "adam", "adamw")
+    )
     assert math.isnan(Recipe(optimiser="adam").erased)
     recipe = Recipe(lr=0.1, momentum=0.9, weight_decay=5e-3, steps=1500, cosine=True)
-    assert recipe.erased == pytest.approx(3.75) and replace(recipe, cosine=False).erased == pytest.approx(7.5)
+    assert recipe.erased == pytest.approx(3.75) and replace(
+        recipe, cosine=False
+    ).erased == pytest.approx(7.5)
 
 
-# ------------------------------------------------------------------------------------------------------------ habits
+# ------------------------------------------------------------------------------------------- habits
 
 
 def test_stop_loss_stops_at_the_first_check_below():
@@ -294,7 +343,9 @@ def test_looking_at_the_loss_moves_no_draw():
     """A goal that is never reached changes nothing, with dropout too."""
     recipe = replace(PLAIN, steps=60, lr=0.3, dropout=0.4, batch=4)
     x, y = normal(10, 20), labels(10)
-    looked, never = (train(replace(recipe, stop_loss=goal), x, y, seeded()) for goal in (1e-9, None))
+    looked, never = (
+        train(replace(recipe, stop_loss=goal), x, y, seeded()) for goal in (1e-9, None)
+    )
     assert torch.equal(looked.w1, never.w1)
 
 
@@ -321,7 +372,9 @@ def test_label_noise_is_a_share_drawn_anew(classes, noise):
     recipe = replace(PLAIN, classes=classes, label_noise=noise, lr=0.0, steps=1)
     share = train(recipe, x, y, seeded(), module=module).accuracy
     expected = 1 - noise * (1 - 1 / classes)
-    assert share == pytest.approx(expected, abs=4 * math.sqrt(expected * (1 - expected) / 4000) + 1e-6)
+    assert share == pytest.approx(
+        expected, abs=4 * math.sqrt(expected * (1 - expected) / 4000) + 1e-6
+    )
 
 
 SHAPE = (3, 6, 5)
@@ -330,7 +383,9 @@ SHAPE = (3, 6, 5)
 def augmented(names, n=300):
     """An image shown n times, as it was augmented (n, 3, 6, 5), and itself."""
     image = normal(1, 90, seed=2)
-    seen = shown(replace(PLAIN, steps=1, augment=names), image.expand(n, -1).contiguous(), labels(n), SHAPE)
+    seen = shown(
+        replace(PLAIN, steps=1, augment=names), image.expand(n, -1).contiguous(), labels(n), SHAPE
+    )
     return seen[0].unflatten(1, SHAPE), image.unflatten(1, SHAPE)[0]
 
 
@@ -385,13 +440,15 @@ def test_dropout():
     assert torch.equal(layer.eval()(x), x)
 
 
-# ---------------------------------------------------------------------------------------------- differential privacy
+# ----------------------------------------------------------------------------- differential privacy
 
 PRIVATE = replace(PLAIN, width=60, depth=2, lr=0.5, steps=4, epsilon=3.0)
 
 
 def noise_of(recipe, n=4, dim=80):
-    """Standard deviation of what one of `steps` steps adds to a first layer whose images are zero: noise alone."""
+    """Standard deviation of what one of `steps` steps adds to a first layer whose images are zero:
+    noise alone.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Opacus warns of its own hooks
         trained = train(recipe, torch.zeros(n, dim), labels(n), seeded())
@@ -402,7 +459,11 @@ def noise_of(recipe, n=4, dim=80):
 def test_private_noise(change):
     recipe = replace(PRIVATE, **change)
     multiplier = get_noise_multiplier(
-        target_epsilon=recipe.epsilon, target_delta=1 / 40, sample_rate=1.0, steps=recipe.steps, accountant="rdp"
+        target_epsilon=recipe.epsilon,
+        target_delta=1 / 40,
+        sample_rate=1.0,
+        steps=recipe.steps,
+        accountant="rdp",
     )
     assert noise_of(recipe) == pytest.approx(recipe.lr * multiplier * recipe.clip / 4, rel=0.04)
 
@@ -417,7 +478,9 @@ def test_more_privacy_is_more_noise():
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("clip", [1.0, 0.25])
 def test_private_gradients_are_clipped(clip):
-    """Copies of one image: gradients for the two labels are opposite and of norm `clip`, and the noise is the same."""
+    """Copies of one image: gradients for the two labels are opposite and of norm `clip`, and the
+    noise is the same.
+    """
     recipe = replace(PRIVATE, steps=1, clip=clip)
     x = 3 * normal(1, 80).expand(4, -1).contiguous()
     ends = []
@@ -428,7 +491,7 @@ def test_private_gradients_are_clipped(clip):
     assert (ends[1] - ends[0]).norm().item() == pytest.approx(2 * recipe.lr * clip, rel=1e-3)
 
 
-# ------------------------------------------------------------------------------------------------------------- errors
+# ------------------------------------------------------------------------------------------- errors
 
 
 @pytest.mark.parametrize(
@@ -469,7 +532,7 @@ def test_augmentation_needs_a_shape(shape):
         train(replace(PLAIN, augment=("flip",)), torch.zeros(4, 75), labels(4), seeded(), shape)
 
 
-# ---------------------------------------------------------------------------------------------------------- settings
+# ----------------------------------------------------------------------------------------- settings
 
 
 def test_the_recipe_of_the_book_unless_it_says_otherwise():

@@ -1,4 +1,6 @@
-"""Training with weight decay: at stationarity the images explain the weights, with the multipliers of the loss."""
+"""Training with weight decay: at stationarity the images explain the weights, with the multipliers
+of the loss.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def problem():
 
 def test_the_images_with_the_losss_multipliers_explain_the_weights(problem):
     network, x, y, theta = problem
-    params = network.unflatten(train_with_decay(network, x, y, theta, DecaySettings(1e-2, 1500, 0.02)))
+    params = network.unflatten(
+        train_with_decay(network, x, y, theta, DecaySettings(1e-2, 1500, 0.02))
+    )
     sign = 2 * y - 1
     multipliers = torch.sigmoid(-sign * network(params, x)) / (6 * 1e-2)
     matrices, products = gram(network, params, x)
@@ -36,8 +40,13 @@ def test_the_images_with_the_losss_multipliers_explain_the_weights(problem):
 
 def test_the_first_layer_ends_in_the_span_and_more_steps_get_nearer(problem):
     network, x, y, theta = problem
-    short, long = (train_with_decay(network, x, y, theta, DecaySettings(1e-2, steps=s)) for s in (50, 400))
-    slopes = (Objective(network, y, 1e-2).grad(each[None], x[None]).norm() / each.norm() for each in (short, long))
+    short, long = (
+        train_with_decay(network, x, y, theta, DecaySettings(1e-2, steps=s)) for s in (50, 400)
+    )
+    slopes = (
+        Objective(network, y, 1e-2).grad(each[None], x[None]).norm() / each.norm()
+        for each in (short, long)
+    )
     assert next(slopes) > next(slopes)
     w1, basis = network.unflatten(long)["w1"], torch.linalg.qr(x.mT).Q
     torch.testing.assert_close(w1 @ basis @ basis.mT, w1)
@@ -53,11 +62,15 @@ def test_the_decay_must_be_positive():
 
 def test_steps_are_adams_along_a_cosine(problem):
     network, x, y, theta = problem
-    found = train_with_decay(network, x, y, theta, DecaySettings(1e-2, steps=4, step_size=0.02, final=0.1))
+    found = train_with_decay(
+        network, x, y, theta, DecaySettings(1e-2, steps=4, step_size=0.02, final=0.1)
+    )
     space = Subspace.spanned_by(x)
     small, start = reduced(network, theta, space)
     objective, adam = Objective(small, y, 1e-2), Adam(0.02)
     state = adam.init(start[None])
     for factor in (1.0, 0.1 + 0.45 * (1 + 0.5**0.5), 0.55, 0.1 + 0.45 * (1 - 0.5**0.5)):
-        state = adam.step(state, *objective.value_and_grad(state["x"], space.reduce(x)[None]), factor)
+        state = adam.step(
+            state, *objective.value_and_grad(state["x"], space.reduce(x)[None]), factor
+        )
     torch.testing.assert_close(found, lifted(network, state["x"][0], space))

@@ -1,8 +1,14 @@
-"""Chapter 3, §4.3 of Runkel et al. (2024): bilevel reconstruction of an affine classifier, eq. (8), and of a
-one-hidden-layer network, eq. (9)."""
+"""Chapter 3, §4.3 of Runkel et al. (2024): bilevel reconstruction of an affine classifier, eq. (8),
+and of a one-hidden-layer network, eq. (9).
+"""
 
 from companion.chapters.base import Experiment
-from companion.chapters.bilevel import experiment_affine, experiment_hidden, experiment_shared, story
+from companion.chapters.bilevel import (
+    experiment_affine,
+    experiment_hidden,
+    experiment_shared,
+    story,
+)
 
 AFFINE = Experiment.of(
     experiment_affine,
@@ -20,7 +26,10 @@ HIDDEN = Experiment.of(
     name="bilevel-hidden",
     chapter="03-bilevel",
     section="4.3",
-    summary="bilevel reconstruction of a one-hidden-layer net from starts a/b/c, and the nulls of its distance",
+    summary=(
+        "bilevel reconstruction of a one-hidden-layer net from starts a/b/c, and the nulls of its"
+        " distance"
+    ),
     cost="10 s, 1 min, 20 min",
     paper_size={"width": experiment_hidden.PAPER_WIDTH},
 )
@@ -47,7 +56,10 @@ SHARED = Experiment.of(
     name="bilevel-hidden-shared",
     chapter="03-bilevel",
     section="4.3",
-    summary="the one-hidden-layer net again, where released and inner training share a start from U(0, 1)",
+    summary=(
+        "the one-hidden-layer net again, where released and inner training share a start from"
+        " U(0, 1)"
+    ),
     cost="3 s, 30 s, 5 min",
     paper_size={"width": experiment_hidden.PAPER_WIDTH},
 )

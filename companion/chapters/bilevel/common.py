@@ -1,4 +1,6 @@
-"""What both classifiers of chapter 3 share: the starts (a) random, (b) truth, (c) partition, and what is measured."""
+"""What both classifiers of chapter 3 share: the starts (a) random, (b) truth, (c) partition, and
+what is measured.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ from recon.images.bundle import Bundle
 from recon.scoring.matching import nearest
 
 STARTS = ("random", "truth", "partition")
-#: Table 1 of Runkel et al. (2024): average ‖θ* − θ‖² of each start, for the affine and the one-hidden-layer net
+#: Table 1 of Runkel et al. (2024): average ‖θ* − θ‖² of each start, for the affine and the
+#: one-hidden-layer net
 PAPER_AFFINE = {"random": 1.1214e-3, "truth": 1.3888e-3, "partition": 2.9749e-3}
 PAPER_HIDDEN = {"random": 6.1157e-5, "truth": 1.7055e-3, "partition": 6.3629e-3}
 BOX = (0.0, 1.0)  # that pixels lie in [0, 1] is no secret
@@ -20,16 +23,19 @@ BOX = (0.0, 1.0)  # that pixels lie in [0, 1] is no secret
 def start_of(images: Bundle, name: str, generator: torch.Generator) -> Tensor:
     """Start (a) U(0, 1), (b) the training images, (c) the other partition; (n, d)."""
     if name == "random":
-        return torch.rand(images.train.shape, generator=generator, dtype=images.train.dtype).to(images.train.device)
+        return torch.rand(images.train.shape, generator=generator, dtype=images.train.dtype).to(
+            images.train.device
+        )
     return images.train if name == "truth" else images.init
 
 
 def measured(x_hat: Tensor, x_init: Tensor, images: Bundle) -> Record:
     """The reconstructions x_hat (n, d) from x_init.
 
-    moved_l2: mean L2 distance from the start, over all values in [0, 1] · nn_train_l2: mean to the nearest training
-    image · shares of images: nearer_to_partition: nearer to the start partition than to the training images ·
-    own_start_is_nearest: whose nearest image of the partition is the one in their own row, where start (c) began.
+    moved_l2: mean L2 distance from the start, over all values in [0, 1] · nn_train_l2: mean to the
+    nearest training image · shares of images: nearer_to_partition: nearer to the start partition
+    than to the training images · own_start_is_nearest: whose nearest image of the partition is the
+    one in their own row, where start (c) began.
     """
     to_train, to_init = nearest(x_hat, images.train, "l2"), nearest(x_hat, images.init, "l2")
     own = torch.arange(len(x_hat), device=x_hat.device)
@@ -43,15 +49,23 @@ def measured(x_hat: Tensor, x_init: Tensor, images: Bundle) -> Record:
 
 def kept_arrays(images: Bundle) -> Tensors:
     """What the figures show beside reconstructions, float32."""
-    shown = {"x_train": images.train, "x_partition": images.init, "x_held_out": images.held_out[:40]}
+    shown = {
+        "x_train": images.train,
+        "x_partition": images.init,
+        "x_held_out": images.held_out[:40],
+    }
     return {name: each.float() for name, each in shown.items()}
 
 
 def held_out_distance(images: Bundle) -> float:
-    """Mean L2 distance of a held-out image to its nearest training image, the null of every "resembles"."""
+    """Mean L2 distance of a held-out image to its nearest training image, the null of every
+    "resembles".
+    """
     return nearest(images.held_out, images.train, "l2").score.mean().item()
 
 
 def converged(history: Tensor, tol: float) -> bool:
-    """Whether an energy (steps,) has stopped falling: by less than 1 % over the last quarter, or it is ≤ tol."""
+    """Whether an energy (steps,) has stopped falling: by less than 1 % over the last quarter, or it
+    is ≤ tol.
+    """
     return bool(history[-1] <= tol or history[-1] >= 0.99 * history[-1 - len(history) // 4])

@@ -1,5 +1,7 @@
-"""Chapter 3: bilevel reconstruction of the one-hidden-layer net, eq. (9), how far networks are apart unattacked, and
-the way of short steps: how far the distance has fallen while the images still look like their starts."""
+"""Chapter 3: bilevel reconstruction of the one-hidden-layer net, eq. (9), how far networks are
+apart unattacked, and the way of short steps: how far the distance has fallen while the images still
+look like their starts.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,15 @@ from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.bilevel.common import BOX, STARTS, converged, held_out_distance, kept_arrays, measured, start_of
+from companion.chapters.bilevel.common import (
+    BOX,
+    STARTS,
+    converged,
+    held_out_distance,
+    kept_arrays,
+    measured,
+    start_of,
+)
 from companion.store.record import Record
 from recon.attacks.bilevel_span import SpanAttack, SpanWeights
 from recon.attacks.reconstruct import Reconstruction, reconstruct
@@ -35,34 +45,39 @@ ALIKE = 0.9  # NCC with the start, mean over images, down to which they "resembl
 class Metrics(Record):
     """Attacks by inner start and start of the images, and networks that nobody attacked.
 
-    inner_start: Where the inner problem begins: θ⁰ ~ U(0, 1) as in the paper, at PyTorch's default initialisation
-    from another seed (without the start truth), or at the released θ*.
-    inner_start.uniform.random: How a start of the images ended, means over seeds of the weights. settled_sum: ‖θ* − θ‖²
-    after the inner solver has gone on from there, the images fixed · nn_train_l2, own_start_is_nearest: see `measured`
-    · steps: outer ones · converged: 1 where the energy fell by less than a hundredth over the last quarter of the steps
-    or reached the tolerance, else 0.
-    null: other_seed: ‖θ − θ'‖² of two networks that share their data only, as a sum, as a mean per parameter, and as a
-    sum after the best renumbering of hidden units · zero_sum: ‖θ*‖² · held_out_nn_l2: of held-out images to their
-    nearest training image.
+    inner_start: Where the inner problem begins: θ⁰ ~ U(0, 1) as in the paper, at PyTorch's default
+    initialisation from another seed (without the start truth), or at the released θ*.
+    inner_start.uniform.random: How a start of the images ended, means over seeds of the weights.
+    settled_sum: ‖θ* − θ‖² after the inner solver has gone on from there, the images fixed ·
+    nn_train_l2, own_start_is_nearest: see `measured` · steps: outer ones · converged: 1 where the
+    energy fell by less than a hundredth over the last quarter of the steps or reached the
+    tolerance, else 0. null: other_seed: ‖θ − θ'‖² of two networks that share their data only, as a
+    sum, as a mean per parameter, and as a sum after the best renumbering of hidden units ·
+    zero_sum: ‖θ*‖² · held_out_nn_l2: of held-out images to their nearest training image.
     """
 
 
 class PathMetrics(Record):
-    """`bilevel-hidden-path`. relative_step: longest step, of ‖x‖ · held_out_nn_l2: of held-out images to their nearest
-    training image · paths: inner start -> start of the images.
+    """`bilevel-hidden-path`. relative_step: longest step, of ‖x‖ · held_out_nn_l2: of held-out
+    images to their nearest training image · paths: inner start -> start of the images.
 
-    paths: first_sum: ‖θ* − θ(x)‖² at the start · alike: the last step at which the images' mean NCC with their
-    start is at least 0.9 · end: the last one.
-    paths.alike: An attack on its way. step: outer ones taken · distance_sum: ‖θ* − θ(x)‖² there · means over images:
-    NCC with the start, L2 to the nearest training image · settled_sum (alike only): the distance after the inner solver
+    paths: first_sum: ‖θ* − θ(x)‖² at the start · alike: the last step at which the images' mean NCC
+    with their start is at least 0.9 · end: the last one. paths.alike: An attack on its way. step:
+    outer ones taken · distance_sum: ‖θ* − θ(x)‖² there · means over images: NCC with the start, L2
+    to the nearest training image · settled_sum (alike only): the distance after the inner solver
     has gone on, the images fixed.
     """
 
 
 @dataclass(frozen=True, kw_only=True)
 class AttackSizes:
-    """width: 6144 in the paper · steps: outer ones · inner_first, inner_next, settle: L-BFGS iterations before, during
-    and after the outer loop · train_iterations: likewise for θ*."""
+    """
+    Attributes:
+        width: 6144 in the paper.
+        steps: outer ones.
+        inner_first, inner_next, settle: L-BFGS iterations before, during and after the outer loop.
+        train_iterations: likewise for θ*.
+    """
 
     n_train: int
     width: int
@@ -78,7 +93,11 @@ class AttackSizes:
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes(AttackSizes):
-    """seeds: of starts and weights, all on one set of images · max_relative_step: of the images, in one outer step."""
+    """
+    Attributes:
+        seeds: of starts and weights, all on one set of images.
+        max_relative_step: of the images, in one outer step.
+    """
 
     seeds: int
     momentum: float = 0.5
@@ -88,7 +107,14 @@ class Sizes(AttackSizes):
 
 SIZES = {
     "smoke": Sizes(
-        n_train=10, width=16, steps=10, seeds=1, inner_first=80, settle=30, train_iterations=150, n_held_out=50
+        n_train=10,
+        width=16,
+        steps=10,
+        seeds=1,
+        inner_first=80,
+        settle=30,
+        train_iterations=150,
+        n_held_out=50,
     ),
     "laptop": Sizes(n_train=40, width=64, steps=60, seeds=1),
     "paper": Sizes(n_train=40, width=PAPER_WIDTH, steps=100, seeds=1, n_held_out=1000),
@@ -97,7 +123,10 @@ SIZES = {
 
 @dataclass(frozen=True, kw_only=True)
 class PathSizes(AttackSizes):
-    """relative_step: longest outer step, of the images' norm."""
+    """
+    Attributes:
+        relative_step: longest outer step, of the images' norm.
+    """
 
     n_train: int = 40
     width: int = 64
@@ -107,7 +136,13 @@ class PathSizes(AttackSizes):
 
 PATH_SIZES = {
     "smoke": PathSizes(
-        n_train=6, width=8, steps=4, relative_step=0.1, weight_decay=0.1, train_iterations=150, n_held_out=50
+        n_train=6,
+        width=8,
+        steps=4,
+        relative_step=0.1,
+        weight_decay=0.1,
+        train_iterations=150,
+        n_held_out=50,
     ),
     "laptop": PathSizes(),
     "paper": PathSizes(width=PAPER_WIDTH, n_held_out=1000),
@@ -116,8 +151,10 @@ PATH_SIZES = {
 
 @dataclass(frozen=True)
 class OnTheWay:
-    """An attack whose "accepted" also holds x_init (1, n, d), `alike`, the last x (1, n, d) accepted whose mean NCC
-    with x_init is ≥ ALIKE, and a trace (steps, 2) of energy and that NCC; what an onlooker sees, not the attack."""
+    """An attack whose "accepted" also holds x_init (1, n, d), `alike`, the last x (1, n, d)
+    accepted whose mean NCC with x_init is ≥ ALIKE, and a trace (steps, 2) of energy and that NCC;
+    what an onlooker sees, not the attack.
+    """
 
     attack: SpanAttack
     steps: int
@@ -143,7 +180,12 @@ class OnTheWay:
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """Every row by itself and stored at once."""
     images = images_of(sizes, context)
-    pairs = [(inner, start) for inner in INNER_STARTS for start in STARTS if (inner, start) != ("other_seed", "truth")]
+    pairs = [
+        (inner, start)
+        for inner in INNER_STARTS
+        for start in STARTS
+        if (inner, start) != ("other_seed", "truth")
+    ]
     rows = [f"{inner} {start} {seed}" for inner, start in pairs for seed in range(sizes.seeds)]
     nets = networks(sizes, context, images.train.shape[1], max(sizes.seeds, 2))
     found = context.sweep(partial(row_unit, sizes, context, nets), rows, "rows")
@@ -193,17 +235,28 @@ def images_of(sizes: AttackSizes, context: Context) -> Bundle:
 def networks(sizes: AttackSizes, context: Context, dim: int, seeds: int) -> list[SpanWeights]:
     """On `dim` inputs, trained on the same images from this many seeds."""
     network = one_hidden(sizes.width, dim)
-    trained = context.sweep(partial(train_unit, sizes, context), [str(seed) for seed in range(seeds)], "networks")
+    trained = context.sweep(
+        partial(train_unit, sizes, context), [str(seed) for seed in range(seeds)], "networks"
+    )
     return [SpanWeights(network, each["theta"], each["basis"]) for each in trained.values()]
 
 
 def train_unit(sizes: AttackSizes, context: Context, seed: str) -> Tensors:
-    """One network, from PyTorch's default start, in the span of its images: where the minimiser lies."""
+    """One network, from PyTorch's default start, in the span of its images: where the minimiser
+    lies.
+    """
     images = images_of(sizes, context)
-    network, space = one_hidden(sizes.width, images.train.shape[1]), Subspace.spanned_by(images.train)
-    theta_0 = reduced(network, _drawn(network, "default", context, "hidden.weights", int(seed)), space)[1]
+    network, space = (
+        one_hidden(sizes.width, images.train.shape[1]),
+        Subspace.spanned_by(images.train),
+    )
+    theta_0 = reduced(
+        network, _drawn(network, "default", context, "hidden.weights", int(seed)), space
+    )[1]
     coordinates = images.train @ space.basis.mT
-    objective = HiddenObjective(network.with_inputs(len(space.basis)), coordinates, images.y, sizes.weight_decay)
+    objective = HiddenObjective(
+        network.with_inputs(len(space.basis)), coordinates, images.y, sizes.weight_decay
+    )
     settings = LBFGSSettings(tol=1e-6, max_iter=sizes.train_iterations, history=20)
     return {"theta": lbfgs(objective.value_and_grad, theta_0, settings).theta, "basis": space.basis}
 
@@ -223,7 +276,9 @@ def settled_distance(attack: SpanAttack, x: Tensor, now: SpanWeights, sizes: Att
 def row_unit(sizes: Sizes, context: Context, nets: list[SpanWeights], name: str) -> Tensors:
     """One attack: an inner start, a start of the images, a seed."""
     limit = sizes.max_relative_step
-    descent = HeavyBall(sizes.step_size, sizes.momentum, tol=sizes.tol, box=BOX, max_relative_step=limit)
+    descent = HeavyBall(
+        sizes.step_size, sizes.momentum, tol=sizes.tol, box=BOX, max_relative_step=limit
+    )
     attack, x_init, found, now = _attacked(sizes, context, nets, name, descent)
     return {
         "x_init": x_init,
@@ -236,15 +291,21 @@ def row_unit(sizes: Sizes, context: Context, nets: list[SpanWeights], name: str)
 
 def path_unit(sizes: PathSizes, context: Context, nets: list[SpanWeights], name: str) -> Tensors:
     """The same with an onlooker, without momentum, no step longer than `relative_step` of ‖x‖."""
-    descent = HeavyBall(sizes.step_size, momentum=0.0, box=BOX, max_relative_step=sizes.relative_step)
-    attack, _, found, now = _attacked(sizes, context, nets, name, descent, partial(OnTheWay, steps=sizes.steps))
+    descent = HeavyBall(
+        sizes.step_size, momentum=0.0, box=BOX, max_relative_step=sizes.relative_step
+    )
+    attack, _, found, now = _attacked(
+        sizes, context, nets, name, descent, partial(OnTheWay, steps=sizes.steps)
+    )
     alike = found.accepted["alike"][0]
     at = attack.basis_of(alike)
     return {
         "x_hat": found.x_hat[0].clone(),
         "alike": alike.clone(),
         "trace": found.accepted["trace"],
-        "settled": settled_distance(attack, alike, SpanWeights(now.network, now.onto(at), at), sizes),
+        "settled": settled_distance(
+            attack, alike, SpanWeights(now.network, now.onto(at), at), sizes
+        ),
     }
 
 
@@ -256,8 +317,9 @@ def _attacked(
     descent: HeavyBall,
     seen: Callable[[SpanAttack], SpanAttack | OnTheWay] = lambda attack: attack,
 ) -> tuple[SpanAttack, Tensor, Reconstruction, SpanWeights]:
-    """The attack "INNER START SEED", with the inner problem started at one of `INNER_STARTS`, where its images start,
-    what it found, and the network that it ended with."""
+    """The attack "INNER START SEED", with the inner problem started at one of `INNER_STARTS`, where
+    its images start, what it found, and the network that it ended with.
+    """
     inner, start, number = name.split(" ")
     seed, images = int(number), images_of(sizes, context)
     star, x_init = nets[seed], start_of(images, start, context.stream("hidden.start", seed))
@@ -271,10 +333,17 @@ def _attacked(
 
     first = LBFGSSettings(max_iter=sizes.inner_first, history=20)
     following = LBFGSSettings(max_iter=sizes.inner_next, halvings=20)
-    attack = SpanAttack(star, images.y, sizes.weight_decay, theta_0, first=first, next=following, descent=descent)
+    attack = SpanAttack(
+        star, images.y, sizes.weight_decay, theta_0, first=first, next=following, descent=descent
+    )
     checkpoint = context.checkpoints.inside("outer").at(name)
     found = reconstruct(seen(attack), x_init[None], sizes.steps, descent.tol, checkpoint)
-    return attack, x_init, found, SpanWeights(star.network, *(found.accepted[each][0] for each in ("theta", "basis")))
+    return (
+        attack,
+        x_init,
+        found,
+        SpanWeights(star.network, *(found.accepted[each][0] for each in ("theta", "basis"))),
+    )
 
 
 def ended(row: Tensors, images: Bundle, tol: float) -> Record:
@@ -292,12 +361,17 @@ def ended(row: Tensors, images: Bundle, tol: float) -> Record:
 def means(rows: list[Record]) -> Record:
     """Of every field over seeds."""
     return Record(
-        {name: torch.tensor([row[name] for row in rows], dtype=torch.float64).mean().item() for name in rows[0]}
+        {
+            name: torch.tensor([row[name] for row in rows], dtype=torch.float64).mean().item()
+            for name in rows[0]
+        }
     )
 
 
 def aligned_distance(network: MLP, theta: Tensor, theta_star: Tensor) -> float:
-    """‖θ* − Pθ‖² minimised over permutations P of the hidden units: the same function has width! parameter vectors."""
+    """‖θ* − Pθ‖² minimised over permutations P of the hidden units: the same function has width!
+    parameter vectors.
+    """
 
     def units(vector: Tensor) -> Tensor:
         params = network.unflatten(vector)
@@ -312,7 +386,8 @@ def aligned_distance(network: MLP, theta: Tensor, theta_star: Tensor) -> float:
 
 def _path(row: Tensors, images: Bundle) -> Record:
     trace = row["trace"]
-    last = int((trace[:, 1] >= ALIKE).nonzero().max())  # there is one: the first step evaluates the start itself
+    # there is one: the first step evaluates the start itself
+    last = int((trace[:, 1] >= ALIKE).nonzero().max())
 
     def at(step: int, x: Tensor) -> Record:
         return Record(

@@ -1,8 +1,8 @@
-"""Chapter 3: a reading of Table 1's second column, in which the released and the inner training share θ⁰ ~ U(0, 1), and
-nothing decays.
+"""Chapter 3: a reading of Table 1's second column, in which the released and the inner training
+share θ⁰ ~ U(0, 1), and nothing decays.
 
-What training adds to such a start is small beside it, so that an inner problem with a decay towards θ⁰ that is hardly
-there has the solution to which descent from θ⁰ without any decay comes near.
+What training adds to such a start is small beside it, so that an inner problem with a decay towards
+θ⁰ that is hardly there has the solution to which descent from θ⁰ without any decay comes near.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,15 @@ import torch
 from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.bilevel.common import BOX, STARTS, converged, held_out_distance, kept_arrays, measured, start_of
+from companion.chapters.bilevel.common import (
+    BOX,
+    STARTS,
+    converged,
+    held_out_distance,
+    kept_arrays,
+    measured,
+    start_of,
+)
 from companion.chapters.bilevel.experiment_hidden import PAPER_WIDTH
 from companion.store.record import Record
 from recon.attacks.bilevel_span import SpanAttack, SpanWeights
@@ -24,18 +32,25 @@ from recon.optim.lbfgs import LBFGSSettings
 
 
 class Metrics(Record):
-    """accuracy: of the released network on its training images · added_sum: ‖θ* − θ⁰‖² · drawn_sum: ‖θ⁰ − θ⁰'‖² of two
-    draws · held_out_nn_l2: of held-out images to their nearest training image · starts: by start of the images.
+    """accuracy: of the released network on its training images · added_sum: ‖θ* − θ⁰‖² · drawn_sum:
+    ‖θ⁰ − θ⁰'‖² of two draws · held_out_nn_l2: of held-out images to their nearest training image ·
+    starts: by start of the images.
 
-    starts.random: first_sum: ‖θ* − θ(x)‖² before any step on the images, last_sum after the last · steps · converged:
-    see `companion.chapters.bilevel.common.converged` · the rest: see `measured` there.
+    starts.random: first_sum: ‖θ* − θ(x)‖² before any step on the images, last_sum after the last ·
+    steps · converged: see `companion.chapters.bilevel.common.converged` · the rest: see `measured`
+    there.
     """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """width: 6144 in the paper · steps: outer ones · inner_first, inner_next: L-BFGS iterations before and during the
-    outer loop · decay: towards θ⁰, so small that it stands for none."""
+    """
+    Attributes:
+        width: 6144 in the paper.
+        steps: outer ones.
+        inner_first, inner_next: L-BFGS iterations before and during the outer loop.
+        decay: towards θ⁰, so small that it stands for none.
+    """
 
     n_train: int = 40
     width: int = PAPER_WIDTH
@@ -77,7 +92,8 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         starts=starts,
     )
     x_hat = {f"x_hat_{name}": run["x_hat"].float() for name, run in found.items()}
-    again = {"x_hat": torch.stack([*x_hat.values()]), "train_index": images.train_index}  # for anybody to score anew
+    # for anybody to score anew
+    again = {"x_hat": torch.stack([*x_hat.values()]), "train_index": images.train_index}
     return Outcome(metrics, {**kept_arrays(images), **x_hat, **again})
 
 
@@ -87,7 +103,9 @@ def rescored(sizes: Sizes, context: Context, x_hat: Tensor) -> Record:
     scores = Record()
     for name, x in zip(STARTS, x_hat.to(images.train), strict=True):
         x_init = start_of(images, name, context.stream("hidden.start"))
-        scores[name] = measured(x, x_init, images).only("nn_train_l2", "own_start_is_nearest", "nearer_to_partition")
+        scores[name] = measured(x, x_init, images).only(
+            "nn_train_l2", "own_start_is_nearest", "nearer_to_partition"
+        )
     return Record(starts=scores)
 
 
@@ -99,7 +117,10 @@ def _bundle(sizes: Sizes, context: Context) -> Bundle:
 def _attack(sizes: Sizes, context: Context, added: Tensors | None = None) -> SpanAttack:
     """On what training added; on nothing, which serves to train."""
     images = _bundle(sizes, context)
-    network, basis = one_hidden(sizes.width, images.train.shape[1]), SpanAttack.basis_of(images.train)
+    network, basis = (
+        one_hidden(sizes.width, images.train.shape[1]),
+        SpanAttack.basis_of(images.train),
+    )
     drawn = network.init(context.stream("hidden.inner_start"), "uniform", torch.float64)
     nothing = images.train.new_zeros(network.with_inputs(len(basis)).n_params)
     return SpanAttack(
@@ -124,5 +145,12 @@ def _released(sizes: Sizes, context: Context, _: str) -> Tensors:
 def _attacked(sizes: Sizes, context: Context, added: Tensors, start: str) -> Tensors:
     x_init = start_of(_bundle(sizes, context), start, context.stream("hidden.start"))
     checkpoint = context.checkpoints.inside("outer").at(start)
-    found = reconstruct(_attack(sizes, context, added), x_init[None], sizes.steps, checkpoint=checkpoint)
-    return {"x_init": x_init, "x_hat": found.x_hat[0], "energy": found.energy, "history": found.history[:, 0]}
+    found = reconstruct(
+        _attack(sizes, context, added), x_init[None], sizes.steps, checkpoint=checkpoint
+    )
+    return {
+        "x_init": x_init,
+        "x_hat": found.x_hat[0],
+        "energy": found.energy,
+        "history": found.history[:, 0],
+    }

@@ -1,8 +1,8 @@
-"""§4.3's sentences on the affine net, whose thresholds are the null baselines or the paper's own values; on the
-one-hidden net, and our findings on the distance of Table 1.
+"""§4.3's sentences on the affine net, whose thresholds are the null baselines or the paper's own
+values; on the one-hidden net, and our findings on the distance of Table 1.
 
-The one-hidden net's distances are those after the inner solver has settled.  A run that is still falling is not judged:
-"undecided" where a sentence needs it.
+The one-hidden net's distances are those after the inner solver has settled. A run that is still
+falling is not judged: "undecided" where a sentence needs it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from recon.scoring.matching import nearest
 
 SMALL = 0.1  # of what two seeds are apart, or of what training adds to a start
 OWN = 0.95  # of the images from the partition
-ALIKE, FALLEN = 0.9, 0.25  # NCC with the start; share of the distance to the released weights that has gone meanwhile
+# NCC with the start; share of the distance to the released weights that has gone meanwhile
+ALIKE, FALLEN = 0.9, 0.25
 #: where the inner training begins, as sentences have it
 INNER = {"uniform": "uniform", "other_seed": "another seed", "theta_star": "θ*"}
 LABELS = {"random": "(a) random", "truth": "(b) truth", "partition": "(c) partition"}
@@ -45,7 +46,8 @@ def claims(metrics: AffineMetrics, _: AffineSizes) -> list[Claim]:
         Claim(
             "affine-random-noise",
             "4.3 a, Fig. 1a",
-            "From a random start no training image is reconstructed; the results look like random noise.",
+            "From a random start no training image is reconstructed; the results look like random"
+            " noise.",
             "noise (visual)",
             f"nearest training image {metrics.random.nn_train_l2:.1f} away in L2",
             held_out,
@@ -59,7 +61,11 @@ def claims(metrics: AffineMetrics, _: AffineSizes) -> list[Claim]:
             "4.3 b, Fig. 2a",
             "From the ground truth the affine classifier recovers the training data perfectly.",
             "perfect (visual)",
-            f"moved {metrics.truth.moved_l2:.1e} in L2" if metrics.truth.moved_l2 else "moved 0 in L2",
+            (
+                f"moved {metrics.truth.moved_l2:.1e} in L2"
+                if metrics.truth.moved_l2
+                else "moved 0 in L2"
+            ),
             held_out,
             verdict(metrics.truth.nn_train_l2 <= 1e-3),
             value=metrics.truth.nn_train_l2,
@@ -68,12 +74,16 @@ def claims(metrics: AffineMetrics, _: AffineSizes) -> list[Claim]:
         Claim(
             "affine-partition-is-start",
             "4.3 c, Fig. 3",
-            "From another partition the images come back that were used for the initialisation, not the training data.",
+            "From another partition the images come back that were used for the initialisation, not"
+            " the training data.",
             "visual",
-            f"{partition.nearer_to_partition:.0%} nearer to the start partition; nearest training image "
-            f"{partition.nn_train_l2:.1f} away",
+            f"{partition.nearer_to_partition:.0%} nearer to the start partition; nearest training"
+            f" image {partition.nn_train_l2:.1f} away",
             held_out,
-            verdict(partition.nearer_to_partition == 1.0 and partition.nn_train_l2 >= 0.9 * null.held_out_nn_l2),
+            verdict(
+                partition.nearer_to_partition == 1.0
+                and partition.nn_train_l2 >= 0.9 * null.held_out_nn_l2
+            ),
             value=partition.nn_train_l2,
             null_value=null.held_out_nn_l2,
             margin=partition.nn_train_l2 - 0.9 * null.held_out_nn_l2,
@@ -101,8 +111,9 @@ def _affine_distances(metrics: AffineMetrics) -> list[Claim]:
 
 
 def hidden_claims(metrics: Metrics, _: Sizes) -> list[Claim]:
-    """The paper's sentences on the distance, small at a tenth of what two seeds are apart, and on noise, held against
-    held-out images; then ours, on what the distance sees beside the images."""
+    """The paper's sentences on the distance, small at a tenth of what two seeds are apart, and on
+    noise, held against held-out images; then ours, on what the distance sees beside the images.
+    """
     null, random = metrics.null, metrics.inner_start.uniform.random
     ended = random.converged == 1
     return [
@@ -112,7 +123,8 @@ def hidden_claims(metrics: Metrics, _: Sizes) -> list[Claim]:
             "4.3 a, Fig. 1b",
             "From a random start the one-hidden net's reconstructions look like random noise.",
             "noise (visual)",
-            f"nearest training image {random.nn_train_l2:.1f} away" + ("" if ended else "; still falling: undecided"),
+            f"nearest training image {random.nn_train_l2:.1f} away"
+            + ("" if ended else "; still falling: undecided"),
             f"held-out images: {null.held_out_nn_l2:.1f}",
             verdict(random.nn_train_l2 > null.held_out_nn_l2) if ended else "undecided",
             value=random.nn_train_l2,
@@ -123,11 +135,17 @@ def hidden_claims(metrics: Metrics, _: Sizes) -> list[Claim]:
         Claim(
             "hidden-seeds-agree-up-to-order",
             "",
-            "Two seeds on the same data differ mostly by the order of their hidden units, which ‖θ* − θ‖² cannot see.",
+            "Two seeds on the same data differ mostly by the order of their hidden units, which ‖θ*"
+            " − θ‖² cannot see.",
             "",
             f"{null.other_seed_aligned_sum:.2g} after the best renumbering",
             f"{null.other_seed_sum:.3g} as they are",
-            _finding(*(null.other_seed_aligned_sum <= share * null.other_seed_sum for share in (0.25, 0.5))),
+            _finding(
+                *(
+                    null.other_seed_aligned_sum <= share * null.other_seed_sum
+                    for share in (0.25, 0.5)
+                )
+            ),
             value=null.other_seed_aligned_sum,
             null_value=null.other_seed_sum,
         ),
@@ -155,7 +173,8 @@ def _distance(metrics: Metrics, start: str) -> Claim:
         "4.3, Table 1",
         f"The parameter distance from the {start} start remains small (θ⁰ uniform).",
         f"{PAPER_HIDDEN[start]:.2e}",
-        f"sum {reached.settled_sum:.3g}, mean per parameter {reached.settled_sum / metrics.n_params:.1e}"
+        f"sum {reached.settled_sum:.3g}, mean per parameter"
+        f" {reached.settled_sum / metrics.n_params:.1e}"
         + ("" if settled else f" (still falling after {reached.steps:.0f} steps)"),
         f"another seed: sum {null.other_seed_sum:.3g}, mean {null.other_seed_mean:.1e}",
         verdict(_small(metrics, reached)) if settled else "undecided",
@@ -180,13 +199,14 @@ def _inner_start_decides(metrics: Metrics) -> Claim:
     return Claim(
         "hidden-inner-start-decides",
         "",
-        "With the inner problem started at the released θ* the distance from a random start falls far below that "
-        "of two seeds; from a θ⁰ of the adversary's own it does not.  Two seeds whose units are renumbered are "
-        "nearer still.",
+        "With the inner problem started at the released θ* the distance from a random start falls"
+        " far below that of two seeds; from a θ⁰ of the adversary's own it does not.  Two seeds"
+        " whose units are renumbered are nearer still.",
         "",
         f"random start: {', '.join(random)}; partition start: {', '.join(partition)}"
         + ("" if decided else "; still falling: undecided"),
-        f"θ = 0: {null.zero_sum:.3g}; another seed: {null.other_seed_sum:.3g}, renumbered {aligned:.3g}",
+        f"θ = 0: {null.zero_sum:.3g}; another seed: {null.other_seed_sum:.3g}, renumbered"
+        f" {aligned:.3g}",
         _finding(nearer and informed and blind, informed or blind) if decided else "undecided",
         value=inner.theta_star.random.settled_sum,
         null_value=aligned,
@@ -198,23 +218,30 @@ SHOWN = {
     "truth": (
         "hidden-truth-resembles",
         "4.3 b, Fig. 2b",
-        "From the ground truth even the one-hidden net recovers images resembling the training data.",
+        (
+            "From the ground truth even the one-hidden net recovers images resembling the training"
+            " data."
+        ),
         "resembling (visual)",
     ),
     "partition": (
         "hidden-partition-is-start",
         "4.3 c, Fig. 4",
-        "From another partition the images used for the initialisation come back, not the training data.",
+        (
+            "From another partition the images used for the initialisation come back, not the"
+            " training data."
+        ),
         "visual",
     ),
 }
 
 
 def path_claims(metrics: PathMetrics, _: PathSizes) -> list[Claim]:
-    """What Figs. 2b and 4 show, on the way and at the end: "reproduced" where the images are still those of the start
-    at the end, "depends on stopping" where they are so until the distance to the released weights has fallen by at
-    least `FALLEN`, and no longer; "not reproduced" where they are gone before.  Alike: a mean NCC with the start of at
-    least `ALIKE`."""
+    """What Figs. 2b and 4 show, on the way and at the end: "reproduced" where the images are still
+    those of the start at the end, "depends on stopping" where they are so until the distance to the
+    released weights has fallen by at least `FALLEN`, and no longer; "not reproduced" where they are
+    gone before. Alike: a mean NCC with the start of at least `ALIKE`.
+    """
     found = []
     for start, said in SHOWN.items():
         paths = [by_start[start] for by_start in metrics.paths.values()]
@@ -222,26 +249,35 @@ def path_claims(metrics: PathMetrics, _: PathSizes) -> list[Claim]:
         fallen = min(1 - path.alike.settled_sum / path.first_sum for path in paths)
         alike, last = paths[0].alike, paths[0].end
         ours = (
-            f"after {alike.step} steps of at most {metrics.relative_step:.0%} NCC with the start "
-            f"{alike.ncc_with_start:.2f}, distance of the weights down by {fallen:.0%}; after {last.step} steps NCC "
-            f"{end:.2f} from the less favourable inner start, nearest training image {last.nn_train_l2:.1f} away"
+            f"after {alike.step} steps of at most {metrics.relative_step:.0%} NCC with the start"
+            f" {alike.ncc_with_start:.2f}, distance of the weights down by {fallen:.0%}; after"
+            f" {last.step} steps NCC {end:.2f} from the less favourable inner start, nearest"
+            f" training image {last.nn_train_l2:.1f} away"
         )
         null, margin = f"held-out images: {metrics.held_out_nn_l2:.1f}", end - ALIKE
         judged = "reproduced"
         if end < ALIKE:
-            judged, margin = "depends on stopping" if fallen >= FALLEN else "not reproduced", fallen - FALLEN
+            judged, margin = (
+                "depends on stopping" if fallen >= FALLEN else "not reproduced",
+                fallen - FALLEN,
+            )
         found.append(Claim(*said, ours, null, judged, end, ALIKE, margin))
     return found
 
 
 def shared_claims(metrics: SharedMetrics, _: SharedSizes) -> list[Claim]:
-    """Table 1 beside Figs. 1b and 4: "partly" where from noise and from other photographs the distance ends at a tenth
-    of what training adds to θ⁰ or less, `OWN` of the photographs are nearest to their own start, and noise is farther
-    from the training images than held-out images are; "reproduced" where the attack made it so: both distances end at a
-    tenth of those before its first step.  "undecided" while either is still falling."""
+    """Table 1 beside Figs. 1b and 4: "partly" where from noise and from other photographs the
+    distance ends at a tenth of what training adds to θ⁰ or less, `OWN` of the photographs are
+    nearest to their own start, and noise is farther from the training images than held-out images
+    are; "reproduced" where the attack made it so: both distances end at a tenth of those before its
+    first step. "undecided" while either is still falling.
+    """
     starts, held_out = metrics.starts, metrics.held_out_nn_l2
     moved = (starts.random, starts.partition)
-    worst, left = max(each.last_sum for each in moved), max(each.last_sum / each.first_sum for each in moved)
+    worst, left = (
+        max(each.last_sum for each in moved),
+        max(each.last_sum / each.first_sum for each in moved),
+    )
     small, work = orders_below(worst, SMALL * metrics.added_sum), orders_below(left, SMALL)
     ended = starts.random.converged and starts.partition.converged
     stays = starts.partition.own_start_is_nearest >= OWN and starts.random.nn_train_l2 > held_out
@@ -250,15 +286,16 @@ def shared_claims(metrics: SharedMetrics, _: SharedSizes) -> list[Claim]:
         Claim(
             "hidden-shared-start",
             "4.3, Table 1, Figs. 1b and 4",
-            "If released and inner training share θ⁰ ~ U(0, 1), the distance is small from every start, photographs "
-            "still look like those of the start, and noise like noise.",
+            "If released and inner training share θ⁰ ~ U(0, 1), the distance is small from every"
+            " start, photographs still look like those of the start, and noise like noise.",
             ", ".join(f"{start} {PAPER_HIDDEN[start]:.1e}" for start in STARTS),
             ", ".join(f"{start} {starts[start].last_sum:.2g}" for start in STARTS)
-            + f"; {starts.partition.own_start_is_nearest:.0%} of the photographs nearest to their own start; from "
-            f"noise the nearest training image {starts.random.nn_train_l2:.1f} away",
-            f"images that nobody has attacked: random {starts.random.first_sum:.2g}, partition "
-            f"{starts.partition.first_sum:.2g}; what training adds to θ⁰: {metrics.added_sum:.3g}; held-out images: "
-            f"{held_out:.1f} away",
+            + f"; {starts.partition.own_start_is_nearest:.0%} of the photographs nearest to their"
+            f" own start; from noise the nearest training image {starts.random.nn_train_l2:.1f}"
+            " away",
+            f"images that nobody has attacked: random {starts.random.first_sum:.2g}, partition"
+            f" {starts.partition.first_sum:.2g}; what training adds to θ⁰: {metrics.added_sum:.3g};"
+            f" held-out images: {held_out:.1f} away",
             shown if ended else "undecided",
             value=left,
             null_value=1.0,
@@ -275,7 +312,9 @@ def selected(_: Record, arrays: Tensors) -> Tensors:
 
 
 def path_selected(_: PathMetrics, arrays: Tensors) -> Tensors:
-    """Starts, the last images that look like them, and ends and null with their nearest training images."""
+    """Starts, the last images that look like them, and ends and null with their nearest training
+    images.
+    """
     pictures = Tensors()
     compared = {"null": evenly(arrays["x_held_out"])}
     for start, of in PATHS.items():
@@ -302,16 +341,19 @@ def beside_nearest(images: Tensors, train: Tensor) -> Tensors:
 
 @photographs
 def plot_starts(result: Result[Any]) -> Figure:
-    """Figs. 1–4, either classifier: all three starts in one figure, the null below them: result above nearest training
-    image."""
+    """Figs. 1–4, either classifier: all three starts in one figure, the null below them: result
+    above nearest training image.
+    """
     sets = [(f"{LABELS[start]} start:\nresult", start, "black") for start in STARTS]
     return _with_nearest(result, [[row] for row in (*sets, NULL)])
 
 
 @photographs
 def plot_path_images(result: Result[PathMetrics]) -> Figure:
-    """θ⁰ uniform: start, the last images that still look like it, and those at the end with the nearest training image
-    and its L2 distance, from both starts; last, the null: held-out images and the training images nearest to them."""
+    """θ⁰ uniform: start, the last images that still look like it, and those at the end with the
+    nearest training image and its L2 distance, from both starts; last, the null: held-out images
+    and the training images nearest to them.
+    """
     groups = []
     for start in PATHS:
         path = result.metrics.paths["uniform"][start]

@@ -8,7 +8,10 @@ SETS = Experiment.of(
     story_sets,
     name="counterfactual-sets",
     chapter="g-candidates",
-    summary="other images with pixels in [0, 1] that satisfy the same KKT conditions: how many, how far, how natural",
+    summary=(
+        "other images with pixels in [0, 1] that satisfy the same KKT conditions: how many, how"
+        " far, how natural"
+    ),
     cost="5 s, 3 min, an hour",
     on_gpu=False,
 )

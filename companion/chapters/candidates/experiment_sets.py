@@ -1,4 +1,5 @@
-"""Other sets of images with the same weights: pairs along blind directions, what they cost and what they look like.
+"""Other sets of images with the same weights: pairs along blind directions, what they cost and what
+they look like.
 
 All in float64, since the sets are to agree to rounding.
 """
@@ -24,27 +25,38 @@ from recon.scoring.naturalness import Photographs, signs
 from recon.training.kkt import KKTSettings, certificate, train_to_kkt
 
 #: the training images, and what stands in their place
-TRUTH, NOISE, PHOTOGRAPH, NOT_BLIND = "training images", "pairs, noise", "pairs, photograph", "pairs, not blind"
+TRUTH, NOISE, PHOTOGRAPH, NOT_BLIND = (
+    "training images",
+    "pairs, noise",
+    "pairs, photograph",
+    "pairs, not blind",
+)
 
 
 class Metrics(Record):
-    """sets: by name, the training images first · null_natural: share of other photographs that look natural.
+    """sets: by name, the training images first · null_natural: share of other photographs that look
+    natural.
 
-    sets: A set of images in the place of the training set, with the multipliers that its construction gives it.
-    images: how many · difference: of its Σ λ y ∇Φ from the training set's, relative · margin_change: the largest
-    relative change of a margin · smallest_multiplier: ≥ 0 in a KKT point · ncc: median correlation of a member with the
-    training image between · far: training images both of whose members correlate less with them than `TRUE_NCC` ·
-    natural: share of the members that look natural.
-    slides: On the straight way from the training images to the pairs: mean NCC with the training image, share that
-    looks natural, mean sparsity of the edges.
+    sets: A set of images in the place of the training set, with the multipliers that its
+    construction gives it. images: how many · difference: of its Σ λ y ∇Φ from the training set's,
+    relative · margin_change: the largest relative change of a margin · smallest_multiplier: ≥ 0 in
+    a KKT point · ncc: median correlation of a member with the training image between · far:
+    training images both of whose members correlate less with them than `TRUE_NCC` · natural: share
+    of the members that look natural. slides: On the straight way from the training images to the
+    pairs: mean NCC with the training image, share that looks natural, mean sparsity of the edges.
     freedom: blind: directions of an image that the network does not see.
     """
 
 
 @dataclass(frozen=True, kw_only=True)
 class SetSizes:
-    """Other sets with the same weights: n_train images, width, steps of training · iterations: of the projection that
-    finds pairs · steps_back: stops on the way from the images between to the pairs."""
+    """Other sets with the same weights:
+
+    Attributes:
+        n_train images, width, steps of training.
+        iterations: of the projection that finds pairs.
+        steps_back: stops on the way from the images between to the pairs.
+    """
 
     n_train: int
     width: int
@@ -73,27 +85,41 @@ def compute(sizes: SetSizes, context: Context) -> Outcome[Metrics]:
     natural = Photographs.of(others_of(context, images.train_index, images.mean), images.shape)
     metrics = Metrics(
         n_train=len(images),
-        sets={name: row(network, network.unflatten(theta_star), truth, v, natural) for name, v in moves.items()},
+        sets={
+            name: row(network, network.unflatten(theta_star), truth, v, natural)
+            for name, v in moves.items()
+        },
         null_natural=natural.look_like(images.init).double().mean().item(),
-        slides={name: slide(truth.x, moves[name], natural, sizes.steps_back) for name in (NOISE, PHOTOGRAPH)},
+        slides={
+            name: slide(truth.x, moves[name], natural, sizes.steps_back)
+            for name in (NOISE, PHOTOGRAPH)
+        },
         freedom=Record(blind=network.dim - len(seen)),
     )
     arrays = {"multipliers": truth.multipliers, **kept_arrays(images)}
-    return Outcome(metrics, arrays | {f"move_{name}": v.float() for name, v in moves.items() if name != TRUTH})
+    return Outcome(
+        metrics, arrays | {f"move_{name}": v.float() for name, v in moves.items() if name != TRUTH}
+    )
 
 
 def moves_of(images: Bundle, seen: Tensor, iterations: int, context: Context) -> Tensors:
-    """What is added to and taken from every training image, (n, d) by name: nothing; blind and as far as black and
-    white let noise go; blind and towards a held-out photograph; as far as the first, along directions that are seen."""
+    """What is added to and taken from every training image, (n, d) by name: nothing; blind and as
+    far as black and white let noise go; blind and towards a held-out photograph; as far as the
+    first, along directions that are seen.
+    """
     pixels = (images.train + images.mean).double().clamp(0, 1)
     reach = room(pixels)
-    signs_drawn = 2 * torch.randint(2, reach.shape, generator=named(context.seed, "candidates.noise")) - 1
+    signs_drawn = (
+        2 * torch.randint(2, reach.shape, generator=named(context.seed, "candidates.noise")) - 1
+    )
     noise = toward(3 * signs_drawn * reach, reach, seen, iterations)
     length = noise.norm(dim=1, keepdim=True) / reach.norm(dim=1, keepdim=True).clamp_min(1e-300)
     return {
         TRUTH: torch.zeros_like(noise),
         NOISE: noise,
-        PHOTOGRAPH: toward(images.held_out.double() - images.train.double(), reach, seen, iterations),
+        PHOTOGRAPH: toward(
+            images.held_out.double() - images.train.double(), reach, seen, iterations
+        ),
         NOT_BLIND: length * signs_drawn * reach,
     }
 

@@ -1,12 +1,14 @@
 """Other training sets that satisfy the same KKT conditions: splitting one image into several.
 
-While the set of active units, its *cell*, stays the same, a ReLU network's gradient ∇_θ Φ(x) is affine in the image x:
-that of a layer is δ hᵀ with δ constant on the cell and h affine.  So for images z_k of one cell and shares α_k ≥ 0,
+While the set of active units, its *cell*, stays the same, a ReLU network's gradient ∇_θ Φ(x) is
+affine in the image x: that of a layer is δ hᵀ with δ constant on the cell and h affine. So for
+images z_k of one cell and shares α_k ≥ 0,
 
     λ y ∇Φ(Σ_k α_k z_k) = Σ_k (α_k λ) y ∇Φ(z_k),    Σ_k α_k = 1,
 
-and one image with multiplier λ can be replaced by several around it, or several of one class by their mean (the lemmas
-of Refael et al. 2026).  What the weights hold of a cell is the sum of its multipliers and the mean of its images.
+and one image with multiplier λ can be replaced by several around it, or several of one class by
+their mean (the lemmas of Refael et al. 2026). What the weights hold of a cell is the sum of its
+multipliers and the mean of its images.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ from recon.nets.mlp import MLP, Params
 
 @dataclass(frozen=True)
 class Points:
-    """Images that may explain weights: x (m, d) as the network sees them, y (m,) in {0, 1}, multipliers λ (m,) ≥ 0.
+    """Images that may explain weights: x (m, d) as the network sees them, y (m,) in {0, 1},
+    multipliers λ (m,) ≥ 0.
 
     ReconError unless all have the same number of rows.
     """

@@ -9,7 +9,13 @@ import torch
 from matplotlib.figure import Figure
 
 from companion.chapters.base import Tensors
-from companion.chapters.candidates.experiment_sets import NOISE, NOT_BLIND, PHOTOGRAPH, TRUTH, SetSizes
+from companion.chapters.candidates.experiment_sets import (
+    NOISE,
+    NOT_BLIND,
+    PHOTOGRAPH,
+    TRUTH,
+    SetSizes,
+)
 from companion.chapters.candidates.experiment_sets import Metrics as SetMetrics
 from companion.chapters.pictures import HELD_OUT as HELD_OUT_COLOUR
 from companion.chapters.pictures import NOISE as NOISE_COLOUR
@@ -41,13 +47,16 @@ def exact(metrics: SetMetrics) -> Claim:
     return Claim(
         "counterfactual-exact",
         "Refael et al. 2026, abstract",
-        "Without prior knowledge of the data, other training sets explain the weights exactly as well, and may lie far "
-        "from the true one.",
-        "“infinitely many alternative solutions that may lie arbitrarily far from the true training set”",
-        f"{ours.images} images with pixels in [0, 1]: the sum of gradients differs by {ours.difference:.0e}, a margin "
-        f"by {ours.margin_change:.0e} at most; {metrics.freedom.blind} free directions an image; of {ours.far} of {n} "
-        "pairs both images correlate less than 0.7 with the training image between",
-        f"pairs as far apart in directions that the network sees: sums differ by {null.difference:.2g}",
+        "Without prior knowledge of the data, other training sets explain the weights exactly as"
+        " well, and may lie far from the true one.",
+        "“infinitely many alternative solutions that may lie arbitrarily far from the true training"
+        " set”",
+        f"{ours.images} images with pixels in [0, 1]: the sum of gradients differs by"
+        f" {ours.difference:.0e}, a margin by {ours.margin_change:.0e} at most;"
+        f" {metrics.freedom.blind} free directions an image; of {ours.far} of {n} pairs both images"
+        " correlate less than 0.7 with the training image between",
+        "pairs as far apart in directions that the network sees: sums differ by"
+        f" {null.difference:.2g}",
         ("reproduced" if ours.far >= n / 2 else "partly") if kept and told else NO,
         value=ours.difference,
         null_value=null.difference,
@@ -62,11 +71,12 @@ def natural(metrics: SetMetrics) -> Claim:
     return Claim(
         "counterfactual-photographs",
         "",
-        "The exact sets that lie far from the training images do not look like photographs, and towards another "
-        "photograph the free directions hardly lead.",
+        "The exact sets that lie far from the training images do not look like photographs, and"
+        " towards another photograph the free directions hardly lead.",
         "",
-        f"{noise.natural:.0%} of the far pairs' images look natural; towards another photograph {near.far} of "
-        f"{metrics.n_train} pairs get below NCC 0.7, the median stays at {near.ncc:.2f}",
+        f"{noise.natural:.0%} of the far pairs' images look natural; towards another photograph"
+        f" {near.far} of {metrics.n_train} pairs get below NCC 0.7, the median stays at"
+        f" {near.ncc:.2f}",
         f"training images {truth.natural:.0%}, other photographs {metrics.null_natural:.0%}",
         "finding" if strict else "partly" if noise.natural <= 0.5 * truth.natural else NO,
         value=noise.natural,
@@ -90,7 +100,11 @@ def selected(_: SetMetrics, arrays: Tensors, n: int = 8) -> Tensors:
 def plot_pairs(result: Result[SetMetrics]) -> Figure:
     """Training images (grey), and the two images of their pairs along noise."""
     train, plus, minus = map(result.figure, ("train", "plus", "minus"))
-    rows = [("training image x", train, "grey"), ("x + v", plus, "black"), ("x − v", minus, "black")]
+    rows = [
+        ("training image x", train, "grey"),
+        ("x + v", plus, "black"),
+        ("x − v", minus, "black"),
+    ]
     titles: list[list[str]] = [[]]
     for scores in result.figure("ncc").tolist():
         titles.append([f"{score:.2f}".replace("-", "−") for score in scores])
@@ -99,13 +113,17 @@ def plot_pairs(result: Result[SetMetrics]) -> Figure:
 
 @chart
 def plot_slide(result: Result[SetMetrics]) -> Figure:
-    """Share of images that look natural, and sparsity of their edges, from the training images to the pairs."""
+    """Share of images that look natural, and sparsity of their edges, from the training images to
+    the pairs.
+    """
     figure, axes = plt.subplots(1, 2, figsize=(PAGE, 3.0))
     colours = {NOISE: NOISE_COLOUR, PHOTOGRAPH: HELD_OUT_COLOUR}
     words = {NOISE: "towards noise", PHOTOGRAPH: "towards a\nphotograph"}
     for ax, values in zip(axes, ("natural", "edges"), strict=True):
         for name, way in result.metrics.slides.items():
-            ax.plot(way.ncc, getattr(way, values), "o-", ms=3.5, color=colours[name], label=words[name])
+            ax.plot(
+                way.ncc, getattr(way, values), "o-", ms=3.5, color=colours[name], label=words[name]
+            )
         ax.set(
             xlabel="NCC with the training image",
             xlim=(1.01, min(way.ncc[-1] for way in result.metrics.slides.values()) - 0.02),

@@ -1,4 +1,6 @@
-"""Chapter 2: collapse, §3.2 of Runkel et al. (2024): one confident example per class, repeated, passes for the data."""
+"""Chapter 2: collapse, §3.2 of Runkel et al. (2024): one confident example per class, repeated,
+passes for the data.
+"""
 
 from __future__ import annotations
 
@@ -16,24 +18,31 @@ from recon.training.kkt import KKTSettings, certificate, train_to_kkt
 
 
 class Metrics(Record):
-    """Eq. (3), ‖∇_θ E‖² without weight decay, at a trained network. objective_true: of the training images; repeated:
-    of the most confident image of each class, repeated n_train/2 times, among training, held-out and noise images ·
-    share_of_…_below_truth: images whose objective, each repeated alone, is at most `objective_true`.
+    """Eq. (3), ‖∇_θ E‖² without weight decay, at a trained network. objective_true: of the training
+    images; repeated: of the most confident image of each class, repeated n_train/2 times, among
+    training, held-out and noise images · share_of_…_below_truth: images whose objective, each
+    repeated alone, is at most `objective_true`.
 
-    weight_decay: Eq. (3) with weight decay ω, at a network that was trained with it: of the training images, of the
-    most confident pair of training and of held-out images, repeated, and of no images at all, ‖ωθ‖².
-    explained_small_start: The objective of Haim et al. (2022) and Buzaglo et al. (2023),
-    ‖θ − Σ λ_i y_i ∇Φ(x_i)‖² / ‖θ‖² with the best λ ≥ 0, at a network whose first layer starts small, as Haim et al.'s:
-    1 without images. truth: of the training images · train_pair, held_out_pair, noise_pair: of the most confident image
-    of each class, the multiplier of each free, so that copies change nothing · held_out: of as many held-out images as
-    were trained on, with the labels that the network gives them.
+    weight_decay: Eq. (3) with weight decay ω, at a network that was trained with it: of the
+    training images, of the most confident pair of training and of held-out images, repeated, and of
+    no images at all, ‖ωθ‖². explained_small_start: The objective of Haim et al. (2022) and Buzaglo
+    et al. (2023), ‖θ − Σ λ_i y_i ∇Φ(x_i)‖² / ‖θ‖² with the best λ ≥ 0, at a network whose first
+    layer starts small, as Haim et al.'s: 1 without images. truth: of the training images ·
+    train_pair, held_out_pair, noise_pair: of the most confident image of each class, the multiplier
+    of each free, so that copies change nothing · held_out: of as many held-out images as were
+    trained on, with the labels that the network gives them.
     """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """width: of the hidden layer · steps: of loss-scaled descent (no weight decay), at most · goal: log-loss at which
-    training ends; much lower, and gradients underflow even in float64 · weight_decay: of the second network."""
+    """
+    Attributes:
+        width: of the hidden layer.
+        steps: of loss-scaled descent (no weight decay), at most.
+        goal: log-loss at which training ends; much lower, and gradients underflow even in float64.
+        weight_decay: of the second network.
+    """
 
     n_train: int
     width: int
@@ -57,7 +66,8 @@ def stationarity(objective: Objective, theta: Tensor, x: Tensor, y: Tensor) -> f
 
 
 def logit_grad_norm2(network: MLP, theta: Tensor, x: Tensor) -> Tensor:
-    """‖∇_θ Φ(x_i; θ)‖² of each image, (n,), for a one-hidden net, by the chain rule and without a loop:
+    """‖∇_θ Φ(x_i; θ)‖² of each image, (n,), for a one-hidden net, by the chain rule and without a
+    loop:
 
     (‖h_i‖² + 1) + ‖δ_i‖² (‖x_i‖² + 1) with hidden activations h_i and δ_i = w2 ⊙ σ'(z_i).
     """
@@ -70,37 +80,48 @@ def logit_grad_norm2(network: MLP, theta: Tensor, x: Tensor) -> Tensor:
 def per_image(network: MLP, theta: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     """(|Φ| (n,), ‖∇_θ ℓ‖² (n,)) of each image with the label that the network itself gives it.
 
-    The chain rule's factor is the confidence: ∇_θ ℓ = (σ(Φ) − y) ∇_θ Φ, and |σ(Φ) − y| = σ(−|Φ|) for that label.
+    The chain rule's factor is the confidence: ∇_θ ℓ = (σ(Φ) − y) ∇_θ Φ, and |σ(Φ) − y| = σ(−|Φ|)
+    for that label.
     """
     confidence = network(network.unflatten(theta), x).abs()
     return confidence, torch.sigmoid(-confidence).square() * logit_grad_norm2(network, theta, x)
 
 
 def confident_pair(network: MLP, theta: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-    """The images with the most negative and the most positive logit, (2,) rows of x, and their labels (0, 1)."""
+    """The images with the most negative and the most positive logit, (2,) rows of x, and their
+    labels (0, 1).
+    """
     logits = network(network.unflatten(theta), x)
     return torch.stack([logits.argmin(), logits.argmax()]), torch.tensor([0.0, 1.0], dtype=x.dtype)
 
 
 def repeated(objective: Objective, theta: Tensor, x: Tensor, m: int) -> tuple[float, Tensor]:
-    """Eq. (3) of m images: the most confident one of each class in x (n, d), m/2 times each; and which two."""
+    """Eq. (3) of m images: the most confident one of each class in x (n, d), m/2 times each; and
+    which two.
+    """
     pair, labels = confident_pair(objective.network, theta, x)
     images = x[pair].repeat_interleave(m // 2, dim=0)
     return stationarity(objective, theta, images, labels.repeat_interleave(m // 2)), pair
 
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
-    """Train without weight decay to high confidence, and once more with it; then repeat single examples."""
+    """Train without weight decay to high confidence, and once more with it; then repeat single
+    examples.
+    """
     data = context.dataset(sizes.n_train, sizes.n_held_out)
     mean, y, m = data.train.flat.double().mean(0), data.train.y.double(), len(data.train)
     train, held_out = (centre(part.flat.double(), mean) for part in (data.train, data.held_out))
-    drawn = torch.rand(held_out.shape, generator=context.stream("collapse.noise"), dtype=torch.float64)
+    drawn = torch.rand(
+        held_out.shape, generator=context.stream("collapse.noise"), dtype=torch.float64
+    )
     images = {"train": train, "held_out": held_out, "noise": centre(drawn, mean)}
     network = one_hidden(sizes.width, train.shape[1])
 
     def trained(scheme: str) -> tuple[Tensor, Tensor]:
         theta_init = network.flatten(network.init(context.stream("collapse.weights"), scheme))
-        found = train_to_kkt(network, train.float(), y.float(), theta_init, KKTSettings(sizes.steps, sizes.goal))
+        found = train_to_kkt(
+            network, train.float(), y.float(), theta_init, KKTSettings(sizes.steps, sizes.goal)
+        )
         return theta_init.double(), found.theta_star.double()
 
     theta_init, theta = trained("default")
@@ -111,7 +132,10 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     by_noise, _ = repeated(objective, theta, images["noise"], m)
     # an image repeated m times has the objective of one
     alone = {kind: per_image(network, theta, x) for kind, x in images.items()}
-    below = {f"share_of_{kind}_below_truth": (e <= truth).double().mean().item() for kind, (_, e) in alone.items()}
+    below = {
+        f"share_of_{kind}_below_truth": (e <= truth).double().mean().item()
+        for kind, (_, e) in alone.items()
+    }
     with_decay = solve_lbfgs(decayed, train[None], theta_init[None], replace(INNER, tol=1e-8))[0]
     metrics = Metrics(
         n_train=m,
@@ -140,7 +164,9 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
 
 
 def _explained(network: MLP, theta: Tensor, images: Tensors, y: Tensor) -> Record:
-    """‖θ − Σ λ_i y_i ∇Φ(x_i)‖² / ‖θ‖² of the training images, of confident pairs, and of n held-out images."""
+    """‖θ − Σ λ_i y_i ∇Φ(x_i)‖² / ‖θ‖² of the training images, of confident pairs, and of n held-out
+    images.
+    """
 
     def left(x: Tensor, labels: Tensor) -> float:
         return certificate(network, theta, x, labels).residual ** 2

@@ -26,13 +26,16 @@ from companion.store.results import Claim, Result, orders_below, verdict
 def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     """§3.2, and what weight decay changes."""
     truth, decay, no = metrics.objective_true, metrics.weight_decay, "not reproduced"
-    blocked = decay.objective_true <= 0.5 * min(decay.objective_repeated_heldout, decay.objective_repeated_train)
+    blocked = decay.objective_true <= 0.5 * min(
+        decay.objective_repeated_heldout, decay.objective_repeated_train
+    )
     bar = f"true training data: {truth:.1e}"
     return [
         Claim(
             "collapse-repeated-train",
             "3.2",
-            "It is sufficient to find a single example with the desired output and repeat it many times.",
+            "It is sufficient to find a single example with the desired output and repeat it many"
+            " times.",
             "argued, not measured",
             f"objective {metrics.objective_repeated_train:.1e}",
             bar,
@@ -44,10 +47,12 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
         Claim(
             "collapse-repeated-heldout",
             "3.2",
-            "The collapse can happen with any example classified with extremely high confidence (here: one unseen).",
+            "The collapse can happen with any example classified with extremely high confidence"
+            " (here: one unseen).",
             "argued, not measured",
-            f"objective {metrics.objective_repeated_heldout:.1e} for the most confident held-out pair; "
-            f"{metrics.share_of_held_out_below_truth:.0%} of all held-out images, each alone, are below the truth",
+            f"objective {metrics.objective_repeated_heldout:.1e} for the most confident held-out"
+            f" pair; {metrics.share_of_held_out_below_truth:.0%} of all held-out images, each"
+            " alone, are below the truth",
             bar,
             verdict(metrics.objective_repeated_heldout <= truth),
             value=metrics.objective_repeated_heldout,
@@ -57,11 +62,19 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
         Claim(
             "collapse-weight-decay",
             "",
-            "With weight decay in the objective the collapse onto one natural image per class no longer passes.",
+            "With weight decay in the objective the collapse onto one natural image per class no"
+            " longer passes.",
             "footnote 1 of the paper asks for the decay, for another reason",
             f"held-out pair {decay.objective_repeated_heldout:.1e}",
-            f"true training data: {decay.objective_true:.1e}; no images at all: {decay.objective_no_images:.1e}",
-            "finding" if blocked else "partly" if decay.objective_repeated_heldout > decay.objective_true else no,
+            f"true training data: {decay.objective_true:.1e}; no images at all:"
+            f" {decay.objective_no_images:.1e}",
+            (
+                "finding"
+                if blocked
+                else "partly"
+                if decay.objective_repeated_heldout > decay.objective_true
+                else no
+            ),
             value=decay.objective_repeated_heldout / decay.objective_true,
             null_value=decay.objective_no_images / decay.objective_true,
         ),
@@ -85,16 +98,23 @@ CANDIDATES = {
 
 
 def selected(_: Metrics, arrays: Tensors) -> Tensors:
-    """All there is: every image's confidence and objective, too small for float32, and some images."""
+    """All there is: every image's confidence and objective, too small for float32, and some
+    images.
+    """
     return {name: levels(x) if name.startswith("x_") else x.clone() for name, x in arrays.items()}
 
 
 @chart
 def plot_objective(result: Result[Metrics]) -> Figure:
-    """‖∇_θ E‖² of every image repeated, against |Φ|; the horizontal line is the true training data's objective."""
+    """‖∇_θ E‖² of every image repeated, against |Φ|; the horizontal line is the true training
+    data's objective.
+    """
     figure, ax = plt.subplots(figsize=(PAGE, 4))
     for kind, (label, marker, colour) in KINDS.items():
-        confidence, objective = result.figure(f"confidence_{kind}"), result.figure(f"objective_{kind}")
+        confidence, objective = (
+            result.figure(f"confidence_{kind}"),
+            result.figure(f"objective_{kind}"),
+        )
         ax.scatter(confidence, objective, s=18, marker=marker, color=colour, label=label, alpha=0.7)
     ax.axhline(result.metrics.objective_true, color=REFERENCE, linestyle="--")
     words = r"objective $\|\nabla_\theta E\|^2$, image repeated"
@@ -107,19 +127,31 @@ def plot_objective(result: Result[Metrics]) -> Figure:
 
 @photographs
 def plot_images(result: Result[Metrics]) -> Figure:
-    """Some training images above the pair of training and the pair of held-out images that can replace them all."""
+    """Some training images above the pair of training and the pair of held-out images that can
+    replace them all.
+    """
     metrics = result.metrics
     rows = [
         (f"training data:\n{metrics.objective_true:.0e}", result.figure("x_train"), "none"),
-        (f"one pair of\nthem: {metrics.objective_repeated_train:.0e}", result.figure("x_repeated_train"), "grey"),
-        (f"held-out pair:\n{metrics.objective_repeated_heldout:.0e}", result.figure("x_repeated_held_out"), "black"),
+        (
+            f"one pair of\nthem: {metrics.objective_repeated_train:.0e}",
+            result.figure("x_repeated_train"),
+            "grey",
+        ),
+        (
+            f"held-out pair:\n{metrics.objective_repeated_heldout:.0e}",
+            result.figure("x_repeated_held_out"),
+            "black",
+        ),
     ]
     return image_rows(rows)
 
 
 @chart
 def plot_explained(result: Result[Metrics]) -> Figure:
-    """The share of ‖θ‖² that candidates leave unexplained, at a network whose first layer started small."""
+    """The share of ‖θ‖² that candidates leave unexplained, at a network whose first layer started
+    small.
+    """
     figure, ax = plt.subplots(figsize=(PAGE, 2.2))
     for row, (field, colour) in enumerate(CANDIDATES.values()):
         value = getattr(result.metrics.explained_small_start, field)

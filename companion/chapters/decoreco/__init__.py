@@ -1,4 +1,6 @@
-"""Chapter 4, §4.4: DecoReco by the published recipe, from noise (a), from its tuned scale (b), from photographs (c)."""
+"""Chapter 4, §4.4: DecoReco by the published recipe, from noise (a), from its tuned scale (b), from
+photographs (c).
+"""
 
 from dataclasses import replace
 from typing import Any
@@ -6,7 +8,11 @@ from typing import Any
 from companion.chapters.base import Experiment
 from companion.chapters.decoreco import experiment, experiment_published, story
 
-PAPER: dict[str, Any] = {"chapter": "04-decoreco", "section": "4.4", "paper_size": {"n_train": 500, "width": 1000}}
+PAPER: dict[str, Any] = {
+    "chapter": "04-decoreco",
+    "section": "4.4",
+    "paper_size": {"n_train": 500, "width": 1000},
+}
 RANDOM = Experiment.of(
     experiment,
     story,
@@ -35,7 +41,9 @@ PUBLISHED = Experiment.of(
     figures={"matches": story.plot_best, "ranked": story.plot_ranked},
     selected=story.published_selected,
     name="decoreco-published",
-    summary="Fig. 8 by the published recipe, from the tuned scale of its start, with its full budget",
+    summary=(
+        "Fig. 8 by the published recipe, from the tuned scale of its start, with its full budget"
+    ),
     cost="2 s, 20 s, three hours",
     **PAPER,
 )

@@ -1,5 +1,6 @@
-"""§4.4: the published recipe on a network trained as the reference did: from noise (Fig. 5), and from other
-photographs (Fig. 9)."""
+"""§4.4: the published recipe on a network trained as the reference did: from noise (Fig. 5), and
+from other photographs (Fig. 9).
+"""
 
 from __future__ import annotations
 
@@ -13,7 +14,9 @@ from companion.store.record import Record
 
 
 class Metrics(Record):
-    """reference_net: the network that the recipe attacks, a `ReferenceNet` · variants.reference: its `ReferenceArm`."""
+    """reference_net: the network that the recipe attacks, a `ReferenceNet` · variants.reference:
+    its `ReferenceArm`.
+    """
 
 
 class PartitionMetrics(Metrics):
@@ -45,7 +48,9 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
 
 
 def compute_partition(sizes: Sizes, context: Context) -> Outcome[PartitionMetrics]:
-    """The recipe from the other partition, centred like the training images, every candidate from another image."""
+    """The recipe from the other partition, centred like the training images, every candidate from
+    another image.
+    """
     return _from_one_start("partition", PartitionMetrics, sizes, context)
 
 
@@ -55,4 +60,6 @@ def _from_one_start(start: str, metrics: type[M], sizes: Sizes, context: Context
     weights, net = train_reference(context, images, sizes.width)
     arm, found = run_arm(context, images, weights, start, sizes.reference)
     arrays = {f"{name}_{start}": tensor for name, tensor in found.items()} | kept_arrays(images)
-    return Outcome(metrics(n_train=sizes.n_train, reference_net=net, variants=Record(reference=arm)), arrays)
+    return Outcome(
+        metrics(n_train=sizes.n_train, reference_net=net, variants=Record(reference=arm)), arrays
+    )

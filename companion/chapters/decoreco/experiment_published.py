@@ -1,9 +1,9 @@
-"""§4.4, Figs. 6 to 8: the published recipe, from the tuned scale of its start; are the reconstructions that are shown
-more like training images than chance explains?
+"""§4.4, Figs. 6 to 8: the published recipe, from the tuned scale of its start; are the
+reconstructions that are shown more like training images than chance explains?
 
-Their null are images that nobody trained on, many times over in the place of the training images.  A blend of training
-images is nearer to them than to any others, too, and is no reconstruction of one; so a reconstruction counts as a
-training image's only above what blends reach as well.
+Their null are images that nobody trained on, many times over in the place of the training images. A
+blend of training images is nearer to them than to any others, too, and is no reconstruction of one;
+so a reconstruction counts as a training image's only above what blends reach as well.
 """
 
 from __future__ import annotations
@@ -35,22 +35,25 @@ from recon.scoring.naturalness import Photographs
 
 
 class Metrics(Record):
-    """arm: the published recipe from the tuned scale of its start, a `ReferenceArm` without the fields of `Ended`.
+    """arm: the published recipe from the tuned scale of its start, a `ReferenceArm` without the
+    fields of `Ended`.
 
-    shown: Of the `top40` of its m results that contribute most, top40_true are more like a training image than chance
-    explains.
-    shown.similar: The paper's order: natural-looking reconstructions by SSIM with the nearest training image.  true: of
-    the first `top`, more like it than chance and blends explain · held_out_true: the same on average with images that
-    nobody trained on · p_value: share of the lists of such images with as many · false: after the first fifty, no more
-    like it than that · as_realistic: of these, in `signs` like the first `top`.  The arrays `similar_rows` and
-    `realistic_ranks` say which they are: their rows, and of the last ones the places from 0.
+    shown: Of the `top40` of its m results that contribute most, top40_true are more like a training
+    image than chance explains. shown.similar: The paper's order: natural-looking reconstructions by
+    SSIM with the nearest training image. true: of the first `top`, more like it than chance and
+    blends explain · held_out_true: the same on average with images that nobody trained on ·
+    p_value: share of the lists of such images with as many · false: after the first fifty, no more
+    like it than that · as_realistic: of these, in `signs` like the first `top`. The arrays
+    `similar_rows` and `realistic_ranks` say which they are: their rows, and of the last ones the
+    places from 0.
     """
 
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedSizes:
-    """Fig. 8 by the published recipe, on a network trained as the reference did · steps: of the recipe · run:
-    of the published table."""
+    """Fig. 8 by the published recipe, on a network trained as the reference did · steps: of the
+    recipe · run: of the published table.
+    """
 
     n_train: int
     width: int
@@ -67,19 +70,26 @@ SECOND = {profile: replace(sizes, run=2) for profile, sizes in SIZES.items()}
 
 
 def gallery(pool: ImagePool, without: Tensor, mean: Tensor) -> Tensor:
-    """Every image of the pool but those with index in `without`, centred (g, d): nobody trained on them."""
+    """Every image of the pool but those with index in `without`, centred (g, d): nobody trained on
+    them.
+    """
     rest = ~torch.isin(torch.from_numpy(pool.index), without)
     return torch.from_numpy(pool.images)[rest].flatten(1).to(mean) / 255 - mean
 
 
 def null_arrays(nulls: Tensors, images: Bundle, shown: int = 10) -> Tensors:
-    """Per null its best candidates (≤ shown, d), the rows of the training images they match, and their NCC."""
+    """Per null its best candidates (≤ shown, d), the rows of the training images they match, and
+    their NCC.
+    """
     arrays = Tensors()
     for name, x in nulls.items():
         candidates = padded(x, len(images.train))
         match = one_to_one(images.train, candidates)
         best = match.score.argsort(descending=True)[:shown]
-        arrays |= {f"null_best_{name}": candidates[match.index[best]], f"null_best_row_{name}": best}
+        arrays |= {
+            f"null_best_{name}": candidates[match.index[best]],
+            f"null_best_row_{name}": best,
+        }
         arrays[f"null_ncc_{name}"] = match.score[best]
     return arrays
 
@@ -93,7 +103,9 @@ START = "tuned"
 
 
 def compute(sizes: PublishedSizes, context: Context) -> Outcome[Metrics]:
-    """One network, one run of the recipe; its results in the order of what they explain of the weights."""
+    """One network, one run of the recipe; its results in the order of what they explain of the
+    weights.
+    """
     images = context.images(sizes.n_train)
     weights = released(context, images, sizes.width)
     scale, *_, alpha = RUNS[sizes.run]
@@ -103,13 +115,23 @@ def compute(sizes: PublishedSizes, context: Context) -> Outcome[Metrics]:
     x_hat = found.x_hat[0]
     nulls = nulls_of(context, images, weights.network, weights.theta_star, len(x_hat))
     arm = arm_of(
-        found, weights, ReferenceSizes(steps=sizes.steps), START, flat(match_table(x_hat, images, nulls)), alpha
+        found,
+        weights,
+        ReferenceSizes(steps=sizes.steps),
+        START,
+        flat(match_table(x_hat, images, nulls)),
+        alpha,
     )
     share = contribution(weights, x_hat, found.accepted["multipliers"][0], alpha)
     order = share.argsort(descending=True, stable=True)
-    blends, stream = torch.cat([nulls["span"], nulls["mixtures"]]), context.stream("separation.others")
+    blends, stream = (
+        torch.cat([nulls["span"], nulls["mixtures"]]),
+        context.stream("separation.others"),
+    )
     others = gallery(context.pool, images.train_index, images.mean)
-    listed, ranked = ranking(x_hat[order], images.train, others, blends, images.mean, images.shape, stream)
+    listed, ranked = ranking(
+        x_hat[order], images.train, others, blends, images.mean, images.shape, stream
+    )
     arrays = {"x_hat": x_hat[order], "contribution": share[order], **ranked}
     metrics = Metrics(n_train=sizes.n_train, arm=arm, shown=listed)
     return Outcome(metrics, {**arrays, **kept_arrays(images), **null_arrays(nulls, images)})
@@ -118,13 +140,17 @@ def compute(sizes: PublishedSizes, context: Context) -> Outcome[Metrics]:
 def rescored(sizes: PublishedSizes, context: Context, x_hat: Tensor) -> Record:
     """Matches of kept reconstructions x_hat (m, d), and of the nulls that need no weights."""
     images = context.images(sizes.n_train)
-    table = match_table(x_hat, images, nulls_without_weights(context, images, sizes.width, len(x_hat)))
+    table = match_table(
+        x_hat, images, nulls_without_weights(context, images, sizes.width, len(x_hat))
+    )
     nulls = table.nulls.only("mixtures", "means", "held_out")
     return Record(arm=Record(**table.only("matches", "null", "competition"), nulls=nulls))
 
 
 def released(context: Context, images: Bundle, width: int) -> Weights:
-    """The trained network; kept with the checkpoints, since a run that goes on elsewhere has to attack the same one."""
+    """The trained network; kept with the checkpoints, since a run that goes on elsewhere has to
+    attack the same one.
+    """
     kept = context.checkpoints.at("released")
     theta = (kept.load() or {}).get("theta")
     if theta is None:
@@ -134,36 +160,54 @@ def released(context: Context, images: Bundle, width: int) -> Weights:
 
 
 def contribution(weights: Weights, x: Tensor, multipliers: Tensor, alpha: float = ALPHA) -> Tensor:
-    """‖(λ_i/m) ∇_θ Φ(x_i)‖ over all layers, (m,), of candidates x (m, d) with multipliers λ (m,)."""
+    """‖(λ_i/m) ∇_θ Φ(x_i)‖ over all layers, (m,), of candidates x (m, d) with multipliers λ
+    (m,).
+    """
     matrices, _ = gram(weights.network, weights.params, x, alpha=alpha)
     return multipliers / len(x) * matrices.sum(0).diagonal().clamp_min(0).sqrt()
 
 
 def ranking(
-    x_hat: Tensor, train: Tensor, others: Tensor, blends: Tensor, mean: Tensor, shape: Shape, generator: torch.Generator
+    x_hat: Tensor,
+    train: Tensor,
+    others: Tensor,
+    blends: Tensor,
+    mean: Tensor,
+    shape: Shape,
+    generator: torch.Generator,
 ) -> tuple[Record, Tensors]:
-    """Reconstructions x_hat (m, d), most contributing first, against training images (n, d) and blends of them (b, d).
+    """Reconstructions x_hat (m, d), most contributing first, against training images (n, d) and
+    blends of them (b, d).
 
-    others (g, d): images that nobody trained on.  Some of them, at most a third, say what looks natural; of the rest
-    every list takes n at random (at most half).  All are centred by `mean` (d,).  A reconstruction has to exceed the
-    similarity that `CHANCE` of the lists give it, and the one that `CHANCE` of the blends have.
+    Some of them, at most a third, say what looks natural; of the rest every list takes n at random
+    (at most half). All are centred by `mean` (d,). A reconstruction has to exceed the similarity
+    that `CHANCE` of the lists give it, and the one that `CHANCE` of the blends have.
 
     top40_true: of the `top40` that contribute most, by NCC · similar: `most_similar`, by SSIM.
+
+    Args:
+        others (g, d): images that nobody trained on.
     """
     order = torch.randperm(len(others), generator=generator)
     few = min(PHOTOGRAPHS, len(others) // 3)
     photographs, rest = others[order[:few]], others[order[few:]]
     size = min(len(train), len(rest) // 2)
-    draws = [torch.randperm(len(rest), generator=generator)[:size].to(x_hat.device) for _ in range(LISTS)]
+    draws = [
+        torch.randperm(len(rest), generator=generator)[:size].to(x_hat.device) for _ in range(LISTS)
+    ]
     first = x_hat[:TOP]
     lists = _lists(ncc(first, rest), draws)
     by_blends = nearest(blends, train, "ncc").score.quantile(1 - CHANCE)
-    true = nearest(first, train, "ncc").score > lists.quantile(1 - CHANCE, dim=0).clamp_min(by_blends)
+    true = nearest(first, train, "ncc").score > lists.quantile(1 - CHANCE, dim=0).clamp_min(
+        by_blends
+    )
     natural = Photographs.of(photographs, shape).look_like(x_hat).nonzero().flatten()
     x_hat = x_hat[natural]
     shown = rescale(x_hat + mean)
     similarity = nearest(shown, train + mean, "ssim", shape).score
-    by_blends = nearest(rescale(blends + mean), train + mean, "ssim", shape).score.quantile(1 - CHANCE)
+    by_blends = nearest(rescale(blends + mean), train + mean, "ssim", shape).score.quantile(
+        1 - CHANCE
+    )
     by_lists = _lists(ssim(shown, rest + mean, shape), draws)
     similar, order, realistic = most_similar(x_hat, shape, similarity, by_lists, by_blends)
     found = Record(top40=len(first), top40_true=int(true.sum()), similar=similar)
@@ -178,18 +222,29 @@ def _lists(similarity: Tensor, draws: list[Tensor]) -> Tensor:
 def most_similar(
     x: Tensor, shape: Shape, similarity: Tensor, lists: Tensor, by_blends: Tensor
 ) -> tuple[Record, Tensor, Tensor]:
-    """Natural-looking reconstructions x (k, d), similarity (k,) to the training images and lists (LISTS, k) to others:
-    how many of the `FIRST` exceed what `CHANCE` of the lists and of the blends reach, and how many after the first
-    `FIFTY` do not, and are within the range of the `FIRST` by every sign of a photograph; their order, and the places
-    in it, from 0, of the latter."""
+    """Natural-looking reconstructions x (k, d), similarity (k,) to the training images and lists
+    (LISTS, k) to others: how many of the `FIRST` exceed what `CHANCE` of the lists and of the
+    blends reach, and how many after the first `FIFTY` do not, and are within the range of the
+    `FIRST` by every sign of a photograph; their order, and the places in it, from 0, of the latter.
+    """
     if not len(similarity):
         none = torch.zeros(0, dtype=torch.long)
-        return Record(natural=0, top=0, true=0, held_out_true=0.0, p_value=1.0, false=0, as_realistic=0), none, none
+        return (
+            Record(
+                natural=0, top=0, true=0, held_out_true=0.0, p_value=1.0, false=0, as_realistic=0
+            ),
+            none,
+            none,
+        )
     order, top = similarity.argsort(descending=True, stable=True), min(FIRST, len(similarity))
     bar = lists.quantile(1 - CHANCE, dim=0).clamp_min(by_blends)
     above = (similarity > bar)[order]
     true, false = int(above[:top].sum()), FIFTY + (~above[FIFTY:]).nonzero().flatten()
-    realistic = false[Photographs.of(x[order[:top]], shape, 1.0).look_like(x[order[false]])] if len(false) else false
+    realistic = (
+        false[Photographs.of(x[order[:top]], shape, 1.0).look_like(x[order[false]])]
+        if len(false)
+        else false
+    )
     by_chance = (lists > bar).gather(1, lists.topk(top, dim=1).indices).sum(1)
     found = Record(
         natural=len(similarity),

@@ -1,8 +1,8 @@
-"""Chapter 4's sentences, each with the paper's value, ours, the nulls and a verdict: from noise, from the tuned scale,
-and from other photographs.
+"""Chapter 4's sentences, each with the paper's value, ours, the nulls and a verdict: from noise,
+from the tuned scale, and from other photographs.
 
-A verdict on the recipe comes from a run with the paper's full budget, converged or not, and from no other; where the
-three yardsticks of `companion.chapters.yardstick` disagree, it is "partly".
+A verdict on the recipe comes from a run with the paper's full budget, converged or not, and from no
+other; where the three yardsticks of `companion.chapters.yardstick` disagree, it is "partly".
 """
 
 from __future__ import annotations
@@ -50,11 +50,15 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
         Claim(
             "decoreco-random-fails",
             "4.4, Fig. 5",
-            "From x ~ N(0, 1), variance not tuned, at most the first three reconstructions resemble natural images.",
+            "From x ~ N(0, 1), variance not tuned, at most the first three reconstructions resemble"
+            " natural images.",
             "at most 3 (visual)",
             f"{ours}, by the published recipe, {came_text(reference)}",
             null,
-            if_in_full(reference, "partly" if not found.shown and not found.excluded else verdict(found.excluded)),
+            if_in_full(
+                reference,
+                "partly" if not found.shown and not found.excluded else verdict(found.excluded),
+            ),
             value=reference.matches.ssim_04,
             null_value=reference.best_null.ssim_04,
             margin=-found.margin,
@@ -63,14 +67,21 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
 
 
 def published_claims(metrics: PublishedMetrics, _: PublishedSizes) -> list[Claim]:
-    """That some resemble training images; and Figs. 6 and 7: more of the ten most similar natural-looking ones must
-    resemble training images than in 99 % of lists of others, and one after the first fifty must not, and look like
-    those ten; "partly" where there is none."""
+    """That some resemble training images; and Figs. 6 and 7: more of the ten most similar
+    natural-looking ones must resemble training images than in 99 % of lists of others, and one
+    after the first fifty must not, and look like those ten; "partly" where there is none.
+    """
     arm, similar = metrics.arm, metrics.shown.similar
     found, ours, null = _judged(arm, metrics.n_train)
-    said = f"of the {similar.top} natural-looking ones most like a training image (SSIM) {similar.true} are so "
+    said = (
+        f"of the {similar.top} natural-looking ones most like a training image (SSIM)"
+        f" {similar.true} are so "
+    )
     said += f"beyond chance and blends (p = {similar.p_value:.1g}); after rank {FIFTY}, "
-    said += f"{similar.false} are not, of which {similar.as_realistic} look as realistic as those {similar.top}"
+    said += (
+        f"{similar.false} are not, of which {similar.as_realistic} look as realistic as those"
+        f" {similar.top}"
+    )
     resemble = "reproduced" if similar.as_realistic else "partly"
     resemble = resemble if similar.p_value <= CHANCE else "not reproduced"
     return [
@@ -89,7 +100,8 @@ def published_claims(metrics: PublishedMetrics, _: PublishedSizes) -> list[Claim
         Claim(
             "decoreco-some-are-false",
             "4.4, Figs. 6, 7",
-            "The ten ranked first resemble a training image; one after rank 50 does not, and looks as realistic.",
+            "The ten ranked first resemble a training image; one after rank 50 does not, and looks"
+            " as realistic.",
             "4 of 5 in the top 10; the fifth at rank 51",
             f"{said}, by the published recipe, {came_text(arm)}",
             f"with images nobody trained on {similar.held_out_true:.1f}",
@@ -104,15 +116,24 @@ def second_claims(metrics: PublishedMetrics, sizes: PublishedSizes) -> list[Clai
     """A finding by the rule of the paper's sentence, which has run 1 and counts once."""
     first = published_claims(metrics, sizes)[0]
     found = "finding" if first.verdict == "reproduced" else first.verdict
-    said = "Run 2 of the published table, with another step, start and smoothing, finds training images as well."
-    return [replace(first, id="decoreco-second-recovers", section="", sentence=said, paper="", verdict=found)]
+    said = (
+        "Run 2 of the published table, with another step, start and smoothing, finds training"
+        " images as well."
+    )
+    return [
+        replace(
+            first, id="decoreco-second-recovers", section="", sentence=said, paper="", verdict=found
+        )
+    ]
 
 
 def partition_claims(metrics: PartitionMetrics, _: Sizes) -> list[Claim]:
-    """ "start" asks for more than twice as many nearer to the start partition as to the training images, in
-    proportion to how many there are of each: of m start images and n training images chance has m / (m + n).  "moved"
-    asks for a tenth of the results at most, and that more of them left their start for a training image than for a
-    held-out one, which no blend prefers.  A null that never had that start could not leave it, so there is none."""
+    """ "start" asks for more than twice as many nearer to the start partition as to the training
+    images, in proportion to how many there are of each: of m start images and n training images
+    chance has m / (m + n). "moved" asks for a tenth of the results at most, and that more of them
+    left their start for a training image than for a held-out one, which no blend prefers. A null
+    that never had that start could not leave it, so there is none.
+    """
     arm = metrics.variants.reference
     m, stayed, moved = arm.m, arm.nearest_is_start_partition, arm.moved_to_training
     left = Competition(moved, arm.moved_to_held_out, 1.0, 1.0)
@@ -125,13 +146,15 @@ def partition_claims(metrics: PartitionMetrics, _: Sizes) -> list[Claim]:
         Claim(
             "decoreco-partition-start",
             "4.4, Fig. 9",
-            "Started from another CIFAR partition, most results reflect the images of the initialisation.",
+            "Started from another CIFAR partition, most results reflect the images of the"
+            " initialisation.",
             "most (visual)",
-            f"{stayed} of {m} are nearer to an image of the start partition than to any training image, "
-            f"{arm.nearest_is_own_start} nearest to their own, {how}",
-            f"by chance {chance:.0%}, as there are {m} images to start from and {metrics.n_train} to train on; "
-            f"mean NCC {arm.ncc_to_start_partition:.2f} to the start, {arm.ncc_to_training:.2f} to "
-            f"training and {arm.ncc_to_held_out:.2f} to held-out images",
+            f"{stayed} of {m} are nearer to an image of the start partition than to any training"
+            f" image, {arm.nearest_is_own_start} nearest to their own, {how}",
+            f"by chance {chance:.0%}, as there are {m} images to start from and {metrics.n_train}"
+            f" to train on; mean NCC {arm.ncc_to_start_partition:.2f} to the start,"
+            f" {arm.ncc_to_training:.2f} to training and {arm.ncc_to_held_out:.2f} to held-out"
+            " images",
             if_in_full(arm, verdict(odds > 2)),
             value=stayed / m,
             null_value=chance,
@@ -170,8 +193,10 @@ def _group(name: str, arrays: Tensors, images: Tensors, **scores: Tensor) -> Ten
 
 @photographs
 def plot_random(result: Result[Metrics]) -> Figure:
-    """Fig. 5: the results of the published recipe that are most like a training image, with how many are above NCC 0.6,
-    and how many of the best null; above them their starts, below them those training images."""
+    """Fig. 5: the results of the published recipe that are most like a training image, with how
+    many are above NCC 0.6, and how many of the best null; above them their starts, below them those
+    training images.
+    """
     recipe = count_label("published\nrecipe", result.metrics.variants.reference)
     return image_rows(
         [
@@ -191,9 +216,10 @@ PAIRS = 7  # of a reconstruction and a training image, in a row
 
 
 def published_selected(metrics: PublishedMetrics, arrays: Tensors, n: int = PAIRS) -> Tensors:
-    """The n best one-to-one matches; those of `_best_null`, at the training images' contrast; and by SSIM
-    with the nearest training image, each of these once, the first n natural-looking reconstructions, and
-    the first n after rank 50 that are false and look as realistic."""
+    """The n best one-to-one matches; those of `_best_null`, at the training images' contrast; and
+    by SSIM with the nearest training image, each of these once, the first n natural-looking
+    reconstructions, and the first n after rank 50 that are false and look as realistic.
+    """
     train, x_hat, null = arrays["x_train"], arrays["x_hat"], _best_null(metrics)
     match = one_to_one(train, x_hat)
     picked = match.score.argsort(descending=True)[:n]
@@ -231,8 +257,10 @@ def plot_best(result: Result[PublishedMetrics]) -> Figure:
 
 @photographs
 def plot_ranked(result: Result[PublishedMetrics]) -> Figure:
-    """Figs. 6 and 7: natural-looking reconstructions with their rank by SSIM with the nearest training
-    image, which stands below them: the first, and false ones after rank 50 that look as realistic."""
+    """Figs. 6 and 7: natural-looking reconstructions with their rank by SSIM with the nearest
+    training image, which stands below them: the first, and false ones after rank 50 that look as
+    realistic.
+    """
     groups = []
     for name, label in (("first", "the first"), ("false", "false, as\nrealistic")):
         ranks = zip(result.figure(f"{name}.rank"), result.figure(f"{name}.ssim"), strict=True)
@@ -273,9 +301,10 @@ def partition_selected(_: PartitionMetrics, arrays: Tensors, n: int = 8) -> Tens
 
 @photographs
 def plot_partition(result: Result[PartitionMetrics]) -> Figure:
-    """Fig. 9: results of the published recipe with their nearest image of the start partition, of the training set
-    and, the null, of as many held-out images; with how many have a training image above NCC 0.6, and how many of the
-    best null."""
+    """Fig. 9: results of the published recipe with their nearest image of the start partition, of
+    the training set and, the null, of as many held-out images; with how many have a training image
+    above NCC 0.6, and how many of the best null.
+    """
     recipe = count_label("published\nrecipe", result.metrics.variants.reference)
     rows = [(recipe, result.figure("results.x_hat"), "black")]
     rows += [(words, result.figure(f"{name}.nearest"), "grey") for name, words in NEAREST.items()]

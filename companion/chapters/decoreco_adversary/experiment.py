@@ -1,4 +1,6 @@
-"""Chapter 7: networks on images of their own are attacked; an adversary who practised on the others judges each."""
+"""Chapter 7: networks on images of their own are attacked; an adversary who practised on the others
+judges each.
+"""
 
 from __future__ import annotations
 
@@ -31,30 +33,37 @@ from recon.scoring.metrics import ncc
 
 
 class Metrics(Record):
-    """arms: "decoreco", on networks of n_train images, and "more", separation of networks of more_n images.
+    """arms: "decoreco", on networks of n_train images, and "more", separation of networks of more_n
+    images.
 
-    arms: One attack on its networks. every.share_true: of all candidates · natural: those that look natural.
-    arms.natural: How many there are, true, negatives of training images (not true, NCC below −`TRUE_NCC`), doubtful
-    (neither, but |NCC| above `DOUBTFUL`) and false beyond doubt · networks: with true and other ones · share_true: of a
-    network's · attainable: share of true ones among the 20 most trusted if they knew all, less than 1 where a network
-    has fewer true ones · guess: the null, what random scores have on average · evidence: by kind, none where no network
-    has true and other candidates.
-    arms.natural.share_true: Mean over networks, central 95 % of the bootstrap over images and networks, and each
-    network's; None where it is not defined.
-    arms.natural.evidence: How well one kind of evidence tells true from false, see `discrimination`: area under the
-    ROC curve; the same if a negative counts as true; share of the true accepted with at most 1 % of the false; share
-    of true ones among the 20 most trusted.
+    arms: One attack on its networks. every.share_true: of all candidates · natural: those that look
+    natural. arms.natural: How many there are, true, negatives of training images (not true, NCC
+    below −`TRUE_NCC`), doubtful (neither, but |NCC| above `DOUBTFUL`) and false beyond doubt ·
+    networks: with true and other ones · share_true: of a network's · attainable: share of true ones
+    among the 20 most trusted if they knew all, less than 1 where a network has fewer true ones ·
+    guess: the null, what random scores have on average · evidence: by kind, none where no network
+    has true and other candidates. arms.natural.share_true: Mean over networks, central 95 % of the
+    bootstrap over images and networks, and each network's; None where it is not defined.
+    arms.natural.evidence: How well one kind of evidence tells true from false, see
+    `discrimination`: area under the ROC curve; the same if a negative counts as true; share of the
+    true accepted with at most 1 % of the false; share of true ones among the 20 most trusted.
     """
 
 
 ARMS = ("decoreco", "more")
-#: kinds of evidence: what the attack says of a candidate, and signs of a photograph, without any look at the weights
-KINDS = {"decoreco": ("agreement", "separated", "smoothness", "edges"), "more": ("stability", "smoothness", "edges")}
+#: kinds of evidence: what the attack says of a candidate, and signs of a photograph, without any
+#: look at the weights
+KINDS = {
+    "decoreco": ("agreement", "separated", "smoothness", "edges"),
+    "more": ("stability", "smoothness", "edges"),
+}
 #: what stationarity says of a candidate
 EVIDENCE = ("contribution", "multiplier", "norm", "margin", "agreement", "sharpness")
-PRACTISED = {"decoreco": "combined", "more": "certainty"}  # what practice makes of all that the attack says
+# what practice makes of all that the attack says
+PRACTISED = {"decoreco": "combined", "more": "certainty"}
 BOOTSTRAP = 2000  # number of its draw
-DOUBTFUL = 0.45  # |NCC| above which a candidate that is not true may still be a bad copy of a training image
+# |NCC| above which a candidate that is not true may still be a bad copy of a training image
+DOUBTFUL = 0.45
 
 
 @dataclass(frozen=True)
@@ -70,7 +79,13 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """Every network in a run of its own, then the judging."""
     names = [f"{kind}-{k}" for k in range(sizes.networks) for kind in ("few", "more")]
     found = context.sweep(partial(attack_network, sizes, context), names, "networks")
-    metrics = Metrics(n_train=sizes.n_train, more_n=sizes.more_n, width=sizes.width, networks=sizes.networks, arms={})
+    metrics = Metrics(
+        n_train=sizes.n_train,
+        more_n=sizes.more_n,
+        width=sizes.width,
+        networks=sizes.networks,
+        arms={},
+    )
     arrays: Tensors = {}
     for arm, kind, n in zip(ARMS, ("few", "more"), (sizes.n_train, sizes.more_n), strict=True):
         parts = [candidates(found[f"{kind}-{k}"]) for k in range(sizes.networks)]
@@ -81,8 +96,9 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
 
 
 def candidates(network: Tensors) -> Tensors:
-    """What `attack_network` returns, with `true` (m,); and the training image of the largest |NCC|, `either_image`
-    (m,), with that NCC, `either` (m,), which is below 0 for a negative."""
+    """What `attack_network` returns, with `true` (m,); and the training image of the largest |NCC|,
+    `either_image` (m,), with that NCC, `either` (m,), which is below 0 for a negative.
+    """
     to_train = ncc(network["x_hat"], network["x_train"])
     image = to_train.abs().argmax(1)
     either = to_train.gather(1, image[:, None])[:, 0]
@@ -90,18 +106,20 @@ def candidates(network: Tensors) -> Tensors:
 
 
 def kinds(arm: str, part: Tensors) -> tuple[np.ndarray, np.ndarray]:
-    """Which candidates are negatives of training images, and which are doubtful, (m,) bool each; see `Metrics`.  Of
-    what is separated the sign is unknown, so nothing is a negative there."""
+    """Which candidates are negatives of training images, and which are doubtful, (m,) bool each;
+    see `Metrics`. Of what is separated the sign is unknown, so nothing is a negative there.
+    """
     true, either = _array(part["true"]), _array(part["either"])
     negative = ~true & (either < -TRUE_NCC) & (arm == "decoreco")
     return negative, ~true & ~negative & (np.abs(either) > DOUBTFUL)
 
 
 def scores(arm: str, parts: Sequence[Tensors]) -> dict[str, list[np.ndarray]]:
-    """Every kind of evidence, network by network, (m,) each, for all candidates; larger means "rather true".
+    """Every kind of evidence, network by network, (m,) each, for all candidates; larger means
+    "rather true".
 
-    What is learned (`PRACTISED`) is learned on all networks but the one that is judged.  It is left out where some
-    network cannot be judged, for want of true or of false ones.
+    What is learned (`PRACTISED`) is learned on all networks but the one that is judged. It is left
+    out where some network cannot be judged, for want of true or of false ones.
     """
     found = {name: [_array(part[name]) for part in parts] for name in KINDS[arm]}
     learned = [practised(arm, [*parts[:k], *parts[k + 1 :]], part) for k, part in enumerate(parts)]
@@ -110,8 +128,9 @@ def scores(arm: str, parts: Sequence[Tensors]) -> dict[str, list[np.ndarray]]:
 
 
 def practised(arm: str, shadows: Sequence[Tensors], part: Tensors) -> np.ndarray | None:
-    """The probability (m,) that each candidate of `part` is true, learned on those of the shadows that look natural;
-    None where these are not both true and false."""
+    """The probability (m,) that each candidate of `part` is true, learned on those of the shadows
+    that look natural; None where these are not both true and false.
+    """
     rows = [_array(shadow["natural"]).astype(bool) for shadow in shadows]
     true = [_array(shadow["true"])[row] for shadow, row in zip(shadows, rows, strict=True)]
     if not 0 < sum(each.sum() for each in true) < sum(map(len, true)):
@@ -120,20 +139,29 @@ def practised(arm: str, shadows: Sequence[Tensors], part: Tensors) -> np.ndarray
         evidence = [features(shadow)[row] for shadow, row in zip(shadows, rows, strict=True)]
         model = shadow_classifier(np.concatenate(evidence), np.concatenate(true))
         return model.predict_proba(features(part))[:, 1]
-    pairs = [(_signs(s, row), torch.from_numpy(t)) for s, row, t in zip(shadows, rows, true, strict=True)]
+    pairs = [
+        (_signs(s, row), torch.from_numpy(t)) for s, row, t in zip(shadows, rows, true, strict=True)
+    ]
     return probability(calibrated(pairs), _signs(part)).numpy()
 
 
-def judged(arm: str, parts: Sequence[Tensors], sizes: Sizes, context: Context) -> tuple[Record, Record]:
-    """The share of true ones among all candidates; and of those that look natural counts, the null, and every kind of
-    evidence with its intervals.  The same draws of the bootstrap serve every kind and measure."""
+def judged(
+    arm: str, parts: Sequence[Tensors], sizes: Sizes, context: Context
+) -> tuple[Record, Record]:
+    """The share of true ones among all candidates; and of those that look natural counts, the null,
+    and every kind of evidence with its intervals. The same draws of the bootstrap serve every kind
+    and measure.
+    """
     rows = [_array(part["natural"]).astype(bool) for part in parts]
     everything = [np.ones_like(row) for row in rows]
     seed = context.stream("kkt.attack_again", BOOTSTRAP).initial_seed()
 
     def scored(score: Sequence[np.ndarray], rows: Sequence[np.ndarray]) -> list[Scored]:
         every = zip(score, parts, rows, strict=True)
-        return [Scored(s[row], *(_array(part[key])[row] for key in ("true", "image"))) for s, part, row in every]
+        return [
+            Scored(s[row], *(_array(part[key])[row] for key in ("true", "image")))
+            for s, part, row in every
+        ]
 
     def number(measure: Measure, networks: Sequence[Scored]) -> Record:
         return estimate(measure, networks, sizes.draws, np.random.default_rng(seed))
@@ -145,7 +173,10 @@ def judged(arm: str, parts: Sequence[Tensors], sizes: Sizes, context: Context) -
     negative, doubtful = (sum(int(each[k].sum()) for each in told) for k in (0, 1))
 
     def judgement(networks: Sequence[Scored]) -> Record:
-        either = [replace(each, true=each.true | own) for each, (own, _) in zip(networks, told, strict=True)]
+        either = [
+            replace(each, true=each.true | own)
+            for each, (own, _) in zip(networks, told, strict=True)
+        ]
         measured = {name: number(measure, networks) for name, measure in MEASURES.items()}
         return Record(**measured, auc_either=number(auc, either))
 
@@ -165,11 +196,12 @@ def judged(arm: str, parts: Sequence[Tensors], sizes: Sizes, context: Context) -
 
 
 def trusted(arm: str, group: Record, parts: Sequence[Tensors], n: int = TRUSTED) -> Tensors:
-    """The n natural-looking candidates that a practised adversary trusts most in one network, most trusted first.
+    """The n natural-looking candidates that a practised adversary trusts most in one network, most
+    trusted first.
 
-    The network is that with the median AUC (the lower of two); the first where none has one.  Pictures are x + mean,
-    stretched to [0, 1], beside the training image of the largest |NCC|; where the attack leaves the sign open, the one
-    with a positive NCC is shown.
+    The network is that with the median AUC (the lower of two); the first where none has one.
+    Pictures are x + mean, stretched to [0, 1], beside the training image of the largest |NCC|;
+    where the attack leaves the sign open, the one with a positive NCC is shown.
     """
     name = PRACTISED[arm] if PRACTISED[arm] in group.evidence else next(iter(group.evidence), "ncc")
     values = group.evidence[name].auc["values"] if name in group.evidence else []
@@ -196,13 +228,20 @@ def median_of(values: Sequence[float | None]) -> int:
 
 
 def features(measured: dict[str, Tensor]) -> np.ndarray:
-    """Evidence as a matrix (m, 6); scales that differ between networks removed by ranking within one attack."""
-    ranked = [measured[name].argsort().argsort().double() / max(len(measured[name]) - 1, 1) for name in EVIDENCE]
+    """Evidence as a matrix (m, 6); scales that differ between networks removed by ranking within
+    one attack.
+    """
+    ranked = [
+        measured[name].argsort().argsort().double() / max(len(measured[name]) - 1, 1)
+        for name in EVIDENCE
+    ]
     return torch.stack(ranked, dim=1).cpu().numpy()
 
 
 def _signs(part: Tensors, rows: np.ndarray | None = None) -> Signs:
-    keep = torch.ones(len(part["share"]), dtype=torch.bool) if rows is None else torch.from_numpy(rows)
+    keep = (
+        torch.ones(len(part["share"]), dtype=torch.bool) if rows is None else torch.from_numpy(rows)
+    )
     return Signs(*(part[name].cpu()[keep] for name in ("sparsity", "stability", "share")))
 
 

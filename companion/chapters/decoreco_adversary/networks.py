@@ -1,7 +1,8 @@
-"""Chapter 7's networks, each trained and attacked by itself: candidates, evidence, and which of them are true.
+"""Chapter 7's networks, each trained and attacked by itself: candidates, evidence, and which of
+them are true.
 
-The adversary sees weights and has photographs of their own.  Truth is noted beside the evidence, for scoring, and for
-those networks on which the adversary practises.
+The adversary sees weights and has photographs of their own. Truth is noted beside the evidence, for
+scoring, and for those networks on which the adversary practises.
 """
 
 from __future__ import annotations
@@ -32,9 +33,14 @@ SEPARATION = 1000  # first number of the draws of separation; DecoReco's are the
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """`networks` released nets, each on n_train images of its own, attacked by DecoReco; and as many on more_n images
-    each, attacked by separation, which begins to fail there.  Each is judged by what the others teach.  train_steps:
-    for n_train images, more for more · draws: of the bootstrap."""
+    """`networks` released nets, each on n_train images of its own, attacked by DecoReco; and as
+    many on more_n images each, attacked by separation, which begins to fail there. Each is judged
+    by what the others teach.
+
+    Attributes:
+        train_steps: for n_train images, more for more.
+        draws: of the bootstrap.
+    """
 
     n_train: int
     more_n: int
@@ -84,8 +90,9 @@ SIZES = {
 
 @dataclass(frozen=True)
 class Outside:
-    """Images that no network of this experiment is trained on, uncentred: `own` (k, d) of the adversary, from which
-    they learn what photographs look like · `others` (o, d), for scoring."""
+    """Images that no network of this experiment is trained on, uncentred: `own` (k, d) of the
+    adversary, from which they learn what photographs look like · `others` (o, d), for scoring.
+    """
 
     own: Tensor
     others: Tensor
@@ -97,14 +104,18 @@ class Outside:
         used = torch.cat([data.train.index for each in sets for data in each])
         free = (~torch.isin(torch.from_numpy(context.pool.index), used)).nonzero()[:, 0]
         free = free[torch.randperm(len(free), generator=context.stream("separation.others"))]
-        images = context.pool.pixels(free[: PHOTOGRAPHS + OTHERS].numpy()).flatten(1).to(context.device)
+        images = (
+            context.pool.pixels(free[: PHOTOGRAPHS + OTHERS].numpy()).flatten(1).to(context.device)
+        )
         own = min(PHOTOGRAPHS, len(images) // 3)
         return Outside(images[:own], images[own : own + OTHERS])
 
 
 def attack_network(sizes: Sizes, context: Context, name: str) -> Tensors:
-    """Candidates with all evidence of network "few-K", on n_train images, by DecoReco; or "more-K", on more_n, by
-    separation.  separated: the largest |NCC| with an image that separation finds in the same weights."""
+    """Candidates with all evidence of network "few-K", on n_train images, by DecoReco; or "more-K",
+    on more_n, by separation. separated: the largest |NCC| with an image that separation finds in
+    the same weights.
+    """
     kind, number = name.split("-")
     few = kind == "few"
     k, n = int(number) + MORE * (not few), sizes.n_train if few else sizes.more_n
@@ -114,7 +125,10 @@ def attack_network(sizes: Sizes, context: Context, name: str) -> Tensors:
     stream = context.stream("kkt.attack_again", SEPARATION + k)
     separated = separate(FirstLayer.of(weights), images.shape, sizes.separation, stream)
     if few:
-        stream, checkpoints = context.stream("kkt.attack_again", k), context.checkpoints.inside(f"attack-{k}")
+        stream, checkpoints = (
+            context.stream("kkt.attack_again", k),
+            context.checkpoints.inside(f"attack-{k}"),
+        )
         found = recover(weights, sizes.attack, stream, checkpoints)
         x = found.x_hat
         margins = found.labels * weights.network(weights.params, x)
@@ -128,10 +142,13 @@ def attack_network(sizes: Sizes, context: Context, name: str) -> Tensors:
 
 
 def described(x: Tensor, images: Bundle, outside: Outside, either_sign: bool) -> Tensors:
-    """Of candidates x (m, d): whether they look natural, two of the signs by which that is judged, the NCC with the
-    nearest training image, which image that is, and the largest NCC with one that nobody trained on; (m,) each."""
+    """Of candidates x (m, d): whether they look natural, two of the signs by which that is judged,
+    the NCC with the nearest training image, which image that is, and the largest NCC with one that
+    nobody trained on; (m,) each.
+    """
     to_train = _likeness(x, images.train, either_sign).max(1)
-    looks, own = signs(x, images.shape), centre(outside.own, outside.own.mean(0))  # they know the mean of their own
+    # they know the mean of their own
+    looks, own = signs(x, images.shape), centre(outside.own, outside.own.mean(0))
     return {
         "x_hat": x,
         "natural": Photographs.of(own, images.shape).look_like(x),
@@ -144,7 +161,9 @@ def described(x: Tensor, images: Bundle, outside: Outside, either_sign: bool) ->
 
 
 def is_true(about: Tensors) -> Tensor:
-    """(m,) bool: NCC above `TRUE_NCC` with a training image, and larger than with any image nobody trained on."""
+    """(m,) bool: NCC above `TRUE_NCC` with a training image, and larger than with any image nobody
+    trained on.
+    """
     return (about["ncc"] > TRUE_NCC) & (about["ncc"] > about["other"])
 
 
@@ -158,9 +177,9 @@ def _likeness(x: Tensor, images: Tensor, either_sign: bool) -> Tensor:
 def evidence(found: Recovered, margins: Tensor, curvature: Tensor) -> dict[str, Tensor]:
     """Six numbers per candidate, each (m,), larger meaning "rather true".
 
-    contribution ‖λ_i ∇Φ_i‖ · multiplier λ_i · norm ‖x_i‖ · margin: −|log(m_i / median)| of the margins m_i = y_i Φ_i,
-    since at a KKT point all images with λ_i > 0 share one · agreement with the other restarts · sharpness: the
-    curvature of R in x_i, by `sharpness`.
+    contribution ‖λ_i ∇Φ_i‖ · multiplier λ_i · norm ‖x_i‖ · margin: −|log(m_i / median)| of the
+    margins m_i = y_i Φ_i, since at a KKT point all images with λ_i > 0 share one · agreement with
+    the other restarts · sharpness: the curvature of R in x_i, by `sharpness`.
     """
     margins = margins.clamp_min(1e-12)
     return {
@@ -173,11 +192,17 @@ def evidence(found: Recovered, margins: Tensor, curvature: Tensor) -> dict[str, 
     }
 
 
-def sharpness(gradient: Callable[[Tensor], Tensor], x: Tensor, probes: int = 8, step: float = 1e-3) -> Tensor:
-    """Mean second derivative of R in the pixels of each candidate of x (m, d), (m,), by Hutchinson's estimator.
+def sharpness(
+    gradient: Callable[[Tensor], Tensor], x: Tensor, probes: int = 8, step: float = 1e-3
+) -> Tensor:
+    """Mean second derivative of R in the pixels of each candidate of x (m, d), (m,), by
+    Hutchinson's estimator.
 
-    gradient: x -> ∂R/∂x (m, d).  E[v_iᵀ(∇_i R(x + εv) − ∇_i R(x − εv))]/(2ε d) with signs v = ±1: other candidates'
-    share averages out.
+    E[v_iᵀ(∇_i R(x + εv) − ∇_i R(x − εv))]/(2ε d) with signs v = ±1: other candidates' share
+    averages out.
+
+    Args:
+        gradient: x -> ∂R/∂x (m, d).
     """
     generator = torch.Generator().manual_seed(0)
     total = torch.zeros_like(x[:, 0])
@@ -188,12 +213,16 @@ def sharpness(gradient: Callable[[Tensor], Tensor], x: Tensor, probes: int = 8, 
     return total / probes
 
 
-def energy_gradient(weights: Weights, found: Recovered, settings: RecoverSettings) -> Callable[[Tensor], Tensor]:
+def energy_gradient(
+    weights: Weights, found: Recovered, settings: RecoverSettings
+) -> Callable[[Tensor], Tensor]:
     """x (m, d) -> ∂R/∂x (m, d) with the coefficients that were found."""
 
     def gradient(x: Tensor) -> Tensor:
         coefficients = found.multipliers * found.labels
-        there = stationarity(weights, x, coefficients, alpha=settings.alpha, layer_weights=settings.layer_weights)
+        there = stationarity(
+            weights, x, coefficients, alpha=settings.alpha, layer_weights=settings.layer_weights
+        )
         return there.grad_x
 
     return gradient

@@ -1,8 +1,8 @@
 """Chapter 7's sentences, each with ours, the nulls and a verdict.
 
-A network has fewer than twenty true candidates that look natural, so the share of true ones among the twenty most
-trusted is held against what is attainable, or `SURE` could not be reached.  A test judges the kept run by both rules.
-`book/changes.md` says which rules came late.
+A network has fewer than twenty true candidates that look natural, so the share of true ones among
+the twenty most trusted is held against what is attainable, or `SURE` could not be reached. A test
+judges the kept run by both rules. `book/changes.md` says which rules came late.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ from companion.chapters.reference_common import UNDECIDED
 from companion.store.record import Record
 from companion.store.results import Claim, Result, by_another_attack, verdict
 
-PAPER_N = 500  # images: fewer do not confirm the paper's sentence on its recipe; a counterexample may have any number
+# images: fewer do not confirm the paper's sentence on its recipe; a counterexample may have any
+# number
+PAPER_N = 500
 SURE = 0.9  # share of true ones among the most trusted, from which on the adversary is said to know
 BY_STATIONARITY = ("combined", "agreement")  # the second, where there is nothing to practise on
 BY_SEPARATION = ("certainty", "stability")
@@ -39,50 +41,83 @@ THESIS = "An adversary without the training data cannot tell true from false rec
 
 
 def claims(metrics: Metrics, sizes: Sizes) -> list[Claim]:
-    """The paper's thesis, put to the test on what looks natural, by three kinds of evidence.  Whether the searches had
-    converged was not recorded: a verdict is about the candidates of this budget."""
+    """The paper's thesis, put to the test on what looks natural, by three kinds of evidence.
+    Whether the searches had converged was not recorded: a verdict is about the candidates of this
+    budget.
+    """
     decoreco, more = metrics.arms["decoreco"], metrics.arms["more"]
-    stopped = f"; searches stopped after {sizes.attack.steps:,} steps; n = {decoreco.n_train}; of these candidates only"
+    stopped = (
+        f"; searches stopped after {sizes.attack.steps:,} steps; n = {decoreco.n_train}; of these"
+        " candidates only"
+    )
     of_more = f"; n = {more.n_train}; of these candidates only"
     held = _thesis(
-        "adversary-cannot-tell", "natural-looking ones of DecoReco", decoreco.natural, BY_STATIONARITY, stopped
+        "adversary-cannot-tell",
+        "natural-looking ones of DecoReco",
+        decoreco.natural,
+        BY_STATIONARITY,
+        stopped,
     )
     if held.verdict == "reproduced" and decoreco.n_train < PAPER_N:
         held = replace(
-            held, verdict=UNDECIDED, ours=f"{held.ours}; they cannot tell here, the paper has {PAPER_N} images"
+            held,
+            verdict=UNDECIDED,
+            ours=f"{held.ours}; they cannot tell here, the paper has {PAPER_N} images",
         )
     return [
         held,
         by_another_attack(
-            _thesis("adversary-cannot-tell-separated", "natural separated ones", more.natural, BY_SEPARATION, of_more)
+            _thesis(
+                "adversary-cannot-tell-separated",
+                "natural separated ones",
+                more.natural,
+                BY_SEPARATION,
+                of_more,
+            )
         ),
         _asks_separation(decoreco.natural, stopped),
     ]
 
 
 def _thesis(name: str, which: str, group: Record, kinds: tuple[str, ...], how: str) -> Claim:
-    """By the first of the kinds of evidence that there is; how: the candidates came about, in words.  Where no network
-    has true and other candidates, there is nothing to tell apart: the thesis fails if all are true, and holds if none
-    is."""
+    """By the first of the kinds of evidence that there is; Where no network has true and other
+    candidates, there is nothing to tell apart: the thesis fails if all are true, and holds if none
+    is.
+
+    Args:
+        how: the candidates came about, in words.
+    """
     kind = next((kind for kind in kinds if kind in group.evidence), None)
     top, guess = None, group.guess.precision_at_20
     if kind is None:
-        ours = f"{group.true} of {group.candidates} natural-looking candidates are true; nothing to tell apart"
+        ours = (
+            f"{group.true} of {group.candidates} natural-looking candidates are true; nothing to"
+            " tell apart"
+        )
         found = verdict(not group.true == group.candidates > 0)
     else:
         ours, found = _ours(group, kind), _verdict(group.evidence[kind], group)
         top = group.evidence[kind].precision_at_20.mean
     margin = None if top is None or group.attainable is None else SURE * group.attainable - top
     sentence = f"{THESIS} with certainty: {which}."
-    return Claim(name, "1, 5", sentence, "argued", ours + how, _null(group), found, top, guess, margin)
+    return Claim(
+        name, "1, 5", sentence, "argued", ours + how, _null(group), found, top, guess, margin
+    )
 
 
 def _verdict(judged: Record, group: Record) -> str:
-    """ "not reproduced" where they are certain: the interval of the AUC lies above 0.5, the share of true ones among
-    the twenty most trusted is at least `SURE` of what is attainable, and its interval lies above a guess; or the
-    interval of the share of true ones among all that look natural lies above `SURE`; "undecided" where the AUC lies
-    above 0.5 and there are no twenty to judge by.  Otherwise "reproduced"."""
-    area, top, share, guess = judged.auc, judged.precision_at_20, group.share_true, group.guess.precision_at_20
+    """ "not reproduced" where they are certain: the interval of the AUC lies above 0.5, the share
+    of true ones among the twenty most trusted is at least `SURE` of what is attainable, and its
+    interval lies above a guess; or the interval of the share of true ones among all that look
+    natural lies above `SURE`; "undecided" where the AUC lies above 0.5 and there are no twenty to
+    judge by. Otherwise "reproduced".
+    """
+    area, top, share, guess = (
+        judged.auc,
+        judged.precision_at_20,
+        group.share_true,
+        group.guess.precision_at_20,
+    )
     if share.low is not None and share.low >= SURE:
         return "not reproduced"
     if area.low is None or area.low <= 0.5:
@@ -97,10 +132,10 @@ def _ours(group: Record, kind: str) -> str:
     found, smooth = group.evidence[kind], group.evidence["smoothness"]
     first, trusted = in_words(found.tpr_at_1pct_fpr), in_words(found.precision_at_20)
     return (
-        f"AUC {in_words(found.auc)} ({kind}; smoothness alone {in_words(smooth.auc)}); {first} of "
-        f"the true ones before {first_false(group)}; of the 20 they trust most {trusted} are true, "
-        f"{_text(group.attainable)} at best "
-        f"({group.true} true, {group.negative} negatives, {group.doubtful} doubtful, {group.false} false)"
+        f"AUC {in_words(found.auc)} ({kind}; smoothness alone {in_words(smooth.auc)}); {first} of"
+        f" the true ones before {first_false(group)}; of the 20 they trust most {trusted} are true,"
+        f" {_text(group.attainable)} at best ({group.true} true, {group.negative} negatives,"
+        f" {group.doubtful} doubtful, {group.false} false)"
     )
 
 
@@ -119,7 +154,10 @@ def first_false(group: Record) -> str:
 
 
 def _null(group: Record) -> str:
-    return f"a guess: AUC 0.5, {_text(group.guess.tpr_at_1pct_fpr)}, {_text(group.guess.precision_at_20)}"
+    return (
+        f"a guess: AUC 0.5, {_text(group.guess.tpr_at_1pct_fpr)},"
+        f" {_text(group.guess.precision_at_20)}"
+    )
 
 
 def _text(value: float | None) -> str:
@@ -127,25 +165,33 @@ def _text(value: float | None) -> str:
 
 
 def _asks_separation(group: Record, how: str) -> Claim:
-    """A finding if the interval of the AUC lies above those of the practised adversary and of smoothness; "partly" if
-    only above a guess."""
-    asked, best, smooth = (group.evidence.get(kind) for kind in ("separated", "combined", "smoothness"))
+    """A finding if the interval of the AUC lies above those of the practised adversary and of
+    smoothness; "partly" if only above a guess.
+    """
+    asked, best, smooth = (
+        group.evidence.get(kind) for kind in ("separated", "combined", "smoothness")
+    )
     ours, found = "not defined", "not reproduced"
     if asked is not None:
         ours = (
-            f"AUC {in_words(asked.auc)}; of the 20 most like a separated image {in_words(asked.precision_at_20)} are "
+            f"AUC {in_words(asked.auc)}; of the 20 most like a separated image"
+            f" {in_words(asked.precision_at_20)} are "
             + ("true" if best is None else f"true (by stationarity AUC {in_words(best.auc)}; ")
             + ("" if best is None else f"{in_words(best.precision_at_20)})")
             + how
         )
         highs = [other.auc.high for other in (best, smooth) if other is not None]
         if asked.auc.low is not None and asked.auc.low > 0.5:
-            found = "finding" if all(high is None or asked.auc.low > high for high in highs) else "partly"
+            found = (
+                "finding"
+                if all(high is None or asked.auc.low > high for high in highs)
+                else "partly"
+            )
     return Claim(
         "adversary-asks-separation",
         "",
-        "Separation of the same weights tells which natural-looking reconstructions of DecoReco are true, better than "
-        "all evidence of stationarity does.",
+        "Separation of the same weights tells which natural-looking reconstructions of DecoReco are"
+        " true, better than all evidence of stationarity does.",
         "",
         ours,
         _null(group),
@@ -163,40 +209,61 @@ def selected(_: Metrics, arrays: Tensors) -> Tensors:
 
 #: what is drawn of each attack beside looks: its title, and the kinds of evidence in words
 SHOWN = {
-    "decoreco": ("DecoReco", {"combined": "stationarity, practised", "separated": "separation finds it too"}),
+    "decoreco": (
+        "DecoReco",
+        {"combined": "stationarity, practised", "separated": "separation finds it too"},
+    ),
     "more": ("separation", {"certainty": "certainty, practised"}),
 }
 
 
 @chart
 def plot_told(result: Result[Metrics]) -> Figure:
-    """Share of true ones among the twenty natural-looking candidates that each kind of evidence trusts most, with its
-    interval; dotted, a guess; dashed, what can be reached where there are fewer than twenty true ones."""
+    """Share of true ones among the twenty natural-looking candidates that each kind of evidence
+    trusts most, with its interval; dotted, a guess; dashed, what can be reached where there are
+    fewer than twenty true ones.
+    """
     heights = [1 + len(kinds) for _, kinds in SHOWN.values()]
-    figure, axes = plt.subplots(len(SHOWN), 1, figsize=(PAGE, 3.5), height_ratios=heights, sharex=True)
+    figure, axes = plt.subplots(
+        len(SHOWN), 1, figsize=(PAGE, 3.5), height_ratios=heights, sharex=True
+    )
     for ax, (arm, (attack, kinds)) in zip(axes, SHOWN.items(), strict=True):
-        group, said = result.metrics.arms[arm].natural, {"edges": "sparse edges: looks alone", **kinds}
+        group, said = (
+            result.metrics.arms[arm].natural,
+            {"edges": "sparse edges: looks alone", **kinds},
+        )
         for y, kind in enumerate(reversed(said)):
             found = group.evidence[kind].precision_at_20 if kind in group.evidence else None
             if found is not None and None not in found.only("mean", "low", "high").values():
                 ax.plot([found.low, found.high], [y, y], color=SERIES[2], linewidth=1.5)
                 ax.plot(found.mean, y, "o", color=SERIES[2], markersize=6)
-        ax.set(yticks=range(len(said)), yticklabels=[*reversed(said.values())], xlim=(0, 1.03), ylim=(-0.5, len(said)))
+        ax.set(
+            yticks=range(len(said)),
+            yticklabels=[*reversed(said.values())],
+            xlim=(0, 1.03),
+            ylim=(-0.5, len(said)),
+        )
         ax.yaxis.set_minor_locator(NullLocator())
-        for value, style, words in ((group.guess.precision_at_20, ":", "a guess"), (group.attainable, "--", "at best")):
+        for value, style, words in (
+            (group.guess.precision_at_20, ":", "a guess"),
+            (group.attainable, "--", "at best"),
+        ):
             if value is not None and value < 1:
                 ax.axvline(value, color=REFERENCE, linestyle=style, linewidth=1)
                 note(ax, words, (value, len(said) - 0.3), (-4, 0), REFERENCE, ha="right")
-        ax.set_title(f"{attack}, {result.metrics.arms[arm].n_train} images in each network", loc="left")
+        ax.set_title(
+            f"{attack}, {result.metrics.arms[arm].n_train} images in each network", loc="left"
+        )
     axes[-1].set_xlabel(f"share of true ones among the {TRUSTED} most trusted")
     return figure
 
 
 @photographs
 def plot_trusted(result: Result[Metrics], arm: str = "decoreco", columns: int = 10) -> Figure:
-    """The twenty natural-looking candidates that the practised adversary trusts most in the network of median AUC,
-    black, above the training images of the largest |NCC|, grey: ✓ true, ✗ not, with the NCC; below 0 it is a
-    negative."""
+    """The twenty natural-looking candidates that the practised adversary trusts most in the network
+    of median AUC, black, above the training images of the largest |NCC|, grey: ✓ true, ✗ not, with
+    the NCC; below 0 it is a negative.
+    """
     parts = ("x_hat", "train", "ncc", "true")
     x, train, scores, true = (result.figure(f"{arm}.{part}") for part in parts)
     rows, titles = [], []
@@ -207,8 +274,15 @@ def plot_trusted(result: Result[Metrics], arm: str = "decoreco", columns: int = 
             ("nearest\ntraining image", train[part], "grey"),
         ]
         marks = zip(scores[part].tolist(), true[part].tolist(), strict=True)
-        titles += [[f"{'✓' if so else '✗'} {score:.2f}".replace("-", "−") for score, so in marks], []]
+        titles += [
+            [f"{'✓' if so else '✗'} {score:.2f}".replace("-", "−") for score, so in marks],
+            [],
+        ]
     return image_rows(rows, titles)
 
 
-FIGURES = {"told": plot_told, "trusted": plot_trusted, "trusted_more": lambda result: plot_trusted(result, "more")}
+FIGURES = {
+    "told": plot_told,
+    "trusted": plot_trusted,
+    "trusted_more": lambda result: plot_trusted(result, "more"),
+}

@@ -1,5 +1,6 @@
-"""Chapter 5: n images each, the truth, the partition, noise, with fitted multipliers; and what the attack makes of
-each."""
+"""Chapter 5: n images each, the truth, the partition, noise, with fitted multipliers; and what the
+attack makes of each.
+"""
 
 from __future__ import annotations
 
@@ -19,20 +20,21 @@ PARTS = ("truth", "partition", "random")
 
 
 class Metrics(Record):
-    """Energies are the share of layer 1 left unexplained with fitted multipliers, relative to ‖θ₁‖² · converged: of
-    the attack's own energy, see `companion.chapters.common.FALL`.
+    """Energies are the share of layer 1 left unexplained with fitted multipliers, relative to ‖θ₁‖²
+    · converged: of the attack's own energy, see `companion.chapters.common.FALL`.
 
-    energy_fitted: Of n images each, as they are: the training images, those of the partition, noise.
-    energy_after_attack: Of what the attack makes of each.
-    matches_after_attack, best_null_after_attack, best_null_name_after_attack: Of what it makes of the partition, see
+    energy_fitted: Of n images each, as they are: the training images, those of the partition,
+    noise. energy_after_attack: Of what the attack makes of each. matches_after_attack,
+    best_null_after_attack, best_null_name_after_attack: Of what it makes of the partition, see
     `recon.scoring.nulls.NullTable`.
     """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """Equal footing: a net trained for `train_steps` into the KKT regime, and the attack's settings, but for as many
-    candidates as images."""
+    """Equal footing: a net trained for `train_steps` into the KKT regime, and the attack's
+    settings, but for as many candidates as images.
+    """
 
     n_train: int
     width: int
@@ -40,14 +42,21 @@ class Sizes:
     attack: RecoverSettings
 
 
-WIDE = (3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2)  # of the multipliers: with 500 images the default grid ends too early
+# of the multipliers: with 500 images the default grid ends too early
+WIDE = (3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
 
 SIZES = {
     "smoke": Sizes(
-        n_train=20, width=64, train_steps=150, attack=RecoverSettings(m=40, restarts=1, steps=200, scale_steps=40)
+        n_train=20,
+        width=64,
+        train_steps=150,
+        attack=RecoverSettings(m=40, restarts=1, steps=200, scale_steps=40),
     ),
     "laptop": Sizes(
-        n_train=50, width=1000, train_steps=300, attack=RecoverSettings(m=100, restarts=1, steps=600, scale_steps=60)
+        n_train=50,
+        width=1000,
+        train_steps=300,
+        attack=RecoverSettings(m=100, restarts=1, steps=600, scale_steps=60),
     ),
     "paper": Sizes(
         n_train=500,
@@ -63,7 +72,10 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     images = context.images(sizes.n_train)
     released = train_released(context, images, sizes.width, sizes.train_steps)
     alpha = sizes.attack.alpha
-    noise = torch.rand(images.train.shape, generator=context.stream("kkt.noise")).to(images.mean) - images.mean
+    noise = (
+        torch.rand(images.train.shape, generator=context.stream("kkt.noise")).to(images.mean)
+        - images.mean
+    )
     before = Record(
         truth=fitted_energy(released, images.train, images.y, alpha),
         partition=fitted_energy(released, images.init, images.init_y, alpha),
@@ -78,9 +90,14 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         place, stream = context.checkpoints.inside(name), context.stream("kkt.attack")
         found[name] = recover(released, settings, stream, place, start)
     end = found["partition"]
-    nulls = nulls_of(context, images, released.network, released.theta_star, len(end.x_hat), end.basis)
+    nulls = nulls_of(
+        context, images, released.network, released.theta_star, len(end.x_hat), end.basis
+    )
     table = match_table(end.x_hat, images, nulls)
-    after = {k: fitted_energy(released, each.x_hat, (each.labels + 1) / 2, alpha) for k, each in found.items()}
+    after = {
+        k: fitted_energy(released, each.x_hat, (each.labels + 1) / 2, alpha)
+        for k, each in found.items()
+    }
     metrics = Metrics(
         n_train=sizes.n_train,
         energy_fitted=before,
@@ -95,11 +112,20 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
 
 
 def fitted_energy(released: Weights, x: Tensor, y: Tensor, alpha: float) -> float:
-    """Layer 1's share of R at images x (n, d), labels y in {0, 1}, with fitted multipliers, relative to ‖θ₁‖²."""
-    found = certificate(released.network, released.theta_star, x, y, alpha=alpha, layer_weights=LAYER_1)
+    """Layer 1's share of R at images x (n, d), labels y in {0, 1}, with fitted multipliers,
+    relative to ‖θ₁‖².
+    """
+    found = certificate(
+        released.network, released.theta_star, x, y, alpha=alpha, layer_weights=LAYER_1
+    )
     return found.residual_by_layer[0].item() ** 2
 
 
 def converged(history: Tensor) -> bool:
-    """Whether an energy (steps,) fell by less than `FALL` of itself over the last tenth of the steps."""
-    return 1 - (history[-1].double() / history[max(int(0.9 * len(history)) - 1, 0)].double()).item() < FALL
+    """Whether an energy (steps,) fell by less than `FALL` of itself over the last tenth of the
+    steps.
+    """
+    return (
+        1 - (history[-1].double() / history[max(int(0.9 * len(history)) - 1, 0)].double()).item()
+        < FALL
+    )

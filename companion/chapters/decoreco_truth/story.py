@@ -15,25 +15,32 @@ AS_GOOD = 1.1  # energies within a tenth of each other count as equal
 
 
 def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
-    """The paper's thesis in energies, before against before and after against after: undecided unless both attacks had
-    converged."""
+    """The paper's thesis in energies, before against before and after against after: undecided
+    unless both attacks had converged.
+    """
     before, after = metrics.energy_fitted, metrics.energy_after_attack
-    found, best = metrics.matches_after_attack.partition.ssim_04, metrics.best_null_after_attack.partition.ssim_04
+    found, best = (
+        metrics.matches_after_attack.partition.ssim_04,
+        metrics.best_null_after_attack.partition.ssim_04,
+    )
     name = null_text(best, metrics.best_null_name_after_attack.partition.ssim_04)
     ratio = after.partition / after.truth
     ended = metrics.converged.truth and metrics.converged.partition
-    said = "not reproduced" if ratio > AS_GOOD else "partly" if clears(found, best) else "reproduced"
+    said = (
+        "not reproduced" if ratio > AS_GOOD else "partly" if clears(found, best) else "reproduced"
+    )
     return [
         Claim(
             "truth-partition-as-good",
             "1, 4.4",
-            "From other photographs the attack converges, to an energy as low as from the training images.",
+            "From other photographs the attack converges, to an energy as low as from the training"
+            " images.",
             "converges (§1, Figs. 3, 4, 9); “as low” is our reading",
-            f"after the attack: from the partition {after.partition:.1%}, from the truth {after.truth:.1%}, "
-            f"{ratio:.2f} times; before it: partition {before.partition:.1%}, truth {before.truth:.1%}"
-            + ("" if ended else "; not converged: undecided"),
-            f"after the attack from noise: {after.random:.1%}; training images among the partition's results: {found} "
-            f"(SSIM above 0.4; best null: {name})",
+            f"after the attack: from the partition {after.partition:.1%}, from the truth"
+            f" {after.truth:.1%}, {ratio:.2f} times; before it: partition {before.partition:.1%},"
+            f" truth {before.truth:.1%}" + ("" if ended else "; not converged: undecided"),
+            f"after the attack from noise: {after.random:.1%}; training images among the"
+            f" partition's results: {found} (SSIM above 0.4; best null: {name})",
             said if ended else "undecided",
             value=ratio,
             null_value=after.random / after.truth,
@@ -47,13 +54,23 @@ NAMES = {"truth": "training images", "partition": "other photographs", "random":
 
 @chart
 def plot_energies(result: Result[Metrics]) -> Figure:
-    """Share of layer 1 left unexplained: n images with fitted multipliers, and the same after the attack."""
+    """Share of layer 1 left unexplained: n images with fitted multipliers, and the same after the
+    attack.
+    """
     before, after = result.metrics.energy_fitted, result.metrics.energy_after_attack
     figure, ax = plt.subplots(figsize=(PAGE, 2.2))
     for y, name in enumerate(NAMES):
         colour, ends = STARTS[name], {before[name]: "as they are", after[name]: "attacked"}
         ax.plot([*ends], [y, y], color="#cccccc", lw=2, zorder=1)
-        ax.plot(before[name], y, "o", color=colour, markersize=8, markerfacecolor="white", markeredgewidth=1.8)
+        ax.plot(
+            before[name],
+            y,
+            "o",
+            color=colour,
+            markersize=8,
+            markerfacecolor="white",
+            markeredgewidth=1.8,
+        )
         ax.plot(after[name], y, "o", color=colour, markersize=8)
         for value, label in ends.items():
             text, left = f"{value:.2g}" + (f", {label}" if y == 0 else ""), value == min(ends)

@@ -1,4 +1,6 @@
-"""Heads on pretrained backbones: training features out of a head's first layer, and who was trained on."""
+"""Heads on pretrained backbones: training features out of a head's first layer, and who was trained
+on.
+"""
 
 from companion.chapters.base import Experiment
 from companion.chapters.heads import experiment, story
@@ -8,7 +10,9 @@ HEADS = Experiment.of(
     story,
     name="heads",
     chapter="09-heads",
-    summary="heads on frozen ImageNet backbones: training features in a second, members by the span",
+    summary=(
+        "heads on frozen ImageNet backbones: training features in a second, members by the span"
+    ),
     cost="5 s, 1 min, 20 min",
     on_gpu=False,
 )

@@ -1,4 +1,6 @@
-"""Train heads on the features of few images, read the features out of their first layers, and tell who was trained."""
+"""Train heads on the features of few images, read the features out of their first layers, and tell
+who was trained.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,14 @@ from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.heads.scoring import cosines, pictures, similarity, told
 from companion.chapters.tables import packed, unpacked
 from companion.store.record import Record
-from recon.attacks.heads import Public, SparseSettings, matched_filter, span_test, sparsest, uncentred
+from recon.attacks.heads import (
+    Public,
+    SparseSettings,
+    matched_filter,
+    span_test,
+    sparsest,
+    uncentred,
+)
 from recon.attacks.separation import FirstLayer
 from recon.images.features import backbone, features
 from recon.images.partitions import partition
@@ -38,7 +47,10 @@ RECIPES: dict[str, dict[str, Any]] = {
     "Adam, decay 1e-3": {"optimiser": "adam", "lr": 1e-3, "weight_decay": 1e-3, "epochs": 0.6},
     ADAMW: {"optimiser": "adamw", "lr": 1e-3, "weight_decay": 1e-2, "epochs": 0.3},
     "dropout 0.5": {"dropout": 0.5},
-    **{name: {} for name in ("batch norm", "standardised features", "flips and shifts", "early stopping")},
+    **{
+        name: {}
+        for name in ("batch norm", "standardised features", "flips and shifts", "early stopping")
+    },
     **{name: {} for name in ("linear head", "8-bit weights", "half of the weights pruned")},
     "average of five checkpoints": {},
     **{f"noise {size} on the weights": {} for size in ("0.1", "0.3", "1")},
@@ -48,8 +60,9 @@ RECIPES: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One head: n training images, hidden units, classes, backbone, a recipe of `RECIPES`, and what is known of the
-    start in the attacks on it."""
+    """One head: n training images, hidden units, classes, backbone, a recipe of `RECIPES`, and what
+    is known of the start in the attacks on it.
+    """
 
     n: int = 100
     width: int = 512
@@ -61,7 +74,10 @@ class Cell:
     @property
     def name(self) -> str:
         """For people and checkpoints."""
-        return f"{self.backbone}, n = {self.n}, h = {self.width}, {self.classes} classes, {self.recipe}"
+        return (
+            f"{self.backbone}, n = {self.n}, h = {self.width}, {self.classes} classes,"
+            f" {self.recipe}"
+        )
 
 
 BASE = Recipe(depth=2, lr=0.05, momentum=0.9, batch=25, weight_decay=5e-3, cosine=False, classes=10)
@@ -69,8 +85,13 @@ BASE = Recipe(depth=2, lr=0.05, momentum=0.9, batch=25, weight_decay=5e-3, cosin
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """n_train: images of the first cell · side: of the images that the backbone is given · public, others: images, at
-    most · base: the recipe, for `epochs` passes over the images."""
+    """
+    Attributes:
+        n_train: images of the first cell.
+        side: of the images that the backbone is given.
+        public, others: images, at most.
+        base: the recipe, for `epochs` passes over the images.
+    """
 
     n_train: int
     cells: tuple[Cell, ...]
@@ -112,7 +133,8 @@ SIZES = {
         attack=SparseSettings(anchors=50, rounds=2),
     ),
     "laptop": Sizes(
-        n_train=100, cells=(Cell(), *(Cell(recipe=each, starts=BOTH) for each in ("SGD, decay 5e-4", ADAMW)))
+        n_train=100,
+        cells=(Cell(), *(Cell(recipe=each, starts=BOTH) for each in ("SGD, decay 5e-4", ADAMW))),
     ),
     "paper": Sizes(n_train=100, cells=PAPER),
 }
@@ -127,34 +149,44 @@ def best_null(cell: Record) -> Record:
 class Metrics(Record):
     """All cells.
 
-    cells: A head and an attack on it. start: what is known of it · rank: of the span searched · matches: training
-    features with a candidate of their own · null: held-out features in their place · span_null: mixtures of the span as
-    candidates · public_null: public features, and projected: those projected on the span · certified: candidates
-    with too many zeros for chance, and certified_true: those above cosine 0.8 of a training feature · span:
-    membership by the distance to the span · filter: by the matched filter · margin: by the head's own confidence ·
-    fast_ica: matches by scikit-learn's FastICA on the same span, where it was tried.
-    cells.matches: Features with a partner of their own above these cosines, both standardised by public mean and
-    deviation.
-    cells.span: How well a score tells n members from other images: area under the ROC curve, and the share of
-    members found at 1 % and 0.1 % of false alarms.
+    cells: A head and an attack on it. start: what is known of it · rank: of the span searched ·
+    matches: training features with a candidate of their own · null: held-out features in their
+    place · span_null: mixtures of the span as candidates · public_null: public features, and
+    projected: those projected on the span · certified: candidates with too many zeros for chance,
+    and certified_true: those above cosine 0.8 of a training feature · span: membership by the
+    distance to the span · filter: by the matched filter · margin: by the head's own confidence ·
+    fast_ica: matches by scikit-learn's FastICA on the same span, where it was tried. cells.matches:
+    Features with a partner of their own above these cosines, both standardised by public mean and
+    deviation. cells.span: How well a score tells n members from other images: area under the ROC
+    curve, and the share of members found at 1 % and 0.1 % of false alarms.
     """
 
     def at(self, start: str = "unknown", **of: object) -> Record | None:
         """The first cell with these fields, None where there is none."""
         wanted = {"start": start, **of}
-        return next((c for c in self.cells if all(getattr(c, k) == v for k, v in wanted.items())), None)
+        return next(
+            (c for c in self.cells if all(getattr(c, k) == v for k, v in wanted.items())), None
+        )
 
     def by_images(self, recipe: str = ADAMW, start: str = "unknown") -> list[Record]:
-        """The first head of a recipe and a start, and those that differ from it in their number of images alone."""
+        """The first head of a recipe and a start, and those that differ from it in their number of
+        images alone.
+        """
         cells = [c for c in self.cells if (c.recipe, c.start) == (recipe, start)]
-        alike = [c for c in cells if all(c[key] == cells[0][key] for key in ("backbone", "width", "classes"))]
+        alike = [
+            c
+            for c in cells
+            if all(c[key] == cells[0][key] for key in ("backbone", "width", "classes"))
+        ]
         return sorted(alike, key=lambda c: c.n_train)
 
 
 @dataclass(frozen=True)
 class Task:
-    """Features and pictures of a cell: train (n, d), trained (v n, d) all that the head sees, y and labels of those,
-    public (k, d), others (l, d), labels of both; pictures (·, C·H·W) of each; indices of train and others."""
+    """Features and pictures of a cell: train (n, d), trained (v n, d) all that the head sees, y and
+    labels of those, public (k, d), others (l, d), labels of both; pictures (·, C·H·W) of each;
+    indices of train and others.
+    """
 
     train: Tensor
     trained: Tensor
@@ -180,7 +212,9 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         "features_train": task.train,
         "train_index": task.train_index,
         "heldout_index": task.other_index,
-        **pictures(first["x_hat"], task.train, task.pixels["train"], task.public, task.pixels["public"]),
+        **pictures(
+            first["x_hat"], task.train, task.pixels["train"], task.public, task.pixels["public"]
+        ),
     }
     return Outcome(Metrics(n_train=len(task.train), cells=cells), arrays)
 
@@ -196,7 +230,10 @@ def _unit(sizes: Sizes, context: Context, name: str) -> Tensors:
     cell = sizes.cells[int(name.removeprefix("cell-"))]
     task = _task(sizes, context, cell)
     released = _head(sizes, context, cell, task)
-    rows, kept = zip(*(_attacked(sizes, context, cell, task, released, start) for start in cell.starts), strict=True)
+    rows, kept = zip(
+        *(_attacked(sizes, context, cell, task, released, start) for start in cell.starts),
+        strict=True,
+    )
     return {**packed(rows), **kept[0]}
 
 
@@ -208,7 +245,11 @@ def _task(sizes: Sizes, context: Context, cell: Cell) -> Task:
     others = np.flatnonzero((pool.part == "held_out") & free)[: sizes.others]
     images = {"train": data.x, "public": pool.pixels(public), "others": pool.pixels(others)}
     seen = {name: features(x, of) for name, x in images.items()}
-    views = [features(x, of) for x in _views(data.x)] if cell.recipe == "flips and shifts" else [seen["train"]]
+    views = (
+        [features(x, of) for x in _views(data.x)]
+        if cell.recipe == "flips and shifts"
+        else [seen["train"]]
+    )
     two = cell.classes == 2
 
     def labels(rows: np.ndarray) -> Tensor:
@@ -233,15 +274,18 @@ def _views(x: Tensor) -> list[Tensor]:
     return [x, x.flip(-1), x.roll((2, 2), (2, 3)), x.flip(-1).roll((-2, 2), (2, 3))]
 
 
-# ------------------------------------------------------------------------------------------------------ training
+# ----------------------------------------------------------------------------------------- training
 def _head(sizes: Sizes, context: Context, cell: Cell, task: Task) -> Trained:
     """The released head.
 
-    module: takes features as they are, with a standardiser or batch norm put into its first layer · w1: as trained."""
+    module: takes features as they are, with a standardiser or batch norm put into its first layer ·
+    w1: as trained.
+    """
     change = dict(RECIPES[cell.recipe])
     epochs = sizes.epochs * change.pop("epochs", 1.0)
     base = replace(sizes.base, width=cell.width, classes=cell.classes)
-    # as many passes for any number of images, but at least the steps of a hundred, and at most three times those
+    # as many passes for any number of images, but at least the steps of a hundred, and at most
+    # three times those
     per_epoch = math.ceil(len(task.train) / (base.batch or len(task.train)))
     per_epoch = 1 if "batch" in change else min(max(per_epoch, 4), 12)
     recipe = replace(base, **change, steps=round(epochs * per_epoch))
@@ -251,8 +295,16 @@ def _head(sizes: Sizes, context: Context, cell: Cell, task: Task) -> Trained:
     standardised = cell.recipe == "standardised features"
     x = (x - mean) / std if standardised else x
     half = len(task.others) // 2
-    stop = early_stopping(task.others[:half], task.other_labels[:half]) if cell.recipe == "early stopping" else None
-    module = _linear(x.shape[1], cell.classes, generator) if linear else build(recipe, x.shape[1], generator)
+    stop = (
+        early_stopping(task.others[:half], task.other_labels[:half])
+        if cell.recipe == "early stopping"
+        else None
+    )
+    module = (
+        _linear(x.shape[1], cell.classes, generator)
+        if linear
+        else build(recipe, x.shape[1], generator)
+    )
     if cell.recipe == "batch norm":
         module.insert(1, nn.BatchNorm1d(cell.width))
     trained = train(recipe, x, task.labels, generator, stop=stop, module=module)
@@ -270,7 +322,9 @@ def _head(sizes: Sizes, context: Context, cell: Cell, task: Task) -> Trained:
 
 
 def _standard(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and deviation (d,) of features (n, d), 1 for what is constant, as scikit-learn's StandardScaler has it."""
+    """Mean and deviation (d,) of features (n, d), 1 for what is constant, as scikit-learn's
+    StandardScaler has it.
+    """
     std = x.std(0)
     return x.mean(0), torch.where(std > 1e-3, std, 1.0)
 
@@ -283,7 +337,9 @@ def _linear(d: int, classes: int, generator: torch.Generator) -> nn.Sequential:
 
 
 def _without_norm(module: nn.Sequential) -> nn.Sequential:
-    """The same head without its batch norm: in use that is affine, and scales the rows of the first layer."""
+    """The same head without its batch norm: in use that is affine, and scales the rows of the first
+    layer.
+    """
     first, *rest = module
     if not rest or not isinstance(rest[0], nn.BatchNorm1d):
         return module
@@ -291,14 +347,18 @@ def _without_norm(module: nn.Sequential) -> nn.Sequential:
     return nn.Sequential(fuse_linear_bn_eval(first, rest[0]), *rest[1:])
 
 
-def _averaged(recipe: Recipe, trained: Trained, x: Tensor, y: Tensor, generator: torch.Generator) -> Trained:
+def _averaged(
+    recipe: Recipe, trained: Trained, x: Tensor, y: Tensor, generator: torch.Generator
+) -> Trained:
     """Four more spells of a twentieth of the steps each; the mean of all five heads."""
     states = [{k: v.clone() for k, v in trained.module.state_dict().items()}]
     for _ in range(4):
         spell = replace(recipe, steps=max(1, recipe.steps // 20))
         module = train(spell, x, y, generator, module=trained.module).module
         states.append({k: v.clone() for k, v in module.state_dict().items()})
-    trained.module.load_state_dict({k: torch.stack([s[k] for s in states]).mean(0) for k in states[0]})
+    trained.module.load_state_dict(
+        {k: torch.stack([s[k] for s in states]).mean(0) for k in states[0]}
+    )
     return trained
 
 
@@ -316,7 +376,7 @@ def _harmed(recipe: str, module: nn.Sequential, generator: torch.Generator) -> N
         w.add_(size * torch.randn(w.shape, generator=generator))
 
 
-# ------------------------------------------------------------------------------------------------------ attacks
+# ------------------------------------------------------------------------------------------ attacks
 def _attacked(
     sizes: Sizes, context: Context, cell: Cell, task: Task, released: Trained, start: str
 ) -> tuple[Record, Tensors]:
@@ -329,7 +389,11 @@ def _attacked(
     layer, rank = _searched(cell, task, update)
     found = sparsest(layer, public, replace(sizes.attack, rank=rank or sizes.attack.rank), bent)
     rank = found.rank
-    mixtures = torch.randn(rank, rank, generator=generator) @ found.basis * public.units if rank else found.x_hat
+    mixtures = (
+        torch.randn(rank, rank, generator=generator) @ found.basis * public.units
+        if rank
+        else found.x_hat
+    )
     projected = (public.features / public.units) @ found.basis.mT @ found.basis * public.units
     sure = found.certified
     true = similarity(found.x_hat, task.train, public).amax(1) > TRUE if rank else sure
@@ -366,7 +430,9 @@ def _attacked(
 
 
 def _searched(cell: Cell, task: Task, update: Tensor) -> tuple[FirstLayer, int | None]:
-    """The layer whose rows mix features, and the rank of their span where its spectrum does not tell."""
+    """The layer whose rows mix features, and the rank of their span where its spectrum does not
+    tell.
+    """
     if cell.recipe not in ("standardised features", "batch norm"):
         return FirstLayer(update), None
     mean, deviation = _standard(task.trained)  # released with the head
@@ -378,7 +444,9 @@ def _searched(cell: Cell, task: Task, update: Tensor) -> tuple[FirstLayer, int |
 
 @torch.no_grad()
 def _margin(module: nn.Sequential, x: Tensor) -> Tensor:
-    """The head's confidence in its own answer (k,), which needs no label: what ten lines would ask it."""
+    """The head's confidence in its own answer (k,), which needs no label: what ten lines would ask
+    it.
+    """
     outputs = module(x)
     if outputs.shape[1] == 1:
         return outputs[:, 0].abs()
@@ -387,10 +455,14 @@ def _margin(module: nn.Sequential, x: Tensor) -> Tensor:
 
 
 def _fast_ica(basis: Tensor, public: Public, seed: int) -> Tensor:
-    """Features (r, d) by scikit-learn's FastICA as it comes, of the sign that leaves less below zero."""
+    """Features (r, d) by scikit-learn's FastICA as it comes, of the sign that leaves less below
+    zero.
+    """
     if not len(basis):
         return basis
-    model = FastICA(len(basis), fun="logcosh", whiten="unit-variance", random_state=seed % 2**32, max_iter=300)
+    model = FastICA(
+        len(basis), fun="logcosh", whiten="unit-variance", random_state=seed % 2**32, max_iter=300
+    )
     model.fit(basis.numpy().T)
     x = torch.from_numpy(model.components_.astype(np.float32)) @ basis
     below, above = x.clamp_max(0).square().sum(1), x.clamp_min(0).square().sum(1)

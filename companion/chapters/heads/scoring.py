@@ -1,4 +1,6 @@
-"""Features that were found against those that were trained on, and what a feature shows of its image."""
+"""Features that were found against those that were trained on, and what a feature shows of its
+image.
+"""
 
 import numpy as np
 import torch
@@ -11,12 +13,18 @@ from companion.store.record import Record
 from recon.attacks.heads import Public
 from recon.scoring.roc import auc, true_rate
 
-RIDGE = 5.0  # for each public image; the best of three on other images (benchmarks/heads_decoders.py)
+# for each public image; the best of three on other images (benchmarks/heads_decoders.py)
+RIDGE = 5.0
 
 
 def similarity(x_hat: Tensor, images: Tensor, public: Public) -> Tensor:
-    """Cosines (m, n) of features (m, d) and (n, d), less the public mean and in units of the public deviation."""
-    return normalize(public.standardised(x_hat), dim=1) @ normalize(public.standardised(images), dim=1).mT
+    """Cosines (m, n) of features (m, d) and (n, d), less the public mean and in units of the public
+    deviation.
+    """
+    return (
+        normalize(public.standardised(x_hat), dim=1)
+        @ normalize(public.standardised(images), dim=1).mT
+    )
 
 
 def cosines(x_hat: Tensor, images: Tensor, public: Public) -> Record:
@@ -30,27 +38,38 @@ def cosines(x_hat: Tensor, images: Tensor, public: Public) -> Record:
 def told(score: Tensor, member: np.ndarray) -> Record:
     """`cells.span` of `Metrics`, of scores (k,)."""
     s = score.double().numpy()
-    rates = {f"tpr_at_{100 * alarms:g}pct": true_rate(s, member, alarms) for alarms in (0.01, 0.001)}
+    rates = {
+        f"tpr_at_{100 * alarms:g}pct": true_rate(s, member, alarms) for alarms in (0.01, 0.001)
+    }
     return Record(auc=auc(s, member), **rates)
 
 
 def assigned(x_hat: Tensor, images: Tensor, public: Public) -> Tensor:
-    """The candidates (n, d) that images (n, d) match one to one; where there are too few, again the first one."""
+    """The candidates (n, d) that images (n, d) match one to one; where there are too few, again the
+    first one.
+    """
     rows, columns = linear_sum_assignment(similarity(x_hat, images, public).numpy(), maximize=True)
     order = torch.zeros(len(images), dtype=torch.int64)
     order[torch.from_numpy(columns)] = torch.from_numpy(rows)
     return x_hat[order]
 
 
-def pictures(x_hat: Tensor, train: Tensor, pixels: Tensor, public: Public, public_pixels: Tensor) -> dict[str, Tensor]:
-    """Of training features (n, d) and their pixels (n, C·H·W): the candidates (m, d) that they match, decoded by ridge
-    regression on public images, the true features decoded (the ceiling), the public image whose feature is nearest to
-    the candidate; and the cosines of the matches (n,)."""
+def pictures(
+    x_hat: Tensor, train: Tensor, pixels: Tensor, public: Public, public_pixels: Tensor
+) -> dict[str, Tensor]:
+    """Of training features (n, d) and their pixels (n, C·H·W): the candidates (m, d) that they
+    match, decoded by ridge regression on public images, the true features decoded (the ceiling),
+    the public image whose feature is nearest to the candidate; and the cosines of the matches (n,).
+    """
     x = public.standardised(public.features)
     model = Ridge(alpha=RIDGE * len(x)).fit(x.numpy(), public_pixels.numpy())
 
     def decoded(features: Tensor) -> Tensor:
-        return torch.from_numpy(model.predict(public.standardised(features).numpy())).float().clamp(0, 1)
+        return (
+            torch.from_numpy(model.predict(public.standardised(features).numpy()))
+            .float()
+            .clamp(0, 1)
+        )
 
     found = assigned(x_hat, train, public)
     return {

@@ -42,7 +42,11 @@ def claims(metrics: Metrics, sizes: Sizes) -> list[Claim]:
     """What the chapter says; of the first cell, and of what else was run."""
     default = metrics.at(recipe="AdamW, default", n_train=sizes.n_train)
     width = metrics.cells[0].width
-    same = [c for c in metrics.cells if (c.recipe, c.width) == (SGD, width) and 3 * c.n_train <= 2 * width]
+    same = [
+        c
+        for c in metrics.cells
+        if (c.recipe, c.width) == (SGD, width) and 3 * c.n_train <= 2 * width
+    ]
     found = [_unmixed(max(same, key=lambda c: c.n_train)), _certified(metrics)]
     found += [_members(default)] if default else []
     habits = [cell for cell in metrics.cells if cell.recipe in HABITS]
@@ -55,11 +59,13 @@ def _unmixed(first: Record) -> Claim:
     return Claim(
         "heads-unmix",
         "",
-        "The first layer of a head trained with weight decay gives nearly all training features back.",
+        "The first layer of a head trained with weight decay gives nearly all training features"
+        " back.",
         "",
         f"{ours} of {first.n_train} above cosine 0.9, {first.matches.cos_08} above 0.8; FastICA: "
         f"{ica.cos_09} and {ica.cos_08}",
-        f"above 0.9: {null} (best of held-out features, mixtures of the span, public features and their projections)",
+        f"above 0.9: {null} (best of held-out features, mixtures of the span, public features and"
+        " their projections)",
         "finding" if ours > MOST * first.n_train and clears(ours, null) else "not reproduced",
         value=ours,
         null_value=null,
@@ -68,8 +74,14 @@ def _unmixed(first: Record) -> Claim:
 
 
 def _certified(metrics: Metrics) -> Claim:
-    """By plain SGD, where its start is gone or known exactly: there the span is exact, which the proof asks for."""
-    exact = [c for c in metrics.cells if c.recipe == SGD or (c.recipe.startswith("SGD") and c.start == "known")]
+    """By plain SGD, where its start is gone or known exactly: there the span is exact, which the
+    proof asks for.
+    """
+    exact = [
+        c
+        for c in metrics.cells
+        if c.recipe == SGD or (c.recipe.startswith("SGD") and c.start == "known")
+    ]
     said, true = sum(c.certified for c in exact), sum(c.certified_true for c in exact)
     asked = sum(c.n_train for c in exact)
     share = true / max(said, 1)
@@ -77,10 +89,11 @@ def _certified(metrics: Metrics) -> Claim:
     return Claim(
         "heads-certified",
         "",
-        "Where SGD leaves a clean span, the adversary knows without any other head which features are true: they have "
-        "more zeros than chance.",
+        "Where SGD leaves a clean span, the adversary knows without any other head which features"
+        " are true: they have more zeros than chance.",
         "",
-        f"{true} of {said} certified features are true, in {len(exact)} heads with {asked} training images",
+        f"{true} of {said} certified features are true, in {len(exact)} heads with {asked} training"
+        " images",
         "by chance: the zeros of an extreme vector of the span",
         "finding" if holds else "not reproduced",
         value=share,
@@ -95,8 +108,9 @@ def _members(cell: Record) -> Claim:
         "",
         "AdamW as it comes and a secret start hide the features, and not who was trained on.",
         "",
-        f"{ours:.0%} of the members at 1 % false alarms by a matched filter, {cell.filter.tpr_at_01pct:.0%} at 0.1 %, "
-        f"AUC {cell.filter.auc:.3f}; {cell.matches.cos_08} features above cosine 0.8",
+        f"{ours:.0%} of the members at 1 % false alarms by a matched filter,"
+        f" {cell.filter.tpr_at_01pct:.0%} at 0.1 %, AUC {cell.filter.auc:.3f};"
+        f" {cell.matches.cos_08} features above cosine 0.8",
         f"the head's own confidence: {null:.0%}, AUC {cell.margin.auc:.3f}",
         "finding" if ours > MOST and ours > 2 * null else "not reproduced",
         value=ours,
@@ -113,7 +127,10 @@ def _habits(cells: list[Record]) -> Claim:
         "",
         "No habit of training or compressing a head hides both the features and the members.",
         "",
-        "; ".join(f"{c.recipe}: {c.matches.cos_08} of {c.n_train}, {c.filter.tpr_at_1pct:.0%}" for c in cells),
+        "; ".join(
+            f"{c.recipe}: {c.matches.cos_08} of {c.n_train}, {c.filter.tpr_at_1pct:.0%}"
+            for c in cells
+        ),
         "features above cosine 0.8, members at 1 % false alarms; half is asked for of one of them",
         "finding" if value > MOST else "not reproduced",
         value=value,
@@ -148,12 +165,16 @@ def plot_front(result: Result[Metrics]) -> Figure:
 
 @chart
 def plot_images(result: Result[Metrics]) -> Figure:
-    """Left: share of the training features found, by their number, with FastICA's and the best null.  Right: members
-    of AdamW's heads told at 1 % false alarms, by images a class, and the slope of shadow models."""
+    """Left: share of the training features found, by their number, with FastICA's and the best
+    null. Right: members of AdamW's heads told at 1 % false alarms, by images a class, and the slope
+    of shadow models.
+    """
     first = result.metrics.cells[0]
     cells, told = result.metrics.by_images(first.recipe, first.start), result.metrics.by_images()
     n = [c.n_train for c in cells]
-    figure, (ax, beside) = plt.subplots(1, 2, figsize=(PAGE, 3.2), width_ratios=(3, 2), layout="constrained")
+    figure, (ax, beside) = plt.subplots(
+        1, 2, figsize=(PAGE, 3.2), width_ratios=(3, 2), layout="constrained"
+    )
     curves = {
         "linear programmes": ([c.matches.cos_09 / c.n_train for c in cells], TRAIN),
         "of them certified": ([c.certified_true / c.n_train for c in cells], SERIES[3]),
@@ -165,7 +186,13 @@ def plot_images(result: Result[Metrics]) -> Figure:
     ax.set(xlabel="training images", ylabel="share above cosine 0.9", ylim=(-0.02, 1.05))
     end_labels(ax, [(values[-1], name, colour) for name, (values, colour) in curves.items()])
     each = [c.n_train / c.classes for c in told]
-    beside.set(xscale="log", yscale="log", xlabel="images a class", ylabel="share of members told", ylim=(0.02, 1.2))
+    beside.set(
+        xscale="log",
+        yscale="log",
+        xlabel="images a class",
+        ylabel="share of members told",
+        ylim=(0.02, 1.2),
+    )
     beside.set_xticks(each, [f"{s:g}" if s != 30 else "" for s in each])
     beside.set_yticks([0.03, 0.1, 0.3, 1], ["0.03", "0.1", "0.3", "1"])
     beside.minorticks_off()
@@ -183,8 +210,9 @@ def plot_images(result: Result[Metrics]) -> Figure:
 
 @chart
 def plot_recipes(result: Result[Metrics]) -> Figure:
-    """Of one head a recipe: features found, members named at 1 % false alarms by the attack and by confidence, and the
-    accuracy on other images."""
+    """Of one head a recipe: features found, members named at 1 % false alarms by the attack and by
+    confidence, and the accuracy on other images.
+    """
     first = result.metrics.cells[0]
     alike = (first.backbone, first.n_train, first.classes)
     cells = [
@@ -192,7 +220,10 @@ def plot_recipes(result: Result[Metrics]) -> Figure:
         for c in result.metrics.cells
         if (c.backbone, c.n_train, c.classes) == alike
         and (c.width == first.width or c.recipe == "linear head")
-        and (c.start == "unknown" or (c.start == "known" and c.recipe in ("SGD, no decay", "AdamW, default")))
+        and (
+            c.start == "unknown"
+            or (c.start == "known" and c.recipe in ("SGD, no decay", "AdamW, default"))
+        )
     ]
     figure, ax = plt.subplots(figsize=(PAGE, 0.27 * len(cells) + 1.2))
     y = range(len(cells), 0, -1)
@@ -206,10 +237,17 @@ def plot_recipes(result: Result[Metrics]) -> Figure:
     for at, cell in zip(y, cells, strict=True):
         ax.text(117, at, f"{cell.test_accuracy:.0%}", va="center", ha="right", color=REFERENCE)
     ax.text(117, len(cells) + 0.9, "accuracy", ha="right", color=REFERENCE)
-    ax.set(xlim=(-3, 118), ylim=(0.3, len(cells) + 1.6), xlabel="found, %", xticks=range(0, 101, 20))
-    ax.set_yticks(list(y), [f"{c.recipe}" + ("" if c.start == "unknown" else f", start {c.start}") for c in cells])
+    ax.set(
+        xlim=(-3, 118), ylim=(0.3, len(cells) + 1.6), xlabel="found, %", xticks=range(0, 101, 20)
+    )
+    ax.set_yticks(
+        list(y),
+        [f"{c.recipe}" + ("" if c.start == "unknown" else f", start {c.start}") for c in cells],
+    )
     ax.hlines(list(y), -3, 104, color="#cccccc", lw=0.5, zorder=0)  # up to the accuracies
-    ax.legend(loc="lower center", bbox_to_anchor=(0.3, 1.0), ncols=3, columnspacing=1.0, handletextpad=0.3)
+    ax.legend(
+        loc="lower center", bbox_to_anchor=(0.3, 1.0), ncols=3, columnspacing=1.0, handletextpad=0.3
+    )
     return figure
 
 

@@ -16,17 +16,21 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     later = ours.observed[len(ours.observed) // 2 :]
     smooth = min(later, key=lambda row: row.kkt_residual_smoothed)
     hard = min(later, key=lambda row: row.kkt_residual)
-    rises = (ours.kkt_residual_smoothed / smooth.kkt_residual_smoothed, ours.kkt_residual / hard.kkt_residual)
+    rises = (
+        ours.kkt_residual_smoothed / smooth.kkt_residual_smoothed,
+        ours.kkt_residual / hard.kkt_residual,
+    )
     both = [each >= 1.05 for each in rises]
     return [
         Claim(
             "kkt-residual-rises",
             "",
-            "More training does not bring the images ever nearer to a KKT point: the residual of layer 1 has a minimum "
-            "on the way and rises after it.",
+            "More training does not bring the images ever nearer to a KKT point: the residual of"
+            " layer 1 has a minimum on the way and rises after it.",
             "",
-            f"smoothed: {smooth.kkt_residual_smoothed:.1%} at step {smooth.step}, {ours.kkt_residual_smoothed:.1%} at "
-            f"step {ours.step}; hard: {hard.kkt_residual:.1%} at step {hard.step}, {ours.kkt_residual:.1%} at the end",
+            f"smoothed: {smooth.kkt_residual_smoothed:.1%} at step {smooth.step},"
+            f" {ours.kkt_residual_smoothed:.1%} at step {ours.step}; hard: {hard.kkt_residual:.1%}"
+            f" at step {hard.step}, {ours.kkt_residual:.1%} at the end",
             "no images: 100%; no rise: 1",
             "finding" if all(both) else "partly" if any(both) else "not reproduced",
             value=min(rises),
@@ -37,7 +41,9 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
 
 @chart
 def plot_residual(result: Result[Metrics]) -> Figure:
-    """What the training images leave of layer 1 against steps: both methods, with the hard ReLU′ and the smoothed."""
+    """What the training images leave of layer 1 against steps: both methods, with the hard ReLU′
+    and the smoothed.
+    """
     metrics = result.metrics
     figure, ax = plt.subplots(figsize=(PAGE, 3.4))
     ends: list[tuple[float, str, Colour]] = []
@@ -50,10 +56,20 @@ def plot_residual(result: Result[Metrics]) -> Figure:
             left = [100 * getattr(row, f"kkt_residual{kind}") for row in run.observed]
             ax.plot(steps, left, style, color=colour, markersize=4)
             ends.append((left[-1], f"{label},\n{'smoothed' if kind else 'hard'} ReLU′", colour))
-    ax.set(xscale="log", xlabel="step", ylabel="left of the first layer's norm, in %", ylim=(0, 105))
+    ax.set(
+        xscale="log", xlabel="step", ylabel="left of the first layer's norm, in %", ylim=(0, 105)
+    )
     if (reached := metrics.at_reference_loss) is not None:
         ax.axvline(reached.step, color=REFERENCE, linestyle="--")
-        note(ax, "the reference's\nfinal loss", (reached.step, 0.12), (-5, 0), REFERENCE, "right", high=True)
+        note(
+            ax,
+            "the reference's\nfinal loss",
+            (reached.step, 0.12),
+            (-5, 0),
+            REFERENCE,
+            "right",
+            high=True,
+        )
     end_labels(ax, ends)
     return figure
 

@@ -1,7 +1,12 @@
 """§4.5 of Runkel et al. (2024): the landscapes of both formulations over the starts of eq. (10)."""
 
 from companion.chapters.base import Experiment
-from companion.chapters.landscape import experiment_bilevel, experiment_decoreco, experiment_recipe, story
+from companion.chapters.landscape import (
+    experiment_bilevel,
+    experiment_decoreco,
+    experiment_recipe,
+    story,
+)
 from recon.attacks.haim_recipe import STEPS
 
 BILEVEL = Experiment.of(
@@ -10,7 +15,10 @@ BILEVEL = Experiment.of(
     name="landscape-bilevel",
     chapter="05-landscape",
     section="4.5",
-    summary="25 starts between truth, partition and noise for the affine bilevel problem, and walks between solutions",
+    summary=(
+        "25 starts between truth, partition and noise for the affine bilevel problem, and walks"
+        " between solutions"
+    ),
     cost="10 s, 1 min, 5 min",
 )
 DECORECO = Experiment.of(
@@ -21,7 +29,9 @@ DECORECO = Experiment.of(
     name="landscape-decoreco",
     chapter="05-landscape",
     section="4.5",
-    summary="energies between the ends of DecoReco and of the bilevel attack on the same affine net",
+    summary=(
+        "energies between the ends of DecoReco and of the bilevel attack on the same affine net"
+    ),
     cost="3 s, 10 s, 2 min",
 )
 RECIPE = Experiment.of(
@@ -33,7 +43,9 @@ RECIPE = Experiment.of(
     name="landscape-recipe",
     chapter="05-landscape",
     section="4.5",
-    summary="DecoReco's landscape by the published recipe: seven of the starts, with its full budget",
+    summary=(
+        "DecoReco's landscape by the published recipe: seven of the starts, with its full budget"
+    ),
     cost="2 s, 20 s, three hours",
     paper_size={"width": 1000, "recipe_steps": STEPS},
 )

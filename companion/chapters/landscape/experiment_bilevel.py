@@ -1,4 +1,6 @@
-"""Chapter 5, the bilevel landscape: the affine net from 25 starts a seed, and curves between solutions."""
+"""Chapter 5, the bilevel landscape: the affine net from 25 starts a seed, and curves between
+solutions.
+"""
 
 from __future__ import annotations
 
@@ -26,31 +28,38 @@ from recon.analysis.landscape import in_span
 from recon.analysis.walk import Walk, constants, solution_set, sufficient, walk
 from recon.optim.subspace import Subspace
 
-FREE, BOXED = ("to_partition", "to_random"), ("box_partition", "box_random")  # walks: without bounds, in [0, 1]
+# walks: without bounds, in [0, 1]
+FREE, BOXED = ("to_partition", "to_random"), ("box_partition", "box_random")
 
 
 class Metrics(Record):
-    """`landscape-bilevel`. converged: share of runs below the tolerance · null_distance_to_truth: of held-out images.
+    """`landscape-bilevel`. converged: share of runs below the tolerance · null_distance_to_truth:
+    of held-out images.
 
-    distance: Of the end points to their neighbours in each set of images that the starts are mixed from, by SSIM,
-    mean over seeds · start_distance: of the starts · cells_converged: share of seeds whose run from there converged.
-    crossing.truth_partition: λ₁ at which, for λ₂ = 1, the truth becomes nearer than the partition: per seed, None
-    where it does not; mean and standard deviation, None unless it does in all seeds.
-    connection: Walks between two training sets of one classifier: without bounds from the truth to the attack's ends
-    from partition and noise; with pixels in [0, 1] from the truth to the set nearest to the partition, and from there
-    to the one nearest to noise. n: images of each set · level: nω‖θ*‖²; sufficient: above this the theorem holds,
-    `recon.analysis.walk`.
-    connection.to_partition: error: highest ‖θ(X_t) − θ*‖/‖θ*‖ after training on a frame from scratch; straight_error:
-    the same on the straight segment · largest_step: between neighbouring frames, relative to the segment's;
-    largest_double_step: between every other frame, half of it where there is a jump · solved: whether every frame was
+    distance: Of the end points to their neighbours in each set of images that the starts are mixed
+    from, by SSIM, mean over seeds · start_distance: of the starts · cells_converged: share of seeds
+    whose run from there converged. crossing.truth_partition: λ₁ at which, for λ₂ = 1, the truth
+    becomes nearer than the partition: per seed, None where it does not; mean and standard
+    deviation, None unless it does in all seeds. connection: Walks between two training sets of one
+    classifier: without bounds from the truth to the attack's ends from partition and noise; with
+    pixels in [0, 1] from the truth to the set nearest to the partition, and from there to the one
+    nearest to noise. n: images of each set · level: nω‖θ*‖²; sufficient: above this the theorem
+    holds, `recon.analysis.walk`. connection.to_partition: error: highest ‖θ(X_t) − θ*‖/‖θ*‖ after
+    training on a frame from scratch; straight_error: the same on the straight segment ·
+    largest_step: between neighbouring frames, relative to the segment's; largest_double_step:
+    between every other frame, half of it where there is a jump · solved: whether every frame was
     found.
     """
 
 
 @dataclass(frozen=True, kw_only=True)
 class BilevelSizes(Sizes):
-    """seeds: each with images and noise of its own · walk_n, walk_points, walk_steps: images of the walk between
-    training sets, frames of each of its legs (odd), of the attack that makes its ends without bounds."""
+    """
+    Attributes:
+        seeds: each with images and noise of its own.
+        walk_n, walk_points, walk_steps: images of the walk between training sets, frames of each of
+            its legs (odd), of the attack that makes its ends without bounds.
+    """
 
     seeds: int = 1
     walk_n: int
@@ -74,7 +83,12 @@ def compute(sizes: BilevelSizes, context: Context) -> Outcome[Metrics]:
     runs, walked, side = [found[name] for name in names], found["walk"], len(sizes.lambdas)
 
     def mean(key: str) -> Grid:
-        grid: Grid = torch.stack([run[key].double() for run in runs]).mean(0).unflatten(0, (side, side)).tolist()
+        grid: Grid = (
+            torch.stack([run[key].double() for run in runs])
+            .mean(0)
+            .unflatten(0, (side, side))
+            .tolist()
+        )
         return grid
 
     metrics = Metrics(
@@ -96,12 +110,19 @@ def _task(sizes: BilevelSizes, context: Context, name: str) -> Tensors:
     if name == "walk":
         return walk_run(sizes, context)
     seed = int(name.removeprefix("seed-"))
-    return bilevel_run(sizes, SeedImages.of(context, sizes.n_train, torch.float64, seed, sizes.seeds))
+    return bilevel_run(
+        sizes, SeedImages.of(context, sizes.n_train, torch.float64, seed, sizes.seeds)
+    )
 
 
 def bilevel_run(sizes: Sizes, images: SeedImages) -> Tensors:
-    """All starts of one seed: the affine net's bilevel problem, in the span of everything that occurs."""
-    starts, every = images.starts(sizes.lambdas)[different_starts(sizes.lambdas)], every_cell(sizes.lambdas)
+    """All starts of one seed: the affine net's bilevel problem, in the span of everything that
+    occurs.
+    """
+    starts, every = (
+        images.starts(sizes.lambdas)[different_starts(sizes.lambdas)],
+        every_cell(sizes.lambdas),
+    )
     found = bilevel_ends(affine_released(images, sizes.weight_decay), starts, sizes)
     ended = {key: value[every] for key, value in images.distances(found.x_hat).items()}
     begun = {f"start_{key}": value[every] for key, value in images.distances(starts).items()}
@@ -109,10 +130,17 @@ def bilevel_run(sizes: Sizes, images: SeedImages) -> Tensors:
 
 
 def _crossing(runs: list[Tensors], lambdas: Sequence[float]) -> Record:
-    """Where truth and partition swap along λ₁ at λ₂ = 1: the first place in every seed, by linear interpolation."""
+    """Where truth and partition swap along λ₁ at λ₂ = 1: the first place in every seed, by linear
+    interpolation.
+    """
     values: list[float | None] = []
     for run in runs:
-        gap = (run["truth"] - run["partition"]).unflatten(0, (len(lambdas), -1))[:, -1].double().tolist()
+        gap = (
+            (run["truth"] - run["partition"])
+            .unflatten(0, (len(lambdas), -1))[:, -1]
+            .double()
+            .tolist()
+        )
         below = [k for k in range(1, len(gap)) if gap[k - 1] > 0 >= gap[k]]
         steps = [(k, gap[k - 1] / (gap[k - 1] - gap[k])) for k in below]
         places = [lambdas[k - 1] + share * (lambdas[k] - lambdas[k - 1]) for k, share in steps]
@@ -127,9 +155,10 @@ def _crossing(runs: list[Tensors], lambdas: Sequence[float]) -> Record:
 
 
 def walk_run(sizes: BilevelSizes, context: Context) -> Tensors:
-    """Training sets of one classifier, frame by frame: without bounds from the truth to where the attack ends from the
-    partition and from noise; with pixels in [0, 1] from the truth to the set nearest to the partition, and on to the
-    one nearest to noise."""
+    """Training sets of one classifier, frame by frame: without bounds from the truth to where the
+    attack ends from the partition and from noise; with pixels in [0, 1] from the truth to the set
+    nearest to the partition, and on to the one nearest to noise.
+    """
     images = SeedImages.of(context, sizes.walk_n, torch.float64, seeds=sizes.seeds)
     released = affine_released(images, sizes.weight_decay)
     n, theta = len(images.y), released.theta_star

@@ -1,4 +1,6 @@
-"""Chapter 5, is DecoReco's landscape a smoothed one: energies between where both searches end from the same starts."""
+"""Chapter 5, is DecoReco's landscape a smoothed one: energies between where both searches end from
+the same starts.
+"""
 
 from __future__ import annotations
 
@@ -45,18 +47,21 @@ class Metrics(Record):
     """`landscape-decoreco`.
 
     variants: bilevel: on the affine net · affine: DecoReco on the same net.
-    variants.bilevel.geometry: The landscape itself, energies relative to that of noise. barrier_mean: how far a
-    straight segment between two end points rises above the higher of them · minima_to_partition: inner minima of the
-    energy along the line from the truth to the partition.
-    variants.bilevel.geometry.curvature: Mean second difference of the energy at the ends from truth, partition and
-    noise.
+    variants.bilevel.geometry: The landscape itself, energies relative to that of noise.
+    barrier_mean: how far a straight segment between two end points rises above the higher of them ·
+    minima_to_partition: inner minima of the energy along the line from the truth to the partition.
+    variants.bilevel.geometry.curvature: Mean second difference of the energy at the ends from
+    truth, partition and noise.
     """
 
 
 @dataclass(frozen=True, kw_only=True)
 class DecorecoSizes(Sizes):
-    """pairs, points: segments between end points, and points on each · line_points: on the line from the truth to the
-    partition."""
+    """
+    Attributes:
+        pairs, points: segments between end points, and points on each.
+        line_points: on the line from the truth to the partition.
+    """
 
     pairs: int
     points: int = 11
@@ -74,44 +79,71 @@ def compute(sizes: DecorecoSizes, context: Context) -> Outcome[Metrics]:
     """25 starts for each of the searches, and the energy around where they end."""
     images = SeedImages.of(context, sizes.n_train, torch.float64)
     measured = context.sweep(partial(_measured, sizes, images), list(METHODS), label="landscape")
-    variants = Record(**{method: Record(geometry=_geometry(measured[method])) for method in METHODS})
+    variants = Record(
+        **{method: Record(geometry=_geometry(measured[method])) for method in METHODS}
+    )
     return Outcome(Metrics(n_train=len(images.truth), variants=variants), {})
 
 
 def _measured(sizes: DecorecoSizes, images: SeedImages, method: str) -> Tensors:
     """Of one method, on the affine net."""
-    sets, starts = list(images.sets().values()), images.starts(sizes.lambdas)[different_starts(sizes.lambdas)]
+    sets, starts = (
+        list(images.sets().values()),
+        images.starts(sizes.lambdas)[different_starts(sizes.lambdas)],
+    )
     released = affine_released(images, sizes.weight_decay)
     if method == "bilevel":
-        return _around(partial(bilevel_energy, released), bilevel_ends(released, starts, sizes).x_hat, sets, sizes)
+        return _around(
+            partial(bilevel_energy, released),
+            bilevel_ends(released, starts, sizes).x_hat,
+            sets,
+            sizes,
+        )
     space = Subspace.spanned_by(*sets, released.theta_star[None, :-1])
     small = in_span(released, space)
     labels = half_and_half(len(images.y), starts.device, starts.dtype)
     attack = StationarityAttack(small, labels, HeavyBall(sizes.step_size, sizes.momentum))
-    ends = space.lift(reconstruct(attack, space.reduce(starts), sizes.steps, label="landscape").x_hat)
+    ends = space.lift(
+        reconstruct(attack, space.reduce(starts), sizes.steps, label="landscape").x_hat
+    )
     return _around(
-        lambda x: stationarity_energy(small.network, small.theta_star, space.reduce(x), images.y), ends, sets, sizes
+        lambda x: stationarity_energy(small.network, small.theta_star, space.reduce(x), images.y),
+        ends,
+        sets,
+        sizes,
     )
 
 
 def _around(energy: Energy, ends: Tensor, sets: list[Tensor], sizes: DecorecoSizes) -> Tensors:
-    """Barriers between pairs of ends (S, n, d), curvature at those from the truth, the partition and noise, and the
-    energy on the line from the truth to the partition; sets: these three, as the energy sees images."""
+    """Barriers between pairs of ends (S, n, d), curvature at those from the truth, the partition
+    and noise, and the energy on the line from the truth to the partition;
+
+    Args:
+        sets: these three, as the energy sees images.
+    """
     truth, partition, random = sets
-    to_partition, to_random = (energy(segment(truth, other, sizes.line_points)) for other in (partition, random))
+    to_partition, to_random = (
+        energy(segment(truth, other, sizes.line_points)) for other in (partition, random)
+    )
     noise = to_random[-1] - to_random[0]  # what separates noise from the truth
-    generator = torch.Generator().manual_seed(0)  # the same pairs and directions for every method and every run
+    # the same pairs and directions for every method and every run
+    generator = torch.Generator().manual_seed(0)
     pairs = list(combinations(range(len(ends)), 2))
-    chosen = [pairs[k] for k in torch.randperm(len(pairs), generator=generator)[: sizes.pairs].tolist()]
+    chosen = [
+        pairs[k] for k in torch.randperm(len(pairs), generator=generator)[: sizes.pairs].tolist()
+    ]
     paths = [energy(segment(ends[i], ends[j], sizes.points)) for i, j in chosen]
     basis = Subspace.spanned_by(*(each.double() for each in sets)).basis.to(ends)
 
     def curved(x: Tensor) -> Tensor:  # in random directions within the span of the three sets
         zero = torch.zeros(len(x), len(basis), dtype=x.dtype, device=x.device)
         radius = RADIUS * math.sqrt(len(x))
-        return curvature(lambda change: energy(x + change @ basis), zero, radius, DIRECTIONS, generator)
+        return curvature(
+            lambda change: energy(x + change @ basis), zero, radius, DIRECTIONS, generator
+        )
 
-    corners = (-1, len(sizes.lambdas) - 1, 0)  # (λ₁, λ₂) = (1, 1), (0, 1), (0, 0) among the different starts
+    # (λ₁, λ₂) = (1, 1), (0, 1), (0, 0) among the different starts
+    corners = (-1, len(sizes.lambdas) - 1, 0)
     return {
         "barrier": barrier(torch.stack(paths)) / noise,
         "curvature": torch.stack([curved(ends[row]) for row in corners]) / noise,

@@ -1,4 +1,6 @@
-"""Chapter 5, Figs. 10b, 11 and 12 by the published recipe: from few of the starts, and with its full budget."""
+"""Chapter 5, Figs. 10b, 11 and 12 by the published recipe: from few of the starts, and with its
+full budget.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +26,11 @@ from recon.training.kkt import KKTSettings
 class Metrics(Record):
     """`landscape-recipe`. steps, of published_steps · null_distance_to_truth: of held-out images.
 
-    cells: The published recipe from one start: where it begins and ends, and where the bilevel attack ends from
-    there. ncc: mean NCC of what it ends at with the most alike of each set, which no norm of an image moves ·
-    fell_layer_1: share by which layer 1's energy fell over the last tenth of the steps · moved: mean of
-    ‖x − x_init‖ / ‖x_init‖.
-    cells.start: Of a set of images to their neighbours in each set, by SSIM.
+    cells: The published recipe from one start: where it begins and ends, and where the bilevel
+    attack ends from there. ncc: mean NCC of what it ends at with the most alike of each set, which
+    no norm of an image moves · fell_layer_1: share by which layer 1's energy fell over the last
+    tenth of the steps · moved: mean of ‖x − x_init‖ / ‖x_init‖. cells.start: Of a set of images to
+    their neighbours in each set, by SSIM.
     """
 
     def at(self, lambda1: float, lambda2: float) -> Record:
@@ -40,18 +42,33 @@ class Metrics(Record):
 
     def to_partition(self) -> list[Record]:
         """Those at λ₂ = 1, from the partition to the truth."""
-        return sorted((cell for cell in self.cells if cell.lambda2 == 1), key=lambda cell: cell.lambda1)
+        return sorted(
+            (cell for cell in self.cells if cell.lambda2 == 1), key=lambda cell: cell.lambda1
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecipeSizes(Sizes):
-    """width: of the three-layer net · steps: of the bilevel attack; recipe_steps: of the published recipe, m / 1000 as
-    long as those for m = 1000, see `recon.attacks.haim_recipe` · cells: (λ₁, λ₂) of its starts."""
+    """
+    Attributes:
+        width: of the three-layer net · steps: of the bilevel attack; recipe_steps: of the published
+            recipe, m / 1000 as long as those for m = 1000, see `recon.attacks.haim_recipe`.
+        cells: (λ₁, λ₂) of its starts.
+    """
 
     width: int
     recipe_steps: int
-    #: Fig. 11's line, the corners of Fig. 10b among it; the neighbours of (1, 1); and the end of Fig. 12's line
-    cells: tuple[tuple[float, float], ...] = ((1, 1), (0, 1), (0.25, 1), (0.5, 1), (0.75, 1), (1, 0.75), (1, 0))
+    #: Fig. 11's line, the corners of Fig. 10b among it; the neighbours of (1, 1); and the end of
+    #: Fig. 12's line
+    cells: tuple[tuple[float, float], ...] = (
+        (1, 1),
+        (0, 1),
+        (0.25, 1),
+        (0.5, 1),
+        (0.75, 1),
+        (1, 0.75),
+        (1, 0),
+    )
 
 
 SIZES = {
@@ -62,15 +79,22 @@ SIZES = {
 
 
 def compute(sizes: RecipeSizes, context: Context) -> Outcome[Metrics]:
-    """One network, and the recipe from each of the starts; the bilevel attack from the same ones."""
+    """One network, and the recipe from each of the starts; the bilevel attack from the same
+    ones.
+    """
     images = SeedImages.of(context, sizes.n_train, torch.float32)
     theta = context.sweep(partial(_net, sizes, context), ["net"], label="network")["net"]["theta"]
     names = [f"cell-{k}" for k in range(len(sizes.cells))]
     found = context.sweep(partial(_cell, sizes, context, theta), names, label="recipe")
-    bilevel = context.sweep(partial(_bilevel, sizes, context), ["bilevel"], label="bilevel")["bilevel"]
+    bilevel = context.sweep(partial(_bilevel, sizes, context), ["bilevel"], label="bilevel")[
+        "bilevel"
+    ]
     cells = []
     for name, (one, two) in zip(names, sizes.cells, strict=True):
-        run, row = found[name], sizes.lambdas.index(one) * len(sizes.lambdas) + sizes.lambdas.index(two)
+        run, row = (
+            found[name],
+            sizes.lambdas.index(one) * len(sizes.lambdas) + sizes.lambdas.index(two),
+        )
         cells.append(
             Record(
                 lambda1=one,
@@ -92,13 +116,19 @@ def compute(sizes: RecipeSizes, context: Context) -> Outcome[Metrics]:
         cells=cells,
     )
     arrays = {"x_hat": torch.stack([found[name]["x_hat"] for name in names]), **images.sets()}
-    return Outcome(metrics, {**arrays, "trace": torch.stack([found[name]["trace"] for name in names])})
+    return Outcome(
+        metrics, {**arrays, "trace": torch.stack([found[name]["trace"] for name in names])}
+    )
 
 
 def rescored(sizes: RecipeSizes, context: Context, x_hat: Tensor) -> Record:
     """Where the recipe ended, of kept reconstructions (cells, n, d)."""
     images = SeedImages.of(context, sizes.n_train, torch.float32)
-    return Record(cells=[Record(end=_distances(x, images), ncc=_ncc(x, images)) for x in x_hat.to(images.truth)])
+    return Record(
+        cells=[
+            Record(end=_distances(x, images), ncc=_ncc(x, images)) for x in x_hat.to(images.truth)
+        ]
+    )
 
 
 def _net(sizes: RecipeSizes, context: Context, _: str) -> Tensors:
@@ -134,10 +164,15 @@ def _bilevel(sizes: RecipeSizes, context: Context, _: str) -> Tensors:
 
 
 def _ncc(x: Tensor, images: SeedImages) -> Record:
-    """Mean NCC of images x (n, d) with the most alike of each set, all less the mean of the truth."""
+    """Mean NCC of images x (n, d) with the most alike of each set, all less the mean of the
+    truth.
+    """
     mean = images.truth.mean(0)
     return Record(
-        **{key: nearest(x - mean, each - mean, "ncc").score.mean().item() for key, each in images.sets().items()}
+        **{
+            key: nearest(x - mean, each - mean, "ncc").score.mean().item()
+            for key, each in images.sets().items()
+        }
     )
 
 

@@ -1,4 +1,6 @@
-"""Where an attack ends, by where it starts: a start to drag over the grid of eq. (10), and pictures of both."""
+"""Where an attack ends, by where it starts: a start to drag over the grid of eq. (10), and pictures
+of both.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +30,12 @@ def landing(
 ) -> str:
     """The element.
 
-    grid: the values of λ₁ and of λ₂, k of them · starts, ends (k·k, n, d): images in [0, 1], λ₁ the slower index, of
-    which the first, the last and some between are shown · distances: of starts and of ends, to truth, partition and
-    noise, (k·k,) each · errors: of the classifiers trained on starts and on ends, relative, (k·k,) each.
+    Args:
+        grid: the values of λ₁ and of λ₂, k of them.
+        starts, ends (k·k, n, d): images in [0, 1], λ₁ the slower index, of which the first, the
+            last and some between are shown.
+        distances: of starts and of ends, to truth, partition and noise, (k·k,) each.
+        errors: of the classifiers trained on starts and on ends, relative, (k·k,) each.
     """
     side = len(grid)
     picked = torch.linspace(0, starts.shape[1] - 1, shown).round().long()
@@ -38,21 +43,26 @@ def landing(
     rows = [_rows(each, error) for each, error in zip(distances, errors, strict=True)]
     nearest = torch.stack([distances[1][kind] for kind in KINDS]).argmin(0).tolist()
     colours = [to_hex(STARTS[list(KINDS)[k]]) for k in nearest]
-    data = {"grid": grid, "said": [[own[k] for own in rows] for k in range(side**2)], "colours": colours}
+    data = {
+        "grid": grid,
+        "said": [[own[k] for own in rows] for k in range(side**2)],
+        "colours": colours,
+    }
 
     def place(i: int, j: int) -> int:
         return (i % side) * side + j % side
 
     first = place(*CORNERS["the training images"])
     alt = (
-        f"Pictures of {side**2} starts, a column each: the upper {shown} are images of the start, the lower {shown} "
-        "what the attack makes of them, which looks much the same."
+        f"Pictures of {side**2} starts, a column each: the upper {shown} are images of the start,"
+        f" the lower {shown} what the attack makes of them, which looks much the same."
     )
     body = (
-        f'<img class="strip" src="{strip_uri(pictures)}" alt="{html.escape(alt)}">'
-        f'<div class="panels ask"><div class="stage" hidden></div>{_pictures(first, shown, "hidden")}</div>'
-        f'<div class="ask"><p class="said" role="status">Started at the training images.</p>'
-        f"{_table([own[first] for own in rows])}</div>"
+        f'<img class="strip" src="{strip_uri(pictures)}" alt="{html.escape(alt)}"><div'
+        ' class="panels ask"><div class="stage"'
+        f' hidden></div>{_pictures(first, shown, "hidden")}</div><div class="ask"><p class="said"'
+        ' role="status">Started at the training'
+        f" images.</p>{_table([own[first] for own in rows])}</div>"
         + "".join(
             f'<div class="paper"><p>Started at {words}.</p>{_pictures(place(*at), shown)}'
             f"{_table([own[place(*at)] for own in rows])}</div>"
@@ -66,7 +76,10 @@ def landing(
         data,
         style=f"--frames: {side**2}; --rows: {2 * shown}",
         ask="Drag the start over the map, or move it by the arrow keys.",
-        paper="On the web page the start can be moved over a map of the mixtures of eq. (10). Here are its corners.",
+        paper=(
+            "On the web page the start can be moved over a map of the mixtures of eq. (10). Here"
+            " are its corners."
+        ),
     )
 
 
@@ -86,12 +99,17 @@ def _pictures(frame: int, shown: int, hidden: str = "") -> str:
     """Two rows of tiles, of the start and of its end."""
     rows = "".join(
         f'<div class="row"><span class="name">{name}</span>'
-        + "".join(f'<span class="tile" style="--row: {shown * k + j}"></span>' for j in range(shown))
+        + "".join(
+            f'<span class="tile" style="--row: {shown * k + j}"></span>' for j in range(shown)
+        )
         + "</div>"
         for k, name in enumerate(ROWS)
     )
     label = f"{shown} images of the start, and below them what the attack makes of them"
-    return f'<div class="tiles" role="img" aria-label="{label}" style="--frame: {frame}" {hidden}>{rows}</div>'
+    return (
+        f'<div class="tiles" role="img" aria-label="{label}" style="--frame: {frame}"'
+        f" {hidden}>{rows}</div>"
+    )
 
 
 def _table(rows: list[list[str]]) -> str:
@@ -103,4 +121,4 @@ def _table(rows: list[list[str]]) -> str:
         for name, row in zip(ROWS, rows, strict=True)
     )
     caption = "Mean distance to the nearest image of each kind"
-    return f"<table><caption>{caption}</caption><thead><tr><td></td>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f"<table><caption>{caption}</caption><thead><tr><td></td>{head}</tr></thead><tbody>{body}</tbody></table>"  # noqa: E501

@@ -1,4 +1,6 @@
-"""What the landscapes share: images, the starts of eq. (10), the affine net and the bilevel attack on it."""
+"""What the landscapes share: images, the starts of eq. (10), the affine net and the bilevel attack
+on it.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,13 @@ SETS = ("truth", "partition", "random")
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """§4.5, eq. (10). n_train: images · steps, step_size, momentum, tol: of the bilevel descent, as in chapter 3 ·
-    lambdas: λ₁ and λ₂."""
+    """§4.5, eq. (10).
+
+    Attributes:
+        n_train: images.
+        steps, step_size, momentum, tol: of the bilevel descent, as in chapter 3.
+        lambdas: λ₁ and λ₂.
+    """
 
     n_train: int
     steps: int
@@ -39,9 +46,13 @@ class Sizes:
 
 
 def set_distances(x_hat: Tensor, sets: Mapping[str, Tensor], shape: Shape) -> dict[str, Tensor]:
-    """Mean L2 distance of images x_hat (S, n, d) in [0, 1] to their neighbours in each set (k, d); (S,) each.
+    """Mean L2 distance of images x_hat (S, n, d) in [0, 1] to their neighbours in each set (k, d);
+    (S,) each.
 
-    The neighbour is the most alike by SSIM, as in Runkel et al. (2024), §4.5.  shape: (C, H, W).
+    The neighbour is the most alike by SSIM, as in Runkel et al. (2024), §4.5.
+
+    Args:
+        shape: (C, H, W).
     """
     rows, starts = x_hat.flatten(0, 1), x_hat.shape[:2]
     found = {}
@@ -54,8 +65,8 @@ def set_distances(x_hat: Tensor, sets: Mapping[str, Tensor], shape: Shape) -> di
 
 @dataclass(frozen=True)
 class SeedImages:
-    """Flat images (n, d) in [0, 1] of one seed: truth, partition, random ~ U(0, 1), held out; labels y of the truth;
-    shape (C, H, W).
+    """Flat images (n, d) in [0, 1] of one seed: truth, partition, random ~ U(0, 1), held out;
+    labels y of the truth; shape (C, H, W).
 
     Rows are sorted by label, 0 first; the partition has the same labels row by row.
     """
@@ -69,14 +80,21 @@ class SeedImages:
     shape: tuple[int, ...]
 
     @staticmethod
-    def of(context: Context, n: int, dtype: torch.dtype, seed: int = 0, seeds: int = 1) -> SeedImages:
-        """Images of one of `seeds` of a run: n each, disjoint slices of its partitions, as large as the data allow;
-        which partitions, the run's own seed says."""
+    def of(
+        context: Context, n: int, dtype: torch.dtype, seed: int = 0, seeds: int = 1
+    ) -> SeedImages:
+        """Images of one of `seeds` of a run: n each, disjoint slices of its partitions, as large as
+        the data allow; which partitions, the run's own seed says.
+        """
         data = context.dataset(n * seeds, n * seeds)
         half = min(n, min(map(len, (data.train, data.init, data.held_out))) // seeds) // 2
-        images = Bundle.of(data, context.device, dtype, centred=False).take(seed * half, (seed + 1) * half)
+        images = Bundle.of(data, context.device, dtype, centred=False).take(
+            seed * half, (seed + 1) * half
+        )
         generator = context.stream("landscape.start", seed)
-        noise = torch.rand(images.train.shape, generator=generator, dtype=torch.float64).to(images.train)
+        noise = torch.rand(images.train.shape, generator=generator, dtype=torch.float64).to(
+            images.train
+        )
         kept = (images.held_out, images.y, images.train_index, images.shape)
         return SeedImages(images.train, images.init, noise, *kept)
 
@@ -108,10 +126,14 @@ def affine_released(images: SeedImages, weight_decay: float) -> Weights:
 
 def bilevel_ends(released: Weights, starts: Tensor, sizes: Sizes) -> Reconstruction:
     """The bilevel attack by the descent of chapter 3, without its pixel box."""
-    return sweep_bilevel(released, starts, sizes.steps, HeavyBall(sizes.step_size, sizes.momentum, tol=sizes.tol))
+    return sweep_bilevel(
+        released, starts, sizes.steps, HeavyBall(sizes.step_size, sizes.momentum, tol=sizes.tol)
+    )
 
 
-def stationary(context: Context, images: SeedImages, network: MLP, settings: KKTSettings) -> Tensors:
+def stationary(
+    context: Context, images: SeedImages, network: MLP, settings: KKTSettings
+) -> Tensors:
     """θ* of a network near its KKT point, trained on the truth less its mean."""
     x = images.truth - images.truth.mean(0)
     theta_init = network.flatten(network.init(context.stream("landscape.weights"), "small")).to(x)
@@ -119,13 +141,16 @@ def stationary(context: Context, images: SeedImages, network: MLP, settings: KKT
 
 
 def different_starts(lambdas: Sequence[float]) -> list[int]:
-    """Rows of the grid of eq. (10), λ₁ the slower index, whose starts differ: all of λ₂ > 0, and one of those with
-    λ₂ = 0, which are the same noise."""
+    """Rows of the grid of eq. (10), λ₁ the slower index, whose starts differ: all of λ₂ > 0, and
+    one of those with λ₂ = 0, which are the same noise.
+    """
     side = len(lambdas)
     return [i * side + j for i in range(side) for j in range(side) if lambdas[j] > 0 or i == 0]
 
 
 def every_cell(lambdas: Sequence[float]) -> list[int]:
-    """Of every cell of the grid (a·b,), its place among the `different_starts`: at λ₂ = 0 all are the same noise."""
+    """Of every cell of the grid (a·b,), its place among the `different_starts`: at λ₂ = 0 all are
+    the same noise.
+    """
     place = {row: k for k, row in enumerate(different_starts(lambdas))}
     return [place[row if row in place else row % len(lambdas)] for row in range(len(lambdas) ** 2)]

@@ -1,5 +1,7 @@
-"""§4.5's sentences on the bilevel landscape and whether its solutions are connected; on DecoReco's, by the recipe that
-they are about, undecided unless it ran with its full budget; and the conjecture on both."""
+"""§4.5's sentences on the bilevel landscape and whether its solutions are connected; on DecoReco's,
+by the recipe that they are about, undecided unless it ran with its full budget; and the conjecture
+on both.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +37,11 @@ from companion.store.record import Record
 from companion.store.results import Claim, Result, verdict
 
 ROUNDING = 1e-10  # relative error of a classifier below which it counts as the same, in float64
-STRIDE = 1.5  # longest step of a curve, relative to the straight segment's, below which neighbours stay neighbours
-FIFTH, TENTH = 0.8, 0.1  # how much smaller the bilevel distances have to be; how much steeper its line
+# longest step of a curve, relative to the straight segment's, below which neighbours stay
+# neighbours
+STRIDE = 1.5
+# how much smaller the bilevel distances have to be; how much steeper its line
+FIFTH, TENTH = 0.8, 0.1
 CALLED = {"truth": "training", "partition": "partition", "random": "noise"}
 
 
@@ -49,7 +54,13 @@ def claims(metrics: BilevelMetrics, _: BilevelSizes) -> list[Claim]:
     below = [i for i, value in enumerate(metrics.lambda1) if value < 0.5]
 
     def judged(
-        name: str, figure: str, sentence: str, paper: str, ours: str, null: str, lead: Callable[[Record], float]
+        name: str,
+        figure: str,
+        sentence: str,
+        paper: str,
+        ours: str,
+        null: str,
+        lead: Callable[[Record], float],
     ) -> Claim:
         """A sentence that holds where its lead is above 0; the null: the starts' own."""
         value, begun = lead(metrics.distance), lead(metrics.start_distance)
@@ -60,7 +71,8 @@ def claims(metrics: BilevelMetrics, _: BilevelSizes) -> list[Claim]:
         judged(
             "corners",
             "10a",
-            "From the truth the bilevel result is nearest to the truth, from the partition nearest to the partition.",
+            "From the truth the bilevel result is nearest to the truth, from the partition nearest"
+            " to the partition.",
             "heatmap",
             at_corners,
             null,
@@ -69,7 +81,8 @@ def claims(metrics: BilevelMetrics, _: BilevelSizes) -> list[Claim]:
         judged(
             "crossing",
             "11",
-            "Between partition and truth the bilevel result is closer to the partition below λ₁ = 0.5.",
+            "Between partition and truth the bilevel result is closer to the partition below λ₁ ="
+            " 0.5.",
             "0.5",
             crossing_text(metrics),
             "starts swap at 0.5",
@@ -78,7 +91,8 @@ def claims(metrics: BilevelMetrics, _: BilevelSizes) -> list[Claim]:
         judged(
             "noise",
             "12",
-            "Between noise and truth the bilevel result's distance to the truth grows with the share of noise.",
+            "Between noise and truth the bilevel result's distance to the truth grows with the"
+            " share of noise.",
             "curve",
             "from λ₂ = 1 to 0: " + ", ".join(f"{value:.1f}" for value in reversed(truth[-1])),
             null,
@@ -92,13 +106,21 @@ def _connected(found: Record) -> Claim:
     """Without bounds, where the theorem says so: at rounding error, and without a jump."""
     applies, routes = found.level > found.sufficient, list(found.only(*FREE).values())
     holds = [applies and same_classifier(route) for route in routes]
-    first = f"nω‖θ*‖² = {found.level:.1f}, more than {found.sufficient:.2f} suffices; " if applies else ""
-    error, straight = max(route.error for route in routes), min(route.straight_error for route in routes)
+    first = (
+        f"nω‖θ*‖² = {found.level:.1f}, more than {found.sufficient:.2f} suffices; "
+        if applies
+        else ""
+    )
+    error, straight = (
+        max(route.error for route in routes),
+        min(route.straight_error for route in routes),
+    )
     return Claim(
         "landscape-bilevel-connected",
         "",
-        "All training sets of the affine classifier are connected, pixels being any real numbers: explicit curves "
-        "lead from the truth to where the attack ends from the partition and from noise.",
+        "All training sets of the affine classifier are connected, pixels being any real numbers:"
+        " explicit curves lead from the truth to where the attack ends from the partition and from"
+        " noise.",
         "",
         f"{first}highest error of the retrained classifier on the curves {error:.0e}, longest step "
         f"{max(route.largest_step for route in routes):.2f} of the straight segment's",
@@ -110,7 +132,9 @@ def _connected(found: Record) -> Claim:
 
 
 def same_classifier(route: Record) -> bool:
-    """On every frame, and without a jump: a double step would then be little longer than a single one."""
+    """On every frame, and without a jump: a double step would then be little longer than a single
+    one.
+    """
     steady = route.largest_double_step > 0.75 * route.largest_step
     return route.error < ROUNDING and route.largest_step < STRIDE and steady
 
@@ -126,9 +150,14 @@ def lead(distances: Record, own: str) -> float:
 
 
 def corner_lead(distance: Record) -> float:
-    """How much nearer (1, 1) is to the truth, and (0, 1) to the partition, than to any other set; the lesser."""
+    """How much nearer (1, 1) is to the truth, and (0, 1) to the partition, than to any other set;
+    the lesser.
+    """
     corners = {"truth": -1, "partition": 0}
-    return min(lead(Record({name: distance[name][i][-1] for name in SETS}), own) for own, i in corners.items())
+    return min(
+        lead(Record({name: distance[name][i][-1] for name in SETS}), own)
+        for own, i in corners.items()
+    )
 
 
 def crossing_text(found: Record) -> str:
@@ -142,8 +171,10 @@ def crossing_text(found: Record) -> str:
 
 @heatmap
 def plot_maps(result: Result[BilevelMetrics]) -> Figure:
-    """Fig. 10a: distances of the bilevel end points to the nearest image of each set; below, of the starts themselves.
-    λ₁ to the right, λ₂ upwards; a cell whose search had not converged in every seed has a white corner."""
+    """Fig. 10a: distances of the bilevel end points to the nearest image of each set; below, of the
+    starts themselves. λ₁ to the right, λ₂ upwards; a cell whose search had not converged in every
+    seed has a white corner.
+    """
     metrics = result.metrics
     figure, axes = plt.subplots(2, 3, figsize=(PAGE, 5.5))
     rows = {"end point": metrics.distance, "start": metrics.start_distance}
@@ -157,7 +188,9 @@ def plot_maps(result: Result[BilevelMetrics]) -> Figure:
                 colour = letters_on(image.to_rgba(value)[:3])
                 ax.text(i, j, f"{value:.1f}", ha="center", va="center", color=colour, fontsize=8)
                 if label == "end point" and metrics.cells_converged[i][j] < 1:
-                    ax.fill([i - 0.5, i - 0.25, i - 0.5], [j + 0.5, j + 0.5, j + 0.25], color="white")
+                    ax.fill(
+                        [i - 0.5, i - 0.25, i - 0.5], [j + 0.5, j + 0.5, j + 0.25], color="white"
+                    )
             ax.set_xticks(*ticks)
             ax.set_yticks(*ticks)
             ax.tick_params(length=0)
@@ -174,17 +207,19 @@ def decoreco_claims(metrics: DecorecoMetrics, _: DecorecoSizes) -> list[Claim]:
         same.barrier_mean < other.barrier_mean,
         same.curvature.random < other.curvature.random,
     ]
-    if same.minima_to_partition or other.minima_to_partition:  # where neither has one, there is nothing to compare
+    # where neither has one, there is nothing to compare
+    if same.minima_to_partition or other.minima_to_partition:
         smoother.append(same.minima_to_partition < other.minima_to_partition)
     claim = Claim(
         "landscape-smoothed",
         "4.5",
         "DecoReco's landscape is a smoothed version of the bilevel one, with fewer local minima.",
         "conjecture",
-        f"same affine net, relative to noise: mean barrier {same.barrier_mean:.2g} against {other.barrier_mean:.2g}, "
-        f"curvature at the end from noise {same.curvature.random:.1g} against {other.curvature.random:.1g}, minima on "
-        f"the line from truth to partition {same.minima_to_partition:.1f} against {other.minima_to_partition:.1f}; "
-        f"{sum(smoother)} of {len(smoother)} comparisons hold",
+        f"same affine net, relative to noise: mean barrier {same.barrier_mean:.2g} against"
+        f" {other.barrier_mean:.2g}, curvature at the end from noise {same.curvature.random:.1g}"
+        f" against {other.curvature.random:.1g}, minima on the line from truth to partition"
+        f" {same.minima_to_partition:.1f} against {other.minima_to_partition:.1f}; {sum(smoother)}"
+        f" of {len(smoother)} comparisons hold",
         "no difference: none holds",
         of_all(smoother),
         value=float(sum(smoother)) / len(smoother),
@@ -194,16 +229,26 @@ def decoreco_claims(metrics: DecorecoMetrics, _: DecorecoSizes) -> list[Claim]:
 
 
 def recipe_claims(metrics: RecipeMetrics, _: RecipeSizes) -> list[Claim]:
-    """The corners, where truth and partition swap, the neighbours of the truth, and the way to noise."""
+    """The corners, where truth and partition swap, the neighbours of the truth, and the way to
+    noise.
+    """
     changes = [-cell.fell_layer_1 for cell in metrics.cells]
     came = f"{metrics.steps:,} of {metrics.published_steps:,} steps: undecided"
     if in_full := metrics.steps >= metrics.published_steps:
-        came = f"all {metrics.steps:,} published steps, their length by the number of candidates; over the last tenth "
+        came = (
+            f"all {metrics.steps:,} published steps, their length by the number of candidates; over"
+            " the last tenth "
+        )
         came += "layer 1's energy changed by "
         came += f"{min(changes):+.1%} to {max(changes):+.1%}"
     found = [_corners(metrics), _crossing(metrics), _near_truth(metrics), _degrades(metrics)]
     return [
-        replace(each, ours=f"{each.ours}; {came}", verdict=each.verdict if in_full else "undecided", margin=each.value)
+        replace(
+            each,
+            ours=f"{each.ours}; {came}",
+            verdict=each.verdict if in_full else "undecided",
+            margin=each.value,
+        )
         for each in found
     ]
 
@@ -214,7 +259,8 @@ def _corners(metrics: RecipeMetrics) -> Claim:
     return Claim(
         "landscape-decoreco-corners",
         "4.5, Fig. 10b",
-        "From the truth DecoReco's result is nearest to the truth, from the partition nearest to the partition.",
+        "From the truth DecoReco's result is nearest to the truth, from the partition nearest to"
+        " the partition.",
         "heatmap",
         f"(1, 1): {_to(truth.end)}{_ncc(truth)}; (0, 1): {_to(partition.end)}{_ncc(partition)}",
         f"held-out images: {metrics.null_distance_to_truth:.1f} to truth",
@@ -227,14 +273,19 @@ def _corners(metrics: RecipeMetrics) -> Claim:
 def _crossing(metrics: RecipeMetrics) -> Claim:
     line = metrics.to_partition()
     below = [cell for cell in line if cell.lambda1 < 0.5]
-    least, begun = (min(cell[at].truth - cell[at].partition for cell in below) for at in ("end", "start"))
+    least, begun = (
+        min(cell[at].truth - cell[at].partition for cell in below) for at in ("end", "start")
+    )
     return Claim(
         "landscape-decoreco-crossing",
         "4.5, Fig. 11",
         "Between partition and truth DecoReco's result is closer to the partition below λ₁ = 0.5.",
         "0.5",
         "to truth and to partition: "
-        + "; ".join(f"{cell.end.truth:.1f} and {cell.end.partition:.1f} (λ₁ = {cell.lambda1:g})" for cell in line),
+        + "; ".join(
+            f"{cell.end.truth:.1f} and {cell.end.partition:.1f} (λ₁ = {cell.lambda1:g})"
+            for cell in line
+        ),
         f"the starts lead by {begun:.2g}",
         verdict(least > 0),
         least,
@@ -243,7 +294,9 @@ def _crossing(metrics: RecipeMetrics) -> Claim:
 
 
 def _near_truth(metrics: RecipeMetrics) -> Claim:
-    """Smaller by a fifth at both neighbours of (1, 1); at (1, 1) itself the bilevel attack has nothing to do."""
+    """Smaller by a fifth at both neighbours of (1, 1); at (1, 1) itself the bilevel attack has
+    nothing to do.
+    """
     beside = [metrics.at(1, 0.75), metrics.at(0.75, 1)]
     gain = min(FIFTH * cell.end.truth - cell.bilevel.truth for cell in beside)
     return Claim(
@@ -262,9 +315,13 @@ def _near_truth(metrics: RecipeMetrics) -> Claim:
 
 
 def _degrades(metrics: RecipeMetrics) -> Claim:
-    """Faster: by a tenth.  A result that is no nearer to the truth than held-out images has none to lose."""
+    """Faster: by a tenth. A result that is no nearer to the truth than held-out images has none to
+    lose.
+    """
     noise, truth = metrics.at(1, 0), metrics.at(1, 1)
-    ours, theirs, begun = (noise[name].truth - truth[name].truth for name in ("end", "bilevel", "start"))
+    ours, theirs, begun = (
+        noise[name].truth - truth[name].truth for name in ("end", "bilevel", "start")
+    )
     has_it = truth.end.truth < metrics.null_distance_to_truth
     return Claim(
         "landscape-degrades",
@@ -273,7 +330,8 @@ def _degrades(metrics: RecipeMetrics) -> Claim:
         "curves",
         f"from truth to noise the distance grows by {ours:.1f}, the bilevel one's by {theirs:.1f}"
         + ("" if has_it else "; at (1, 1) the truth is lost already: undecided"),
-        f"the starts' by {begun:.1f}; held-out images: {metrics.null_distance_to_truth:.1f} to truth",
+        f"the starts' by {begun:.1f}; held-out images: {metrics.null_distance_to_truth:.1f} to"
+        " truth",
         verdict(theirs - ours > TENTH * theirs) if has_it else "undecided",
         theirs - ours,
         theirs - begun,
@@ -291,8 +349,9 @@ def _to(distance: Record) -> str:
 
 @chart
 def plot_recipe(result: Result[RecipeMetrics]) -> Figure:
-    """Fig. 11 by the published recipe: along λ₁ at λ₂ = 1, distances of the ends to training images and to the
-    partition; dotted: of the starts."""
+    """Fig. 11 by the published recipe: along λ₁ at λ₂ = 1, distances of the ends to training images
+    and to the partition; dotted: of the starts.
+    """
     figure, ax = plt.subplots(figsize=(PAGE, 3.0))
     line = result.metrics.to_partition()
     lambdas, ends = [cell.lambda1 for cell in line], []
@@ -301,7 +360,11 @@ def plot_recipe(result: Result[RecipeMetrics]) -> Figure:
         ax.plot(lambdas, end, color=STARTS[name], marker="o", markersize=5)
         ax.plot(lambdas, start, color=STARTS[name], linestyle=":")
         ends.append((end[-1], f"to the nearest\n{CALLED[name]} image", STARTS[name]))
-    ax.set(xlabel="λ₁ of the start, from the partition to the truth", ylabel="mean L2 distance", ylim=(0, None))
+    ax.set(
+        xlabel="λ₁ of the start, from the partition to the truth",
+        ylabel="mean L2 distance",
+        ylim=(0, None),
+    )
     ax.set_xticks(lambdas, [f"{value:g}" for value in lambdas])
     end_labels(ax, ends)
     return figure

@@ -1,4 +1,6 @@
-"""The walk as a page element: a slider whose every place is a training set of the same classifier; no kernel needed."""
+"""The walk as a page element: a slider whose every place is a training set of the same classifier;
+no kernel needed.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +19,25 @@ ON_PAPER = 7  # frames, a row each
 
 
 def walk(result: Result[BilevelMetrics]) -> str:
-    """The slider for a result of `landscape-bilevel`: both legs with pixels in [0, 1] as one, without the frame that
-    they share."""
-    legs = [(result.array(f"walk_{name}_frames"), result.array(f"walk_{name}_error")) for name in BOXED]
+    """The slider for a result of `landscape-bilevel`: both legs with pixels in [0, 1] as one,
+    without the frame that they share.
+    """
+    legs = [
+        (result.array(f"walk_{name}_frames"), result.array(f"walk_{name}_error")) for name in BOXED
+    ]
     pictures, error = (torch.cat([first, second[1:]]) for first, second in zip(*legs, strict=True))
     return walk_html(pictures[:, :ROWS], error.tolist(), result.metrics.connection.n)
 
 
 def walk_html(pictures: Tensor, error: list[float], n: int) -> str:
-    """Frames (f, k, d) in [0, 1] from one data set over another to noise, with the retraining error of each; n: images
-    of each set.
+    """Frames (f, k, d) in [0, 1] from one data set over another to noise, with the retraining error
+    of each;
 
-    One strip: a column a frame, a row an image.  Without scripts it is shown as it is; with them, one column at a time.
+    One strip: a column a frame, a row an image. Without scripts it is shown as it is; with them,
+    one column at a time.
+
+    Args:
+        n: images of each set.
     """
     frames, rows = pictures.shape[:2]
     said = "|".join(place(k, frames, value) for k, value in enumerate(error))
@@ -36,17 +45,17 @@ def walk_html(pictures: Tensor, error: list[float], n: int) -> str:
     some = torch.linspace(0, frames - 1, min(ON_PAPER, frames)).round().int().tolist()
     printed = "".join(f'<div class="stage" style="--frame: {k}">{tiles}</div>' for k in some)
     alt = (
-        f"{frames} training sets of one classifier, a column each, {rows} of their {n} images: photographs of the "
-        "training set turn into other photographs, and those into noise."
+        f"{frames} training sets of one classifier, a column each, {rows} of their {n} images:"
+        " photographs of the training set turn into other photographs, and those into noise."
     )
     body = (
-        f'<img class="strip" src="{strip_uri(pictures)}" alt="{html.escape(alt)}">'
-        f'<div class="stage" hidden role="img" aria-label="{rows} images of the set at this place">{tiles}</div>'
-        f'<input type="range" min="0" max="{frames - 1}" step="1" value="0" hidden '
-        f'aria-label="Place between the training set, other photographs and noise" data-said="{html.escape(said)}">'
-        f'<p class="said ask">Every column is a training set; the retrained classifiers differ by at most '
-        f"{max(error):.0e} (relative).</p>"
-        f'<div class="paper">{printed}</div>'
+        f'<img class="strip" src="{strip_uri(pictures)}" alt="{html.escape(alt)}"><div'
+        f' class="stage" hidden role="img" aria-label="{rows} images of the set at this'
+        f' place">{tiles}</div><input type="range" min="0" max="{frames - 1}" step="1" value="0"'
+        ' hidden aria-label="Place between the training set, other photographs and noise"'
+        f' data-said="{html.escape(said)}"><p class="said ask">Every column is a training set; the'
+        f" retrained classifiers differ by at most {max(error):.0e} (relative).</p><div"
+        f' class="paper">{printed}</div>'
     )
     return element(
         "walk",
@@ -54,9 +63,11 @@ def walk_html(pictures: Tensor, error: list[float], n: int) -> str:
         body,
         style=f"--frames: {frames}; --rows: {rows}",
         ask="Move the slider, from the training set to other photographs and on to noise.",
-        paper=f"On the web page a slider walks through {frames} training sets. Here are {len(some)} of them, from the "
-        "training set over other photographs to noise. The classifiers retrained on them differ by at most "
-        f"{max(error):.0e} (relative).",
+        paper=(
+            f"On the web page a slider walks through {frames} training sets. Here are {len(some)}"
+            " of them, from the training set over other photographs to noise. The classifiers"
+            f" retrained on them differ by at most {max(error):.0e} (relative)."
+        ),
     )
 
 
@@ -65,4 +76,7 @@ def place(k: int, frames: int, error: float) -> str:
     half = (frames - 1) / 2
     share = k / half if k <= half else k / half - 1
     way = "from the training set to other photographs" if k <= half else "from there to noise"
-    return f"{share:.0%} of the way {way}; retrained from scratch, the classifier differs by {error:.0e} (relative)"
+    return (
+        f"{share:.0%} of the way {way}; retrained from scratch, the classifier differs by"
+        f" {error:.0e} (relative)"
+    )

@@ -1,4 +1,6 @@
-"""Appendix A (no bias), Appendix B (a hard constraint), Appendix F (pre-training), one after the other."""
+"""Appendix A (no bias), Appendix B (a hard constraint), Appendix F (pre-training), one after the
+other.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +34,9 @@ from recon.scoring.metrics import mse
 
 
 def relative_time(found: Record, solver: str) -> float:
-    """Of "as_given" or "in_kernel" until it was as near as the soft constraint, over the soft constraint's; a lower
-    bound where it never was."""
+    """Of "as_given" or "in_kernel" until it was as near as the soft constraint, over the soft
+    constraint's; a lower bound where it never was.
+    """
     hard = found[solver]
     return (hard.seconds if hard.reached is None else hard.reached) / found.soft.seconds
 
@@ -51,24 +54,29 @@ def ratio(norms: Record) -> float:
 class Metrics(Record):
     """without_bias, trained: by network.
 
-    without_bias: R-GAP with eq. (4), and with eq. (5) where the gradient of the bias is withheld: errors of both
-    images.
-    constrained: From the same start, with its error: a soft constraint, and a trust region that is given U x = V as a
-    matrix (as_given), or coordinates of the kernel of U, whose basis takes kernel_seconds (in_kernel).
-    constrained.soft: One way to minimise Hybrid's energy on the truck. violation: the part of the way from the start
-    that U sees, over ‖x_0‖ · seconds: of the processor, with those for a basis of the kernel · reached: those after
-    which the error was no more than the soft constraint's in the end, None for never.
-    trained: One network, norms of the gradients of images before and after training. seen: it trained on them ·
-    unseen: others of the two classes · other: of the other classes.
+    without_bias: R-GAP with eq. (4), and with eq. (5) where the gradient of the bias is withheld:
+    errors of both images. constrained: From the same start, with its error: a soft constraint, and
+    a trust region that is given U x = V as a matrix (as_given), or coordinates of the kernel of U,
+    whose basis takes kernel_seconds (in_kernel). constrained.soft: One way to minimise Hybrid's
+    energy on the truck. violation: the part of the way from the start that U sees, over ‖x_0‖ ·
+    seconds: of the processor, with those for a basis of the kernel · reached: those after which the
+    error was no more than the soft constraint's in the end, None for never. trained: One network,
+    norms of the gradients of images before and after training. seen: it trained on them · unseen:
+    others of the two classes · other: of the other classes.
     """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """without_bias: networks of Table 1 that release no gradient of their bias · constrained: the network of one
-    convolution whose U x = V is kept exactly · share: of Hybrid's published steps, when the constraint is soft ·
-    as_given, in_kernel: steps when it is hard · epochs: of pre-training · images: of each group, whose
-    gradients are measured before and after."""
+    """
+    Attributes:
+        without_bias: networks of Table 1 that release no gradient of their bias.
+        constrained: the network of one convolution whose U x = V is kept exactly.
+        share: of Hybrid's published steps, when the constraint is soft.
+        as_given, in_kernel: steps when it is hard.
+        epochs: of pre-training.
+        images: of each group, whose gradients are measured before and after.
+    """
 
     without_bias: tuple[str, ...] = tuple(TABLE_1)
     constrained: str = "CNN2 V2"
@@ -82,10 +90,21 @@ class Sizes:
 
 SIZES = {
     "smoke": Sizes(
-        without_bias=("CNN3 V4",), share=0.001, as_given=1, in_kernel=2, trained=("CNN4 V1",), epochs=1, images=2
+        without_bias=("CNN3 V4",),
+        share=0.001,
+        as_given=1,
+        in_kernel=2,
+        trained=("CNN4 V1",),
+        epochs=1,
+        images=2,
     ),
     "laptop": Sizes(
-        without_bias=("CNN2 V1", "CNN2 V2", "CNN3 V2"), share=0.1, as_given=5, in_kernel=40, epochs=30, images=10
+        without_bias=("CNN2 V1", "CNN2 V2", "CNN3 V2"),
+        share=0.1,
+        as_given=5,
+        in_kernel=40,
+        epochs=30,
+        images=10,
     ),
     "paper": Sizes(),
 }
@@ -104,7 +123,9 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
 
 
 def without_bias(name: str, context: Context) -> Record:
-    """A network whose bias is 0 and stays 0: its gradient is not released, and (5) gives it back."""
+    """A network whose bias is 0 and stays 0: its gradient is not released, and (5) gives it
+    back.
+    """
     attacked, images = Attacked.of(name, context.pool), Victims.of(context.pool)
     weight, bias = attacked.network.last
     theta = attacked.theta | {bias: torch.zeros_like(attacked.theta[bias])}
@@ -120,7 +141,9 @@ def without_bias(name: str, context: Context) -> Record:
 
 
 def constrained(sizes: Sizes, context: Context) -> tuple[Record, Tensors]:
-    """The truck on a network of one convolution, from the minimum-norm solution: (16), and (11) in two ways."""
+    """The truck on a network of one convolution, from the minimum-norm solution: (16), and (11) in
+    two ways.
+    """
     attacked, images = Attacked.of(sizes.constrained, context.pool), Victims.of(context.pool)
     truth = images.x[:1]
     gradient = Gradient.each(attacked.network, attacked.theta, truth, images.labels[:1])
@@ -139,14 +162,23 @@ def constrained(sizes: Sizes, context: Context) -> tuple[Record, Tensors]:
 
     def solver(x: Tensor, steps: int, seconds: float, reached: float | None) -> Record:
         seconds, reached = round(seconds, 2), None if reached is None else round(reached, 2)
-        return Record(steps=steps, violation=problem.violation(x), mse=error(x), seconds=seconds, reached=reached)
+        return Record(
+            steps=steps,
+            violation=problem.violation(x),
+            mse=error(x),
+            seconds=seconds,
+            reached=reached,
+        )
 
     def of(course: Course, before: float = 0.0) -> Record:
         spent = (course.seconds + before).tolist()
         there = [at for x, at in zip(course.x, spent, strict=True) if error(x) <= error(soft)]
         return solver(course.x[-1], len(course.x) - 1, spent[-1], min(there, default=None))
 
-    as_given, in_kernel = minimised(problem, sizes.as_given, as_given=True), minimised(problem, sizes.in_kernel)
+    as_given, in_kernel = (
+        minimised(problem, sizes.as_given, as_given=True),
+        minimised(problem, sizes.in_kernel),
+    )
     found = Record(
         start_mse=error(problem.start),
         kernel_seconds=round(kernel_seconds, 2),
@@ -161,8 +193,9 @@ def constrained(sizes: Sizes, context: Context) -> tuple[Record, Tensors]:
 
 @dataclass(frozen=True)
 class Course:
-    """After every step, the start's first: the image of lowest energy so far (steps + 1, c·h·w), and the processor's
-    seconds since the start (steps + 1,)."""
+    """After every step, the start's first: the image of lowest energy so far (steps + 1, c·h·w),
+    and the processor's seconds since the start (steps + 1,).
+    """
 
     x: Tensor
     seconds: Tensor
@@ -170,16 +203,21 @@ class Course:
 
 @dataclass(frozen=True)
 class HardConstraint:
-    """Hybrid's correction with U x = V as a hard constraint, eq. (11) of Chen & Campbell (2022), Appendix B.
+    """Hybrid's correction with U x = V as a hard constraint, eq. (11) of Chen & Campbell (2022),
+    Appendix B.
 
         min_x  α Σ_j D(g_j(x), g_j) + β TV(x)   subject to   U x = V.
 
-    The paper tried trust regions (Nocedal & Wright 2006; Lalee, Nocedal & Plantenga 1998, which is SciPy's
-    `trust-constr`) and found them slow; it then made the constraint soft, eq. (16).  Such a solver factors U at every
-    step.  With x = x_0 + N c, N an orthonormal basis of the kernel of U, the constraint holds for every c instead.
+    The paper tried trust regions (Nocedal & Wright 2006; Lalee, Nocedal & Plantenga 1998, which is
+    SciPy's `trust-constr`) and found them slow; it then made the constraint soft, eq. (16). Such a
+    solver factors U at every step. With x = x_0 + N c, N an orthonormal basis of the kernel of U,
+    the constraint holds for every c instead.
 
-    matching: `GradientMatching` of B = 1 with γ = 0 · start (c·h·w,): a solution of U x = V · system (r, c·h·w): U ·
-    kernel (c·h·w, k): an orthonormal basis of what U does not see.
+    Attributes:
+        matching: `GradientMatching` of B = 1 with γ = 0.
+        start (c·h·w,): a solution of U x = V.
+        system (r, c·h·w): U.
+        kernel (c·h·w, k): an orthonormal basis of what U does not see.
     """
 
     matching: GradientMatching
@@ -215,8 +253,9 @@ class HardConstraint:
 
 
 def minimised(problem: HardConstraint, steps: int, as_given: bool = False) -> Course:
-    """`steps` of SciPy's trust region, second derivatives by BFGS: on c; or, as_given, on x − x_0 with U as a matrix
-    that has to take it to 0."""
+    """`steps` of SciPy's trust region, second derivatives by BFGS: on c; or, as_given, on x − x_0
+    with U as a matrix that has to take it to 0.
+    """
     basis = torch.eye(len(problem.start)).double() if as_given else problem.kernel
     held = [LinearConstraint(problem.system.numpy(), 0.0, 0.0)] if as_given else []
     began, lowest = time.process_time(), problem.value_and_grad(problem.start)[0]
@@ -237,9 +276,18 @@ def minimised(problem: HardConstraint, steps: int, as_given: bool = False) -> Co
     options = {"maxiter": steps, "gtol": 0.0, "xtol": 0.0}
     start = np.zeros(basis.shape[1])
     with warnings.catch_warnings():
-        # of a step so short that float32 sees no change of the gradient, and of rows of U that others imply
+        # of a step so short that float32 sees no change of the gradient, and of rows of U that
+        # others imply
         warnings.simplefilter("ignore", UserWarning)
-        minimize(value, start, jac=True, method="trust-constr", constraints=held, callback=note, options=options)
+        minimize(
+            value,
+            start,
+            jac=True,
+            method="trust-constr",
+            constraints=held,
+            callback=note,
+            options=options,
+        )
     return Course(torch.stack(images), torch.tensor(seconds))
 
 
@@ -253,7 +301,9 @@ def trained(name: str, sizes: Sizes, context: Context) -> Record:
         for kind, chosen in (("train", ~held_out), ("test", held_out))
     }
     theta = network.init(torch.Generator().manual_seed(SEED))
-    after = pretrain(network, theta, *parts["train"], sizes.epochs, torch.Generator().manual_seed(SEED))
+    after = pretrain(
+        network, theta, *parts["train"], sizes.epochs, torch.Generator().manual_seed(SEED)
+    )
     thetas = {"before": theta, "after": after}
     images = Victims.of_all_classes(pool, sizes.images)
     others = ~torch.isin(torch.tensor(images.index), torch.from_numpy(pool.index[rows]))
@@ -264,7 +314,9 @@ def trained(name: str, sizes: Sizes, context: Context) -> Record:
     }
     return Record(
         {
-            kind: Record({when: sizes_of(network.gradients(at, *part)) for when, at in thetas.items()})
+            kind: Record(
+                {when: sizes_of(network.gradients(at, *part)) for when, at in thetas.items()}
+            )
             for kind, part in groups.items()
         }
     )
@@ -272,4 +324,9 @@ def trained(name: str, sizes: Sizes, context: Context) -> Record:
 
 def sizes_of(gradients: Params) -> list[float]:
     """Norm of each image's whole gradient."""
-    return torch.stack([each.flatten(1).square().sum(1) for each in gradients.values()]).sum(0).sqrt().tolist()
+    return (
+        torch.stack([each.flatten(1).square().sum(1) for each in gradients.values()])
+        .sum(0)
+        .sqrt()
+        .tolist()
+    )

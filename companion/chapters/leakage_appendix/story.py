@@ -9,7 +9,13 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from companion.chapters.base import Tensors
-from companion.chapters.leakage_appendix.experiment import Metrics, Sizes, ratio, relative_time, smaller
+from companion.chapters.leakage_appendix.experiment import (
+    Metrics,
+    Sizes,
+    ratio,
+    relative_time,
+    smaller,
+)
 from companion.chapters.leakage_common import by_coins
 from companion.chapters.pictures import (
     PAGE,
@@ -25,7 +31,9 @@ from companion.store.results import LEVELS, Claim, Result, verdict
 
 SAME = 1e-6  # relative, of two errors; absolute below which both are rounding
 MUCH = 2.0  # times as long
-SPREAD = 2.5  # the same code at laptop took 1.3 to 3.0 times as long as the soft constraint, by processor and its load
+# the same code at laptop took 1.3 to 3.0 times as long as the soft constraint, by processor and its
+# load
+SPREAD = 2.5
 MOST = 0.9  # of the images
 
 
@@ -37,7 +45,9 @@ def claims(metrics: Metrics, sizes: Sizes) -> list[Claim]:
 def no_bias(metrics: Metrics) -> Claim:
     """Eq. (5) gives what (4) gives."""
     off = {
-        name: max(abs(a - b) / max(a, SAME) for a, b in zip(row.with_bias, row.without, strict=True))
+        name: max(
+            abs(a - b) / max(a, SAME) for a, b in zip(row.with_bias, row.without, strict=True)
+        )
         for name, row in metrics.without_bias.items()
     }
     same = [each <= SAME for each in off.values()]
@@ -46,11 +56,14 @@ def no_bias(metrics: Metrics) -> Claim:
         "C&C Lemma 3.1 (5)",
         "Without a bias the input of the fully connected layer is determined as well.",
         "proved, for ∂ℓ/∂z known",
-        "R-GAP's errors with (5), the gradient of the bias withheld, differ from those with (4) by at most "
+        "R-GAP's errors with (5), the gradient of the bias withheld, differ from those with (4) by"
+        " at most "
         + ", ".join(f"{value:.0e} on {name}" for name, value in off.items())
         + "; ∂ℓ/∂z follows from the softmax",
         "with the bias: MSE "
-        + ", ".join(f"{np.mean(row.with_bias):.2g} on {name}" for name, row in metrics.without_bias.items()),
+        + ", ".join(
+            f"{np.mean(row.with_bias):.2g} on {name}" for name, row in metrics.without_bias.items()
+        ),
         verdict(all(same)) if all(same) or not any(same) else "partly",
         value=max(off.values()),
         null_value=SAME,
@@ -58,29 +71,39 @@ def no_bias(metrics: Metrics) -> Claim:
 
 
 def hard_constraint(metrics: Metrics, sizes: Sizes) -> Claim:
-    """Appendix B: steps, and processor's time, until the error is that of the soft constraint in the end.
+    """Appendix B: steps, and processor's time, until the error is that of the soft constraint in
+    the end.
 
-    The trust region is SciPy's, given U x = V as the paper writes it.  Seconds decide only where no processor would
-    turn them: "reproduced" from `MUCH` · `SPREAD` times the soft constraint's time on (what was spent, where the error
-    was never reached); "not reproduced" if no more steps *and* at most 1 / `SPREAD` of its time were needed.  In
-    between undecided.  The same solver in coordinates of the kernel stands beside it.
+    The trust region is SciPy's, given U x = V as the paper writes it. Seconds decide only where no
+    processor would turn them: "reproduced" from `MUCH` · `SPREAD` times the soft constraint's time
+    on (what was spent, where the error was never reached); "not reproduced" if no more steps *and*
+    at most 1 / `SPREAD` of its time were needed. In between undecided. The same solver in
+    coordinates of the kernel stands beside it.
     """
     found = metrics.constrained
     soft, hard, kernel = found.soft, found.as_given, found.in_kernel
-    took, beside, longer = relative_time(found, "as_given"), relative_time(found, "in_kernel"), MUCH * SPREAD
+    took, beside, longer = (
+        relative_time(found, "as_given"),
+        relative_time(found, "in_kernel"),
+        MUCH * SPREAD,
+    )
     sooner = hard.reached is not None and hard.steps <= soft.steps and took <= 1 / SPREAD
     return Claim(
         "leakage-hard-constraint",
         "C&C Appendix B",
-        "With U x = V as a hard constraint, a trust region takes much longer to the same result than a soft one.",
+        "With U x = V as a hard constraint, a trust region takes much longer to the same result"
+        " than a soft one.",
         "much longer",
-        f"truck, {sizes.constrained}: the soft constraint reaches MSE {soft.mse:.4f} in {soft.seconds:.3g} s "
-        f"({soft.steps} steps); the trust region, given U as a matrix, is {until(hard)}; in coordinates of the kernel "
-        f"of U it is {until(kernel)}, with {found.kernel_seconds:.3g} s for their basis. What U sees of the move ends, "
-        f"relative to the start, at {hard.violation:.0e}, {kernel.violation:.0e}, and {soft.violation:.2g} (soft)",
-        f"the start: MSE {found.start_mse:.4f}; {took:.2g} times the soft constraint's time, and {beside:.2g} in the "
-        f"kernel; processors differ by up to {SPREAD:g} times: above {longer:g} it is longer, up to {1 / SPREAD:g} and "
-        "in no more steps it is not, and between it is undecided",
+        f"truck, {sizes.constrained}: the soft constraint reaches MSE {soft.mse:.4f} in"
+        f" {soft.seconds:.3g} s ({soft.steps} steps); the trust region, given U as a matrix, is"
+        f" {until(hard)}; in coordinates of the kernel of U it is {until(kernel)}, with"
+        f" {found.kernel_seconds:.3g} s for their basis. What U sees of the move ends, relative to"
+        f" the start, at {hard.violation:.0e}, {kernel.violation:.0e}, and {soft.violation:.2g}"
+        " (soft)",
+        f"the start: MSE {found.start_mse:.4f}; {took:.2g} times the soft constraint's time, and"
+        f" {beside:.2g} in the kernel; processors differ by up to {SPREAD:g} times: above"
+        f" {longer:g} it is longer, up to {1 / SPREAD:g} and in no more steps it is not, and"
+        " between it is undecided",
         "reproduced" if took > longer else ("not reproduced" if sooner else "undecided"),
         value=hard.mse,
         null_value=soft.mse,
@@ -90,15 +113,23 @@ def hard_constraint(metrics: Metrics, sizes: Sizes) -> Claim:
 def until(found: Record) -> str:
     """When it had the soft constraint's error, and where it ended."""
     there = "never as near" if found.reached is None else f"as near after {found.reached:.3g} s"
-    return f"{there} and ends at MSE {found.mse:.4f} after {found.seconds:.3g} s ({found.steps} steps)"
+    return (
+        f"{there} and ends at MSE {found.mse:.4f} after {found.seconds:.3g} s ({found.steps} steps)"
+    )
 
 
 def smaller_gradients(metrics: Metrics) -> Claim:
     """Appendix F, on images that training did not see."""
     groups = {"the two classes": "unseen", "other classes": "other"}
-    rows = [(name, words, row[group]) for name, row in metrics.trained.items() for words, group in groups.items()]
+    rows = [
+        (name, words, row[group])
+        for name, row in metrics.trained.items()
+        for words, group in groups.items()
+    ]
     shares = [smaller(row) for *_, row in rows]
-    shown = [by_coins(round(smaller(row) * len(row.after)), len(row.after)) < 0.05 for *_, row in rows]
+    shown = [
+        by_coins(round(smaller(row) * len(row.after)), len(row.after)) < 0.05 for *_, row in rows
+    ]
     return Claim(
         "leakage-smaller-gradients",
         "C&C Appendix F",
@@ -114,7 +145,11 @@ def smaller_gradients(metrics: Metrics) -> Claim:
             f"{name} smaller on {smaller(row.seen):.0%}, {ratio(row.seen):.2g} times"
             for name, row in metrics.trained.items()
         ),
-        "reproduced" if min(shares) > MOST and all(shown) else ("partly" if any(shown) else "not reproduced"),
+        (
+            "reproduced"
+            if min(shares) > MOST and all(shown)
+            else ("partly" if any(shown) else "not reproduced")
+        ),
         value=float(np.mean(shares)),
         null_value=0.5,
     )
@@ -127,13 +162,19 @@ def selected(_: Metrics, arrays: Tensors) -> Tensors:
 
 @photographs
 def plot_constrained(result: Result[Metrics]) -> Figure:
-    """The truck; the minimum-norm solution, and what the three make of it; the null, a grey image."""
+    """The truck; the minimum-norm solution, and what the three make of it; the null, a grey
+    image.
+    """
     truth, found = result.figure("truth"), result.metrics.constrained
     grey = torch.full(truth.shape, 0.5)
     images = [result.figure(name) for name in ("start", "soft", "as given", "in the kernel")]
     ended = {"soft": found.soft, "as given": found.as_given, "in the kernel": found.in_kernel}
     above = [f"{label}\n{end.mse:.4f}\n{end.seconds:.0f} s" for label, end in ended.items()]
-    rows = [("original", [truth], "grey"), ("Tanh", images, "black"), ("a grey image\n(null)", [grey], "black")]
+    rows = [
+        ("original", [truth], "grey"),
+        ("Tanh", images, "black"),
+        ("a grey image\n(null)", [grey], "black"),
+    ]
     titles = [
         [],
         [f"least norm\n{found.start_mse:.4f}", *above],
@@ -146,12 +187,25 @@ def plot_constrained(result: Result[Metrics]) -> Figure:
 def plot_training(result: Result[Metrics]) -> Figure:
     """The norm of each image's gradient before and after training."""
     trained = result.metrics.trained
-    kinds = {"seen": ("x", "seen"), "unseen": ("o", "unseen,\nof the two classes"), "other": ("^", "of other\nclasses")}
+    kinds = {
+        "seen": ("x", "seen"),
+        "unseen": ("o", "unseen,\nof the two classes"),
+        "other": ("^", "of other\nclasses"),
+    }
     figure, ax = plt.subplots(figsize=(PAGE, 3.8))
     for (name, row), colour in zip(trained.items(), SERIES, strict=False):
         for group, (marker, words) in kinds.items():
-            ax.plot(row[group].before, row[group].after, marker, color=colour, label=f"{name}, {words}", alpha=0.7)
-    before = np.array([norm for row in trained.values() for group in kinds for norm in row[group].before])
+            ax.plot(
+                row[group].before,
+                row[group].after,
+                marker,
+                color=colour,
+                label=f"{name}, {words}",
+                alpha=0.7,
+            )
+    before = np.array(
+        [norm for row in trained.values() for group in kinds for norm in row[group].before]
+    )
     least, most = 0.7 * before.min(), 1.4 * before.max()
     ax.plot([least, most], [least, most], ":", color=REFERENCE)
     ax.set(xscale="log", yscale="log", xlim=(least, most))

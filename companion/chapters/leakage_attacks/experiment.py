@@ -35,8 +35,8 @@ from recon.scoring.metrics import mse, psnr
 class Metrics(Networks):
     """networks: by name.
 
-    networks: One network: methods by name, and its pre-training where it had one.
-    networks.methods: One method on one network: means over the images of the squared error (pixels in [0, 1]) and of
+    networks: One network: methods by name, and its pre-training where it had one. networks.methods:
+    One method on one network: means over the images of the squared error (pixels in [0, 1]) and of
     PSNR (peak 255, as published), None where not finite. diverged: whether the mean error is beyond
     `companion.chapters.published.DIVERGED` · per_image: errors of the images, by CIFAR-10 index.
     networks.pre_training: Of a pre-trained network: epochs, images, and its accuracy on these.
@@ -48,7 +48,9 @@ class Metrics(Networks):
         """Each by name: its methods, and its pre-training or None."""
         return {
             name: Record(
-                methods={method: found for method, found in row.items() if method != "pre_training"},
+                methods={
+                    method: found for method, found in row.items() if method != "pre_training"
+                },
                 pre_training=row.get("pre_training"),
             )
             for name, row in super().networks.items()
@@ -64,8 +66,14 @@ ALL = (*TABLE_1, f"CNN4 V1{PRE_TRAINED}", f"CNN4 V2{PRE_TRAINED}")
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """networks: attacked by R-GAP · matched: those with gradient matching as well · share: of the published steps of
-    Hybrid and CosineTV · dlg_steps: 300 as published, 0 for none · epochs: of pre-training, 300 as published."""
+    """
+    Attributes:
+        networks: attacked by R-GAP.
+        matched: those with gradient matching as well.
+        share: of the published steps of Hybrid and CosineTV.
+        dlg_steps: 300 as published, 0 for none.
+        epochs: of pre-training, 300 as published.
+    """
 
     networks: tuple[str, ...] = ALL
     matched: tuple[str, ...] = ALL
@@ -96,7 +104,11 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     rows = {name: unpacked(tensors) for name, tensors in runs.items()}
     arrays = {"truth": pixels(found.x)}
     for name, row in rows.items():
-        arrays |= {f"x_hat {name} {method}": shown(runs[name][method]) for method in row if method != "pre_training"}
+        arrays |= {
+            f"x_hat {name} {method}": shown(runs[name][method])
+            for method in row
+            if method != "pre_training"
+        }
     images = Record(grey_mse=found.x.square().mean().item(), the_papers=found.exact)
     return Outcome(Metrics(**rows, images=images), arrays)
 
@@ -107,7 +119,9 @@ def shown(x_hat: Tensor) -> Tensor:
 
 
 def attack_network(sizes: Sizes, context: Context, name: str) -> Tensors:
-    """One unit of the sweep: every attack on one network; its row, and by method the images (B, 3, 32, 32)."""
+    """One unit of the sweep: every attack on one network; its row, and by method the images (B, 3,
+    32, 32).
+    """
     found, attacked = Victims.of(context.pool), Attacked.of(name, context.pool, sizes.epochs)
     gradient = Gradient.each(attacked.network, attacked.theta, found.x, found.labels)
     matching = ["cosine_tv", "cosine_tv_authors", "hybrid", *(["dlg"] if sizes.dlg_steps else [])]
@@ -116,19 +130,29 @@ def attack_network(sizes: Sizes, context: Context, name: str) -> Tensors:
     for method in ("rgap", *(matching if name in sizes.matched else [])):
         kept = context.checkpoints.inside(f"{name} {method}".replace(" ", "-"))
         called = method.replace("_authors", "_both")
-        images[method] = attack(called, gradient, kept, cosine_steps, sizes.share, sizes.dlg_steps).double()
+        images[method] = attack(
+            called, gradient, kept, cosine_steps, sizes.share, sizes.dlg_steps
+        ).double()
     row = {method: scores(x_hat, found) for method, x_hat in images.items()}
     if name.endswith(PRE_TRAINED):
-        row["pre_training"] = Record(epochs=sizes.epochs, n_train=attacked.n_train, accuracy=attacked.accuracy)
+        row["pre_training"] = Record(
+            epochs=sizes.epochs, n_train=attacked.n_train, accuracy=attacked.accuracy
+        )
     return {**packed(row), **images}
 
 
 def attack(
-    method: str, gradient: Gradient, kept: Checkpoints, cosine_steps: int, share: float, dlg_steps: int
+    method: str,
+    gradient: Gradient,
+    kept: Checkpoints,
+    cosine_steps: int,
+    share: float,
+    dlg_steps: int,
 ) -> Tensor:
-    """The images (B, c, h, w).  Matching runs in float32, as published.
+    """The images (B, c, h, w). Matching runs in float32, as published.
 
-    share: of Hybrid's published steps.
+    Args:
+        share: of Hybrid's published steps.
     """
     single, shape = gradient.to(torch.float32), (len(gradient.labels), *gradient.network.shape)
     if method == "rgap":
@@ -151,7 +175,9 @@ def attack(
 
 
 def scores(x_hat: Tensor, found: Victims) -> Record:
-    """Mean over images of MSE and PSNR, the latter with peak 255 as published; and each image's error."""
+    """Mean over images of MSE and PSNR, the latter with peak 255 as published; and each image's
+    error.
+    """
     error = mse(x_hat, found.x)
     finite = bool(torch.isfinite(error).all())
     return Record(

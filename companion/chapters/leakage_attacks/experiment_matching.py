@@ -1,4 +1,6 @@
-"""Chapter 11: every attack on images beyond the paper's two; gradient matching with two energies and two descents."""
+"""Chapter 11: every attack on images beyond the paper's two; gradient matching with two energies
+and two descents.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,15 @@ import torch
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.leakage_attacks.experiment import CHOICES, attack, shown
-from companion.chapters.leakage_common import LEAST, TABLE_1, Attacked, Networks, Ratio, Victims, pixels
+from companion.chapters.leakage_common import (
+    LEAST,
+    TABLE_1,
+    Attacked,
+    Networks,
+    Ratio,
+    Victims,
+    pixels,
+)
 from companion.chapters.published import DIVERGED
 from companion.store.record import Record
 from recon.analysis.identifiability import determined
@@ -23,7 +33,9 @@ from recon.scoring.metrics import mse
 
 def logs(run: Record) -> np.ndarray:
     """log10 of the errors, no less than 1e-12 and no more than `DIVERGED`, (images,)."""
-    return np.log10([min(max(DIVERGED if error is None else error, LEAST), DIVERGED) for error in run.mse])
+    return np.log10(
+        [min(max(DIVERGED if error is None else error, LEAST), DIVERGED) for error in run.mse]
+    )
 
 
 def typical(run: Record) -> float:
@@ -32,12 +44,12 @@ def typical(run: Record) -> float:
 
 
 class Metrics(Networks):
-    """networks: by name · index: of the images in CIFAR-10 · grey: error of a grey image, for each of them.
+    """networks: by name · index: of the images in CIFAR-10 · grey: error of a grey image, for each
+    of them.
 
-    networks: joint: rank of all layers together minus unknowns, at the first image · unread: entries of the image
-    that no equation reads · methods: by name.
-    networks.methods: One attack on one network: mean squared error of each image, pixels in [0, 1], None where not
-    finite.
+    networks: joint: rank of all layers together minus unknowns, at the first image · unread:
+    entries of the image that no equation reads · methods: by name. networks.methods: One attack on
+    one network: mean squared error of each image, pixels in [0, 1], None where not finite.
     """
 
     @property
@@ -46,7 +58,9 @@ class Metrics(Networks):
         return [name for name, row in self.networks.items() if row.joint + row.unread < 0]
 
     def ratio(self, method: str, other: str, names: list[str] | None = None) -> Ratio:
-        """Error of one method over that of another: geometric mean over networks (by name, default all) and images."""
+        """Error of one method over that of another: geometric mean over networks (by name, default
+        all) and images.
+        """
         rows = [self.networks[name] for name in names or self.networks]
         differences = [logs(row.methods[method]) - logs(row.methods[other]) for row in rows]
         return Ratio.of(np.mean(differences, axis=0))
@@ -54,8 +68,14 @@ class Metrics(Networks):
 
 @dataclass(frozen=True, kw_only=True)
 class MatchingSizes:
-    """networks: of Table 1 · images: the paper's two, and beyond them as many of every class · cosine_steps: of
-    CosineTV, 4800 as published · hybrid_share: of the published steps · dlg_steps: 300 as published, 0 for none."""
+    """
+    Attributes:
+        networks: of Table 1.
+        images: the paper's two, and beyond them as many of every class.
+        cosine_steps: of CosineTV, 4800 as published.
+        hybrid_share: of the published steps.
+        dlg_steps: 300 as published, 0 for none.
+    """
 
     networks: tuple[str, ...] = tuple(TABLE_1)
     images: int = 20
@@ -117,7 +137,9 @@ def methods(sizes: MatchingSizes) -> list[str]:
 
 
 def matching_unit(sizes: MatchingSizes, context: Context, unit: str) -> Tensors:
-    """One attack by one network: images "x_hat" (B, 3, 32, 32); of Gauss–Newton also what is missing."""
+    """One attack by one network: images "x_hat" (B, 3, 32, 32); of Gauss–Newton also what is
+    missing.
+    """
     name, method = unit.split("--")
     victims = Victims.of_all_classes(context.pool, sizes.images)
     attacked = Attacked.of(name, context.pool)

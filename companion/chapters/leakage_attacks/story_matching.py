@@ -1,4 +1,6 @@
-"""Chapter 11's sentences on images beyond the paper's two: which energy, which steps, and who wins at equal footing."""
+"""Chapter 11's sentences on images beyond the paper's two: which energy, which steps, and who wins
+at equal footing.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,12 @@ import torch
 from matplotlib.figure import Figure
 
 from companion.chapters.base import Tensors
-from companion.chapters.leakage_attacks.experiment_matching import MatchingSizes, Metrics, logs, typical
+from companion.chapters.leakage_attacks.experiment_matching import (
+    MatchingSizes,
+    Metrics,
+    logs,
+    typical,
+)
 from companion.chapters.pictures import (
     PAGE,
     REFERENCE,
@@ -21,7 +28,12 @@ from companion.chapters.pictures import (
 from companion.chapters.published import DIVERGED
 from companion.store.results import Claim, Result
 
-SUFFIXES = {"": "as the paper has them", "_whole": "whole gradient", "_steps": "Geiping's steps", "_both": "both"}
+SUFFIXES = {
+    "": "as the paper has them",
+    "_whole": "whole gradient",
+    "_steps": "Geiping's steps",
+    "_both": "both",
+}
 WAYS = {
     "cosine_tv": "CosineTV, the paper's way",
     "cosine_tv_both": "CosineTV, its authors' way",
@@ -46,15 +58,21 @@ def authors(metrics: Metrics) -> Claim:
     """Against Hybrid as published."""
     ratio = metrics.ratio("cosine_tv_both", "hybrid")
     each = {name: row.methods for name, row in metrics.networks.items()}
-    better = [name for name, row in each.items() if typical(row["cosine_tv_both"]) < typical(row["hybrid"])]
+    better = [
+        name
+        for name, row in each.items()
+        if typical(row["cosine_tv_both"]) < typical(row["hybrid"])
+    ]
     return Claim(
         "leakage-authors-setting",
         "",
-        "As its own authors run it, with one cosine over the whole gradient and their own steps, CosineTV has a lower "
-        "error than Hybrid as published.",
+        "As its own authors run it, with one cosine over the whole gradient and their own steps,"
+        " CosineTV has a lower error than Hybrid as published.",
         "not run",
-        f"error over Hybrid's, {extent(metrics)}: {ratio}; lower on {len(better)} of {len(each)} networks",
-        f"CosineTV as the paper runs it, over Hybrid's: {metrics.ratio('cosine_tv', 'hybrid')}; 1 for no difference",
+        f"error over Hybrid's, {extent(metrics)}: {ratio}; lower on {len(better)} of {len(each)}"
+        " networks",
+        f"CosineTV as the paper runs it, over Hybrid's: {metrics.ratio('cosine_tv', 'hybrid')}; 1"
+        " for no difference",
         {True: "finding", False: "not reproduced", None: "undecided"}[ratio.lower],
         value=ratio.mean,
         null_value=1.0,
@@ -62,13 +80,19 @@ def authors(metrics: Metrics) -> Claim:
 
 
 def equal_footing(metrics: Metrics) -> Claim:
-    """Beyond the paper's comparison: the same cosine and steps for both.  Starts, budgets and other terms stay."""
-    ratios = {SUFFIXES[suffix]: metrics.ratio("hybrid" + suffix, "cosine_tv" + suffix) for suffix in SUFFIXES}
+    """Beyond the paper's comparison: the same cosine and steps for both. Starts, budgets and other
+    terms stay.
+    """
+    ratios = {
+        SUFFIXES[suffix]: metrics.ratio("hybrid" + suffix, "cosine_tv" + suffix)
+        for suffix in SUFFIXES
+    }
     last = ratios[SUFFIXES["_both"]]
     return Claim(
         "leakage-equal-footing",
         "",
-        "With one cosine and the steps of CosineTV's authors for both, Hybrid falls behind CosineTV.",
+        "With one cosine and the steps of CosineTV's authors for both, Hybrid falls behind"
+        " CosineTV.",
         "not run",
         f"Hybrid's error over CosineTV's, {extent(metrics)}: "
         + "; ".join(f"{name} {ratio}" for name, ratio in ratios.items()),
@@ -84,11 +108,12 @@ def extent(metrics: Metrics) -> str:
     return f"geometric mean over {len(metrics.networks)} networks and {len(metrics.index)} images"
 
 
-# ------------------------------------------------------------------------------------------- twenty images
+# ------------------------------------------------------------------------------------ twenty images
 @chart
 def plot_choices(result: Result[Metrics]) -> Figure:
-    """Error of CosineTV and of Hybrid, as the paper runs them and as CosineTV's authors do, network by network; every
-    image a dot, their geometric mean a bar."""
+    """Error of CosineTV and of Hybrid, as the paper runs them and as CosineTV's authors do, network
+    by network; every image a dot, their geometric mean a bar.
+    """
     networks = result.metrics.networks
     figure, ax = plt.subplots(figsize=(PAGE, 3.8), layout="constrained")
     place = np.arange(len(networks))
@@ -96,10 +121,17 @@ def plot_choices(result: Result[Metrics]) -> Figure:
         x = place + 0.19 * (k - 1.5)
         for at, row in zip(x, networks.values(), strict=True):
             errors = logs(row.methods[method])
-            ax.plot(np.full(len(errors), at), 10**errors, ".", color=colour, alpha=0.4, markersize=4)
+            ax.plot(
+                np.full(len(errors), at), 10**errors, ".", color=colour, alpha=0.4, markersize=4
+            )
         means = [typical(row.methods[method]) for row in networks.values()]
         ax.plot(x, means, "_", color=colour, markersize=11, markeredgewidth=3, label=words)
-    ax.axhline(float(np.mean(result.metrics.grey)), color=REFERENCE, linestyle=":", label="a grey image (null)")
+    ax.axhline(
+        float(np.mean(result.metrics.grey)),
+        color=REFERENCE,
+        linestyle=":",
+        label="a grey image (null)",
+    )
     ax.set_xticks(place, [name.replace(" ", "\n", 1) for name in networks])
     ax.set(yscale="log", ylabel="mean squared error")
     figure.legend(*ax.get_legend_handles_labels(), loc="outside upper center", ncols=3)
@@ -107,10 +139,13 @@ def plot_choices(result: Result[Metrics]) -> Figure:
 
 
 def classes_network(metrics: Metrics) -> str:
-    """The network of `plot_classes`: of those that leave something open, the one on which attacks differ most; DLG,
-    which runs away, has no say in that.  Where none does, the first."""
+    """The network of `plot_classes`: of those that leave something open, the one on which attacks
+    differ most; DLG, which runs away, has no say in that. Where none does, the first.
+    """
     spread = {
-        name: float(np.ptp([logs(run).mean() for method, run in row.methods.items() if method != "dlg"]))
+        name: float(
+            np.ptp([logs(run).mean() for method, run in row.methods.items() if method != "dlg"])
+        )
         for name, row in metrics.networks.items()
     }
     left = [name for name in spread if name in metrics.open]
@@ -133,7 +168,9 @@ def selected(metrics: Metrics, arrays: Tensors) -> Tensors:
 
 @photographs
 def plot_classes(result: Result[Metrics]) -> Figure:
-    """Three images by every attack on one network, one image a row, the errors above; last the null, a grey image."""
+    """Three images by every attack on one network, one image a row, the errors above; last the
+    null, a grey image.
+    """
     metrics = result.metrics
     name, first = classes_network(metrics), first_class(metrics)
     truth, x_hat = result.figure("truth"), result.figure("x_hat")
@@ -144,7 +181,15 @@ def plot_classes(result: Result[Metrics]) -> Figure:
     for k, image in enumerate(truth):
         errors = [*(methods[kind].mse[first + k] for kind in kinds), metrics.grey[first + k]]
         rows.append((f"on {name}" if k == 0 else "", [image, *x_hat[k], grey], "black"))
-        titles.append(["", *("diverged" if each is None or each > DIVERGED else f"{each:.3f}" for each in errors)])
+        titles.append(
+            [
+                "",
+                *(
+                    "diverged" if each is None or each > DIVERGED else f"{each:.3f}"
+                    for each in errors
+                ),
+            ]
+        )
     heads = ["original", *(SHOWN[kind] for kind in kinds), "grey\n(null)"]
     titles[0] = [f"{head}\n{error}".strip() for head, error in zip(heads, titles[0], strict=True)]
     return image_rows(rows, titles)

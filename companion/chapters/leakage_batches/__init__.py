@@ -1,4 +1,6 @@
-"""Appendix D; Appendix G of Chen & Campbell (2022): what the mean gradient of a batch determines."""
+"""Appendix D; Appendix G of Chen & Campbell (2022): what the mean gradient of a batch
+determines.
+"""
 
 from companion.chapters.leakage_batches import experiment, story
 from companion.chapters.leakage_common import gradient_experiment

@@ -11,7 +11,16 @@ from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.leakage_common import CERTAIN, CLASSES, SEED, Attacked, Victims, count_found, inputs, pixels
+from companion.chapters.leakage_common import (
+    CERTAIN,
+    CLASSES,
+    SEED,
+    Attacked,
+    Victims,
+    count_found,
+    inputs,
+    pixels,
+)
 from companion.chapters.tables import flat, packed, unpacked
 from companion.store.record import Record
 from recon.attacks.batches import BatchSystem
@@ -29,22 +38,28 @@ from recon.scoring.nulls import null_candidates, null_table
 class Metrics(Record):
     """classes: of the networks.
 
-    batches: One batch. unknowns, equations, missing: rank of the Jacobian at the truth minus unknowns, ≤ 0 · found:
-    images within half a grey level, of the best start by residual · mse: mean over images, each with its own ·
-    residual: ‖h(x) − h*‖/‖h*‖ · certified: whether the adversary may be sure: the residual is rounding, and at x̂
-    nothing is missing.
-    separated: The first layer's gradient of n images unmixed. within: images to which the nearest source, scaled by
-    the bias, has an MSE below a tenth of a grey image's.
-    mixtures: Eq. (4) on batches of these sizes. share_of_own: |w_ki| over Σ_j |w_kj| for the label k = y_i of image i
-    · mixture_error: largest difference of a pixel from Σ_i w_ki x_i · rgap_mse: R-GAP's mean squared error, through a
-    convolutional network, to the nearer of two images whose gradients were averaged, and grey_mse of a grey image.
+    batches: One batch. unknowns, equations, missing: rank of the Jacobian at the truth minus
+    unknowns, ≤ 0 · found: images within half a grey level, of the best start by residual · mse:
+    mean over images, each with its own · residual: ‖h(x) − h*‖/‖h*‖ · certified: whether the
+    adversary may be sure: the residual is rounding, and at x̂ nothing is missing. separated: The
+    first layer's gradient of n images unmixed. within: images to which the nearest source, scaled
+    by the bias, has an MSE below a tenth of a grey image's. mixtures: Eq. (4) on batches of these
+    sizes. share_of_own: |w_ki| over Σ_j |w_kj| for the label k = y_i of image i · mixture_error:
+    largest difference of a pixel from Σ_i w_ki x_i · rgap_mse: R-GAP's mean squared error, through
+    a convolutional network, to the nearer of two images whose gradients were averaged, and grey_mse
+    of a grey image.
     """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """side: of the images, 32 or averaged down to it · channels: of the one convolution (kernel 3) · n: images · same:
-    all of one label, else as many labels as possible."""
+    """
+    Attributes:
+        side: of the images, 32 or averaged down to it.
+        channels: of the one convolution (kernel 3).
+        n: images.
+        same: all of one label, else as many labels as possible.
+    """
 
     side: int
     channels: int
@@ -54,9 +69,14 @@ class Batch:
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """batches: solved by Gauss–Newton from `starts` starts, until all images are found, in up to `iterations` · shown:
-    the one whose images are shown · separated: batch sizes whose first-layer gradient is separated, of a network of
-    `width` · mixed: batch sizes for eq. (4)."""
+    """
+    Attributes:
+        batches: solved by Gauss–Newton from `starts` starts, until all images are found, in up to
+            `iterations`.
+        shown: the one whose images are shown.
+        separated: batch sizes whose first-layer gradient is separated, of a network of `width`.
+        mixed: batch sizes for eq. (4).
+    """
 
     batches: tuple[Batch, ...]
     shown: Batch
@@ -67,7 +87,9 @@ class Sizes:
     mixed: tuple[int, ...] = (2, 3, 4)
 
 
-def _grid(side: int, channels: int, ns: tuple[int, ...], same: tuple[int, ...] = ()) -> tuple[Batch, ...]:
+def _grid(
+    side: int, channels: int, ns: tuple[int, ...], same: tuple[int, ...] = ()
+) -> tuple[Batch, ...]:
     return (
         *(Batch(side=side, channels=channels, n=n) for n in ns),
         *(Batch(side=side, channels=channels, n=n, same=True) for n in same),
@@ -120,11 +142,15 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     return Outcome(metrics, arrays | pictures)
 
 
-# ----------------------------------------------------------------------------------------------- one system
+# --------------------------------------------------------------------------------------- one system
 def drawn(context: Context, count: int, same: bool) -> tuple[Tensor, Tensor]:
-    """Images (count, 3, 32, 32) minus ½ and labels (count,): every label in turn, or all of the first; by the seed."""
+    """Images (count, 3, 32, 32) minus ½ and labels (count,): every label in turn, or all of the
+    first; by the seed.
+    """
     pool = context.pool
-    order = torch.randperm(len(pool.labels), generator=named(context.seed, "batches.images")).numpy()
+    order = torch.randperm(
+        len(pool.labels), generator=named(context.seed, "batches.images")
+    ).numpy()
     labels = pool.labels[order]
     classes = sorted({int(label) for label in labels if 0 <= label < CLASSES})
     by_class = [order[labels == label] for label in classes]
@@ -142,7 +168,9 @@ def victims(batch: Batch, context: Context) -> tuple[ConvNet, dict[str, Tensor],
 
 
 def solve_batch(sizes: Sizes, context: Context, unit: str) -> Tensors:
-    """Gauss–Newton from several starts; the one with the least residual counts, and the adversary can see which."""
+    """Gauss–Newton from several starts; the one with the least residual counts, and the adversary
+    can see which.
+    """
     batch = sizes.batches[int(unit.split()[1])]
     network, theta, x, labels = victims(batch, context)
     mean = Gradient.averaged(network, theta, x, labels)
@@ -173,7 +201,9 @@ def solve_batch(sizes: Sizes, context: Context, unit: str) -> Tensors:
 
 
 def missing(system: BatchSystem, x: Tensor) -> int:
-    """Rank of the Jacobian at x (n·c·h·w,) minus unknowns, by eigenvalues of JᵀJ above ε times their sum."""
+    """Rank of the Jacobian at x (n·c·h·w,) minus unknowns, by eigenvalues of JᵀJ above ε times
+    their sum.
+    """
     squares = torch.linalg.eigvalsh(system.gram(x))
     return int((squares > torch.finfo(squares.dtype).eps * squares.sum()).sum()) - len(squares)
 
@@ -184,26 +214,41 @@ def relative(system: BatchSystem, x: Tensor) -> float:
 
 
 def assigned(x_hat: Tensor, truth: Tensor) -> Tensor:
-    """x_hat (n, c, h, w) in the order of the truth, so that the sum of squared distances is least."""
+    """x_hat (n, c, h, w) in the order of the truth, so that the sum of squared distances is
+    least.
+    """
     distances = torch.cdist(truth.flatten(1), x_hat.flatten(1)).square()
     return x_hat[linear_sum_assignment(distances.numpy())[1]]
 
 
-# ---------------------------------------------------------------------------------------------- first layer
+# -------------------------------------------------------------------------------------- first layer
 def separations(sizes: Sizes, context: Context) -> tuple[list[Record], Tensors]:
-    """The first layer's gradient of a ReLU network with one hidden layer, unmixed, against the nulls of chapter 6."""
+    """The first layer's gradient of a ReLU network with one hidden layer, unmixed, against the
+    nulls of chapter 6.
+    """
     rows, arrays = [], {}
     for n in sizes.separated:
         data = Bundle.of(context.dataset(n, n), torch.device("cpu"), centred=False)
         train, held_out, others = (part - 0.5 for part in (data.train, data.held_out, data.init))
         weight, bias = first_layer_gradient(train, data.train_labels, sizes.width, context)
         found = separate(
-            FirstLayer(weight), data.shape, SeparationSettings(), named(context.seed, "batches.separation")
+            FirstLayer(weight),
+            data.shape,
+            SeparationSettings(),
+            named(context.seed, "batches.separation"),
         )
         nulls = null_candidates(
-            weight, train, others, len(found.x_hat), named(context.seed, "batches.nulls"), found.basis, data.init_y
+            weight,
+            train,
+            others,
+            len(found.x_hat),
+            named(context.seed, "batches.nulls"),
+            found.basis,
+            data.init_y,
         )
-        table = null_table(nulls, train, held_out, torch.full_like(data.mean, 0.5), found.x_hat, data.shape)
+        table = null_table(
+            nulls, train, held_out, torch.full_like(data.mean, 0.5), found.x_hat, data.shape
+        )
         scaled = scaled_by_bias(found.sources, weight, bias)
         nearest = torch.cdist(train, scaled).square().div(train.shape[1]).min(1)
         grey = train.square().mean().item()
@@ -215,34 +260,46 @@ def separations(sizes: Sizes, context: Context) -> tuple[list[Record], Tensors]:
 
 
 def scaled_by_bias(sources: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Images (r, d) at their true size and sign, from directions s_k (r, d) that are images up to a factor.
+    """Images (r, d) at their true size and sign, from directions s_k (r, d) that are images up to a
+    factor.
 
-    Of a fully connected first layer ∇_W ℓ = A X and ∇_b ℓ = A 1 with the images X (n, d) as rows, so that the w of
-    least norm with (∇_W ℓ) w = ∇_b ℓ has ⟨x_i, w⟩ = 1 for every image: x̂_k = s_k/⟨s_k, w⟩.
+    Of a fully connected first layer ∇_W ℓ = A X and ∇_b ℓ = A 1 with the images X (n, d) as rows,
+    so that the w of least norm with (∇_W ℓ) w = ∇_b ℓ has ⟨x_i, w⟩ = 1 for every image: x̂_k =
+    s_k/⟨s_k, w⟩.
     """
-    solution = torch.linalg.lstsq(weight.double().cpu(), bias.double().cpu(), driver="gelsd").solution
+    solution = torch.linalg.lstsq(
+        weight.double().cpu(), bias.double().cpu(), driver="gelsd"
+    ).solution
     along = sources.double().cpu() @ solution
     return (sources.double().cpu() / along[:, None]).to(sources)
 
 
-def first_layer_gradient(x: Tensor, labels: Tensor, width: int, context: Context) -> tuple[Tensor, Tensor]:
-    """∇_{W_1} ℓ (width, d) and ∇_{b_1} ℓ (width,) of a batch, at PyTorch's default start, U(±1/√inputs) throughout."""
+def first_layer_gradient(
+    x: Tensor, labels: Tensor, width: int, context: Context
+) -> tuple[Tensor, Tensor]:
+    """∇_{W_1} ℓ (width, d) and ∇_{b_1} ℓ (width,) of a batch, at PyTorch's default start,
+    U(±1/√inputs) throughout.
+    """
     generator, layers = named(context.seed, "batches.network"), []
     for inputs_, outputs in ((x.shape[1], width), (width, CLASSES)):
         for shape in ((outputs, inputs_), (outputs,)):
             bound = inputs_**-0.5
-            layers.append(torch.empty(shape).uniform_(-bound, bound, generator=generator).requires_grad_())
+            layers.append(
+                torch.empty(shape).uniform_(-bound, bound, generator=generator).requires_grad_()
+            )
     weight, bias, last, last_bias = layers
     loss = F.cross_entropy(F.linear(F.linear(x, weight, bias).relu(), last, last_bias), labels)
     found = torch.autograd.grad(loss, [weight, bias])
     return found[0], found[1]
 
 
-# -------------------------------------------------------------------------------------------------- eq. (4)
+# ------------------------------------------------------------------------------------------ eq. (4)
 def mixtures_of_rows(sizes: Sizes, context: Context) -> Record:
-    """Eq. (4) on batches: each row k of the layer gives its own mixture Σ_i w_ki x_i, w_ki = ∂ℓ_i/∂b_k / Σ_i ∂ℓ_i/∂b_k.
+    """Eq. (4) on batches: each row k of the layer gives its own mixture Σ_i w_ki x_i, w_ki =
+    ∂ℓ_i/∂b_k / Σ_i ∂ℓ_i/∂b_k.
 
-    And R-GAP on the mean gradient of two images, of different and of the same label: MSE to the nearer of the two.
+    And R-GAP on the mean gradient of two images, of different and of the same label: MSE to the
+    nearer of the two.
     """
     found = Victims.of_each_class(context.pool, max(sizes.mixed))
     mixture_errors, own = [], []
@@ -266,15 +323,18 @@ def mixtures_of_rows(sizes: Sizes, context: Context) -> Record:
 
 
 def mixtures(x: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """What eq. (4) gives at the rows of the labels of a batch x (n, c, h, w), (n, d), on a net that is one fully
-    connected layer; and the shares w_ki of the images in it, (n, n)."""
+    """What eq. (4) gives at the rows of the labels of a batch x (n, c, h, w), (n, d), on a net that
+    is one fully connected layer; and the shares w_ki of the images in it, (n, n).
+    """
     network = ConvNet(())
     theta = network.init(torch.Generator().manual_seed(SEED), torch.float64)
     weight, bias = network.last
     each = network.gradients(theta, x, labels)[bias]  # ∂ℓ_i/∂b (n, classes)
     mixed = Gradient.averaged(network, theta, x, labels).gradients
     # ∂ℓ_i/∂b_k is negative for k = y_i only: the row of a label is mostly its image's
-    return mixed[weight][0][labels] / mixed[bias][0][labels, None], (each / each.sum(0))[:, labels].T
+    return mixed[weight][0][labels] / mixed[bias][0][labels, None], (each / each.sum(0))[
+        :, labels
+    ].T
 
 
 def nearer(attacked: Attacked, x: Tensor, labels: Tensor) -> float:

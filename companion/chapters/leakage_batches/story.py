@@ -39,11 +39,16 @@ def mixture_claim(mixed: Record) -> Claim:
         "C&C 5, Appendix G",
         "For batches larger than one eq. (4) returns mixtures of the images.",
         "batch size 1 only",
-        f"equal to Σ w_i x_i up to {max(mixed.mixture_error):.0e} in a pixel; share of the label's own image "
-        + ", ".join(f"{s:.0%} (n = {n})" for n, s in zip(mixed.sizes, mixed.share_of_own, strict=True))
+        f"equal to Σ w_i x_i up to {max(mixed.mixture_error):.0e} in a pixel; share of the label's"
+        " own image "
+        + ", ".join(
+            f"{s:.0%} (n = {n})" for n, s in zip(mixed.sizes, mixed.share_of_own, strict=True)
+        )
         + f"; R-GAP through CNN2 V1 on two images: MSE {mixed.rgap_mse.different_labels:.3g}, "
         f"with one label {mixed.rgap_mse.same_label:.3g}",
-        "equal shares " + ", ".join(f"{1 / n:.0%}" for n in mixed.sizes) + f"; grey: MSE {mixed.grey_mse:.3g}",
+        "equal shares "
+        + ", ".join(f"{1 / n:.0%}" for n in mixed.sizes)
+        + f"; grey: MSE {mixed.grey_mse:.3g}",
         "finding" if exact and own else ("partly" if exact else "not reproduced"),
         value=mixed.share_of_own[-1],
         null_value=1 / mixed.sizes[-1],
@@ -56,7 +61,8 @@ def separated_claim(rows: list[Record]) -> Claim:
     return Claim(
         "batches-unmixed",
         "",
-        "Where the first layer is fully connected, blind source separation takes large batches apart.",
+        "Where the first layer is fully connected, blind source separation takes large batches"
+        " apart.",
         "",
         "above NCC 0.8: "
         + ", ".join(f"{row.matches.ncc_08} of {row.n}" for row in rows)
@@ -71,14 +77,28 @@ def separated_claim(rows: list[Record]) -> Claim:
 
 @chart
 def plot_batches(result: Result[Metrics]) -> Figure:
-    """Images of 8 × 8 pixels with as many labels as possible: the share of the unknowns that the gradient fixes, and
-    the share of the images that are found, against the batch; a colour a network."""
+    """Images of 8 × 8 pixels with as many labels as possible: the share of the unknowns that the
+    gradient fixes, and the share of the images that are found, against the batch; a colour a
+    network.
+    """
     figure, axes = plt.subplots(1, 2, figsize=(PAGE, 3.0), sharey=True, layout="constrained")
-    small = [row for row in result.metrics.batches if row.side == min(row.side for row in result.metrics.batches)]
-    for channels, colour, style in zip(sorted({row.channels for row in small}), SERIES, ("o-", "s--"), strict=False):
+    small = [
+        row
+        for row in result.metrics.batches
+        if row.side == min(row.side for row in result.metrics.batches)
+    ]
+    for channels, colour, style in zip(
+        sorted({row.channels for row in small}), SERIES, ("o-", "s--"), strict=False
+    ):
         rows = [row for row in small if row.channels == channels and not row.same]
         sizes, label = [row.n for row in rows], f"{rows[0].equations:,} weights"
-        axes[0].plot(sizes, [1 + row.missing / row.unknowns for row in rows], style, color=colour, label=label)
+        axes[0].plot(
+            sizes,
+            [1 + row.missing / row.unknowns for row in rows],
+            style,
+            color=colour,
+            label=label,
+        )
         axes[1].plot(sizes, [row.found / row.n for row in rows], style, color=colour)
     for ax, title in zip(axes, ("unknowns that are fixed", "images that are found"), strict=True):
         ax.axvline(result.metrics.classes, color=REFERENCE, linestyle=":")
@@ -86,7 +106,14 @@ def plot_batches(result: Result[Metrics]) -> Figure:
         ax.set_xticks(ticks := [1, 4, 10, 64], [str(n) for n in ticks])
         ax.minorticks_off()
     axes[0].set_ylabel("share")
-    note(axes[1], "as many images\nas classes", (result.metrics.classes, 0.5), (-5, 0), REFERENCE, "right")
+    note(
+        axes[1],
+        "as many images\nas classes",
+        (result.metrics.classes, 0.5),
+        (-5, 0),
+        REFERENCE,
+        "right",
+    )
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
     return figure
 

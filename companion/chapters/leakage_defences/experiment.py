@@ -32,10 +32,10 @@ from recon.scoring.metrics import mse
 class Metrics(Record):
     """noise: by network · grey: error of a grey image, by network, for each image.
 
-    noise: One network at one noise multiplier z. mse: of the most probable image, for each image · predicted: mean
-    posterior variance of its entries, computed by the adversary without the truth · rgap: error of R-GAP, None
-    where the network has no convolution.
-    deficiency: Σ of the layers' rank deficiencies at σ relative to each tensor's root mean square; c(M).
+    noise: One network at one noise multiplier z. mse: of the most probable image, for each image ·
+    predicted: mean posterior variance of its entries, computed by the adversary without the truth ·
+    rgap: error of R-GAP, None where the network has no convolution. deficiency: Σ of the layers'
+    rank deficiencies at σ relative to each tensor's root mean square; c(M).
     """
 
 
@@ -44,9 +44,15 @@ SMALL = ("one convolution", "fully connected")
 
 @dataclass(frozen=True, kw_only=True)
 class AttackSizes:
-    """networks: of Table 1, or `SMALL` on images averaged down to 16 × 16 · images: attacked, of all classes ·
-    table_images: attacked on networks of Table 1, where one takes minutes · noise: multipliers z, N(0, z² C²) on every
-    entry of a gradient that is clipped to the norm C · table_noise: on networks of Table 1, where they are others."""
+    """
+    Attributes:
+        networks: of Table 1, or `SMALL` on images averaged down to 16 × 16.
+        images: attacked, of all classes.
+        table_images: attacked on networks of Table 1, where one takes minutes.
+        noise: multipliers z, N(0, z² C²) on every entry of a gradient that is clipped to the norm
+            C.
+        table_noise: on networks of Table 1, where they are others.
+    """
 
     networks: tuple[str, ...] = SMALL
     images: int = 4
@@ -62,7 +68,10 @@ class AttackSizes:
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes(AttackSizes):
-    """deficient: networks whose c(M) is computed under noise."""
+    """
+    Attributes:
+        deficient: networks whose c(M) is computed under noise.
+    """
 
     deficient: tuple[str, ...] = ("CNN2 V2", "CNN3 V2")
 
@@ -77,7 +86,11 @@ SIZES = {
 def network_of(name: str) -> ConvNet:
     """By the name in `Sizes`."""
     small = (3, 16, 16)
-    return {SMALL[0]: ConvNet((Conv(3, 6),), shape=small), SMALL[1]: ConvNet((), shape=small), **TABLE_1}[name]
+    return {
+        SMALL[0]: ConvNet((Conv(3, 6),), shape=small),
+        SMALL[1]: ConvNet((), shape=small),
+        **TABLE_1,
+    }[name]
 
 
 UNDAMPED = 1e-9  # of the mean diagonal: the prior keeps the system solvable
@@ -100,10 +113,18 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
 def by_noise(
     unit: Callable[[Any, Context, str], Tensors], sizes: AttackSizes, context: Context
 ) -> tuple[dict[str, list[Record]], Tensors]:
-    """A sweep over units "NETWORK--Z": the rows of every network, and the images, named "KEY NETWORK Z"."""
+    """A sweep over units "NETWORK--Z": the rows of every network, and the images, named "KEY
+    NETWORK Z".
+    """
     other = sizes.table_noise or sizes.noise
-    pairs = [(name, f"{z:g}") for name in sizes.networks for z in (sizes.noise if name in SMALL else other)]
-    runs = context.sweep(partial(unit, sizes, context), ["--".join(pair) for pair in pairs], "noise")
+    pairs = [
+        (name, f"{z:g}")
+        for name in sizes.networks
+        for z in (sizes.noise if name in SMALL else other)
+    ]
+    runs = context.sweep(
+        partial(unit, sizes, context), ["--".join(pair) for pair in pairs], "noise"
+    )
     rows: dict[str, list[Record]] = {name: [] for name in sizes.networks}
     arrays: Tensors = {}
     for (name, z), found in zip(pairs, runs.values(), strict=True):
@@ -118,8 +139,9 @@ def averaged(x: Tensor, name: str) -> Tensor:
 
 
 def released(name: str, z: str, victims: Victims, context: Context) -> list[tuple[Gradient, float]]:
-    """The noisy gradient of every image at multiplier z, and σ of its noise.  C is each gradient's own norm, so that
-    clipping changes nothing: the best case for the adversary."""
+    """The noisy gradient of every image at multiplier z, and σ of its noise. C is each gradient's
+    own norm, so that clipping changes nothing: the best case for the adversary.
+    """
     network, x = network_of(name), victims.x
     theta = network.init(torch.Generator().manual_seed(SEED), torch.float64)
     found = []
@@ -137,9 +159,12 @@ def released(name: str, z: str, victims: Victims, context: Context) -> list[tupl
 
 @dataclass(frozen=True)
 class GaussianPrior:
-    """x ~ N(mean, covariance), of whoever has public photographs; who takes every pixel by itself has N(0, v I).
+    """x ~ N(mean, covariance), of whoever has public photographs; who takes every pixel by itself
+    has N(0, v I).
 
-    mean (d,) · covariance (d, d), positive definite.
+    Attributes:
+        mean (d,).
+        covariance (d, d), positive definite.
     """
 
     mean: Tensor
@@ -147,7 +172,8 @@ class GaussianPrior:
 
     @staticmethod
     def of(x: Tensor) -> GaussianPrior:
-        """From public images x (n, …), n ≥ 2: their mean, and their covariance S shrunk to (1 − α) S + α (tr S/d) I.
+        """From public images x (n, …), n ≥ 2: their mean, and their covariance S shrunk to (1 − α)
+        S + α (tr S/d) I.
 
         α is that of Ledoit & Wolf (2004), small where images are many.
         """
@@ -159,17 +185,23 @@ class GaussianPrior:
 
 @dataclass(frozen=True)
 class NoisySystem:
-    """Under noise: what the gradient of one image says of it, by Gauss–Newton on all its entries and a Gaussian prior.
+    """Under noise: what the gradient of one image says of it, by Gauss–Newton on all its entries
+    and a Gaussian prior.
 
-    With N(0, σ²) on every entry of the gradient g and x ~ N(m, S), the image of maximum posterior probability minimises
+    With N(0, σ²) on every entry of the gradient g and x ~ N(m, S), the image of maximum posterior
+    probability minimises
 
         ‖g(x) − g‖²/σ² + (x − m)ᵀ S⁻¹ (x − m),
 
-    and is known up to (JᵀJ/σ² + S⁻¹)⁻¹, J = ∂(all gradients)/∂x; `recon.analysis.identifiability` has its diagonal for
-    S = v I.  It solves (g(x)/σ, Lᵀx) = (g/σ, Lᵀm) with L Lᵀ = S⁻¹, in the sense of least squares.
+    and is known up to (JᵀJ/σ² + S⁻¹)⁻¹, J = ∂(all gradients)/∂x; `recon.analysis.identifiability`
+    has its diagonal for S = v I. It solves (g(x)/σ, Lᵀx) = (g/σ, Lᵀm) with L Lᵀ = S⁻¹, in the sense
+    of least squares.
 
-    of: all entries of one noisy gradient · sigma: of N(0, σ²) on every entry · mean m (d,) · factor: L (d, d), or its
-    diagonal (d,).
+    Attributes:
+        of: all entries of one noisy gradient.
+        sigma: of N(0, σ²) on every entry.
+        mean m (d,).
+        factor: L (d, d), or its diagonal (d,).
     """
 
     of: BatchSystem
@@ -179,9 +211,15 @@ class NoisySystem:
 
     @staticmethod
     def made(gradient: Gradient, sigma: float, prior: GaussianPrior | float) -> NoisySystem:
-        """prior: a number v is N(0, v) on every pixel by itself.  ReconError unless σ and v are positive."""
+        """ReconError unless σ and v are positive.
+
+        Args:
+            prior: a number v is N(0, v) on every pixel by itself.
+        """
         if not sigma > 0 or not (isinstance(prior, GaussianPrior) or prior > 0):
-            raise ReconError(f"noise must be positive, and so must the prior's variance: noise {sigma} was given")
+            raise ReconError(
+                f"noise must be positive, and so must the prior's variance: noise {sigma} was given"
+            )
         system = BatchSystem.of(gradient, gradient.labels)
         if isinstance(prior, GaussianPrior):
             precision = torch.cholesky_inverse(torch.linalg.cholesky(prior.covariance))
@@ -219,15 +257,20 @@ class NoisySystem:
         return Normal(gram, lambda residual: pull(residual)[0])
 
 
-def map_estimate(gradient: Gradient, sigma: float, prior: GaussianPrior | float, steps: int = 15) -> Solved:
-    """The image of maximum posterior probability (c·h·w,), by Gauss–Newton on `NoisySystem` from the prior's mean.
-    ReconError as there."""
+def map_estimate(
+    gradient: Gradient, sigma: float, prior: GaussianPrior | float, steps: int = 15
+) -> Solved:
+    """The image of maximum posterior probability (c·h·w,), by Gauss–Newton on `NoisySystem` from
+    the prior's mean. ReconError as there.
+    """
     system = NoisySystem.made(gradient, sigma, prior)
     return gauss_newton(system, steps=steps, tol=0.0, damping=UNDAMPED, gain=GAIN)
 
 
 def noise_unit(sizes: Sizes, context: Context, unit: str) -> Tensors:
-    """One network at one z against the truth: most probable images, what the adversary expects of them, and R-GAP's."""
+    """One network at one z against the truth: most probable images, what the adversary expects of
+    them, and R-GAP's.
+    """
     name, z = unit.split("--")
     victims = sizes.victims(name, context.pool)
     found, predicted, by_rgap = [], [], []
@@ -247,7 +290,9 @@ def noise_unit(sizes: Sizes, context: Context, unit: str) -> Tensors:
 
 
 def deficiency(name: str, context: Context) -> Record:
-    """c(M) of the systems that an adversary can set up from a noisy gradient: δ of every layer comes from it."""
+    """c(M) of the systems that an adversary can set up from a noisy gradient: δ of every layer
+    comes from it.
+    """
     network, images = network_of(name), Victims.of(context.pool)
     theta = network.init(torch.Generator().manual_seed(SEED), torch.float64)
     clean = network.layers(theta, images.x[:1], cross_entropy_direction(images.labels[:1]))

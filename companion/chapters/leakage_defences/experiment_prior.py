@@ -1,4 +1,6 @@
-"""Appendix E: the same noise, and an adversary who knows mean and covariance of public photographs."""
+"""Appendix E: the same noise, and an adversary who knows mean and covariance of public
+photographs.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +28,14 @@ from recon.scoring.metrics import mse, ncc
 
 
 class Metrics(Record):
-    """noise: by network · grey, mean: error of a grey image, and of the mean of the public ones, for each image ·
-    mean_ncc: of that mean with each image · n_public: images that the prior is estimated from, of the last
-    network.
+    """noise: by network · grey, mean: error of a grey image, and of the mean of the public ones,
+    for each image · mean_ncc: of that mean with each image · n_public: images that the prior is
+    estimated from, of the last network.
 
-    noise: One network at one z, attacked with the prior of public photographs. mse: of the most probable image, for
-    each image · ncc: with the image · own: images whose reconstruction has a larger NCC with them than with every
-    public image · blind, blind_ncc: error and NCC of the most probable image of the same noisy gradient for the
-    adversary who takes every pixel by itself.
+    noise: One network at one z, attacked with the prior of public photographs. mse: of the most
+    probable image, for each image · ncc: with the image · own: images whose reconstruction has a
+    larger NCC with them than with every public image · blind, blind_ncc: error and NCC of the most
+    probable image of the same noisy gradient for the adversary who takes every pixel by itself.
     """
 
 
@@ -52,7 +54,9 @@ SIZES = {
 
 
 def compute(sizes: AttackSizes, context: Context) -> Outcome[Metrics]:
-    """Both adversaries on the same noisy gradients, which are those of `companion.chapters.leakage_defences`."""
+    """Both adversaries on the same noisy gradients, which are those of
+    `companion.chapters.leakage_defences`.
+    """
     noise, arrays = by_noise(prior_unit, sizes, context)
     grey, mean, mean_ncc = {}, {}, {}
     for name in sizes.networks:
@@ -79,14 +83,17 @@ def public_images(pool: ImagePool, victims: Victims, name: str) -> Tensor:
 
 
 def prior_unit(sizes: AttackSizes, context: Context, unit: str) -> Tensors:
-    """One network at one z against the truth and every public image: most probable images, with and without the
-    prior."""
+    """One network at one z against the truth and every public image: most probable images, with and
+    without the prior.
+    """
     name, z = unit.split("--")
     victims = sizes.victims(name, context.pool)
     public = public_images(context.pool, victims, name)
     noisy, prior = released(name, z, victims, context), GaussianPrior.of(public)
     guesses, blind = (
-        torch.stack([map_estimate(sent, sigma, each).x.view(sent.network.shape) for sent, sigma in noisy])
+        torch.stack(
+            [map_estimate(sent, sigma, each).x.view(sent.network.shape) for sent, sigma in noisy]
+        )
         for each in (prior, PRIOR)
     )
     flat, flat_blind, truth = guesses.flatten(1), blind.flatten(1), victims.x.flatten(1)

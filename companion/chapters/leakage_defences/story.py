@@ -20,7 +20,9 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
 
 def noise_claim(metrics: Metrics) -> Claim:
     """The least noise that leaves nothing, by network."""
-    hides = {name: hidden_from(rows, mean(metrics.grey[name])) for name, rows in metrics.noise.items()}
+    hides = {
+        name: hidden_from(rows, mean(metrics.grey[name])) for name, rows in metrics.noise.items()
+    }
     said = ", ".join(
         f"{name} ({len(metrics.grey[name])} images) {'none tried' if z is None else f'z = {z:g}'}"
         for name, z in hides.items()
@@ -31,11 +33,12 @@ def noise_claim(metrics: Metrics) -> Claim:
     return Claim(
         "leakage-noise",
         "C&C Appendix G",
-        "Noise on the gradient is a defence against an attacker who takes every pixel by itself: enough of it leaves "
-        "hardly anything that is better than a grey image.",
+        "Noise on the gradient is a defence against an attacker who takes every pixel by itself:"
+        " enough of it leaves hardly anything that is better than a grey image.",
         "“we can add noise”, “so that the value of [c(M)] can be reduced”",
-        f"for this attacker the most probable image is no better than grey (its error is above {NO_BETTER:.0%} of "
-        f"grey's) from this noise on: {said}, in units of the gradient's norm on every entry",
+        "for this attacker the most probable image is no better than grey (its error is above"
+        f" {NO_BETTER:.0%} of grey's) from this noise on: {said}, in units of the gradient's norm"
+        " on every entry",
         "a grey image; R-GAP is worse than grey from "
         + ", ".join(f"{name} z = {z:g}" for name, z in lost.items() if z is not None),
         "finding" if all(found) else "partly" if any(found) else "not reproduced",
@@ -45,7 +48,9 @@ def noise_claim(metrics: Metrics) -> Claim:
 
 
 def hidden_from(rows: list[Record], null: float) -> float | None:
-    """The least z from which on the most probable image's error stays above `NO_BETTER` of the null's."""
+    """The least z from which on the most probable image's error stays above `NO_BETTER` of the
+    null's.
+    """
     hides = None
     for row in reversed(rows):
         if mean(row.mse) < NO_BETTER * null:
@@ -56,26 +61,36 @@ def hidden_from(rows: list[Record], null: float) -> float | None:
 
 def rgap_lost(rows: list[Record], metrics: Metrics, name: str) -> float | None:
     """The least z at which R-GAP is worse than grey."""
-    worse = [row.z for row in rows if row.rgap is not None and mean(row.rgap) > mean(metrics.grey[name])]
+    worse = [
+        row.z for row in rows if row.rgap is not None and mean(row.rgap) > mean(metrics.grey[name])
+    ]
     return min(worse, default=None)
 
 
 def predicted_claim(metrics: Metrics) -> Claim:
     """The adversary's own estimate of their error."""
-    ratios = {name: [mean(row.mse) / mean(row.predicted) for row in rows] for name, rows in metrics.noise.items()}
+    ratios = {
+        name: [mean(row.mse) / mean(row.predicted) for row in rows]
+        for name, rows in metrics.noise.items()
+    }
     every = [ratio for each in ratios.values() for ratio in each]
     near = [1 / WITHIN <= ratio <= WITHIN for ratio in every]
     return Claim(
         "defences-predicted",
         "",
-        "The adversary knows how far off they are: on average over images the posterior variance, computed without the "
-        "truth, is within a factor of two of the error of the most probable image at every noise.",
+        "The adversary knows how far off they are: on average over images the posterior variance,"
+        " computed without the truth, is within a factor of two of the error of the most probable"
+        " image at every noise.",
         "",
         "the error is between these multiples of the predicted one: "
         + "; ".join(f"{name} {min(each):.2f} and {max(each):.2f}" for name, each in ratios.items()),
         "predicting grey's error at every noise is off by a factor of up to "
-        f"{max(mean(metrics.grey[name]) / mean(rows[0].mse) for name, rows in metrics.noise.items()):.0e}",
-        "finding" if all(near) else ("partly" if sum(near) >= 0.8 * len(near) else "not reproduced"),
+        f"{max(mean(metrics.grey[name]) / mean(rows[0].mse) for name, rows in metrics.noise.items()):.0e}",  # noqa: E501
+        (
+            "finding"
+            if all(near)
+            else ("partly" if sum(near) >= 0.8 * len(near) else "not reproduced")
+        ),
         value=max(max(every), 1 / min(every)),
         null_value=WITHIN,
     )
@@ -90,7 +105,8 @@ def metric_claim(metrics: Metrics) -> Claim:
         "Noise on the gradients reduces c(M).",
         "an insight from the analysis",
         "; ".join(
-            f"c(M) of {row.network} is " + ", ".join(f"{c} at σ = {s:g}" for s, c in zip(row.sigma, row.c, strict=True))
+            f"c(M) of {row.network} is "
+            + ", ".join(f"{c} at σ = {s:g}" for s, c in zip(row.sigma, row.c, strict=True))
             for row in metrics.deficiency
         ),
         "without noise: the first number of each",

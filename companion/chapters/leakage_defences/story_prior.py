@@ -38,7 +38,9 @@ def claims(metrics: Metrics, _: AttackSizes) -> list[Claim]:
 
 
 def null_of(metrics: Metrics, name: str) -> float:
-    """The lower typical error of two guesses that see no gradient: a grey image, and the mean of public ones."""
+    """The lower typical error of two guesses that see no gradient: a grey image, and the mean of
+    public ones.
+    """
     return min(mean(metrics.grey[name]), mean(metrics.mean[name]))
 
 
@@ -49,33 +51,47 @@ def in_words(z: float | None) -> str:
 
 def tenth_claim(metrics: Metrics) -> Claim:
     """What the weaker adversary is hidden from."""
-    hides = {name: hidden_from(rows, null_of(metrics, name)) for name, rows in metrics.noise.items()}
-    at = {name: next((row for row in rows if row.z == TENTH), None) for name, rows in metrics.noise.items()}
+    hides = {
+        name: hidden_from(rows, null_of(metrics, name)) for name, rows in metrics.noise.items()
+    }
+    at = {
+        name: next((row for row in rows if row.z == TENTH), None)
+        for name, rows in metrics.noise.items()
+    }
     rows = {name: row for name, row in at.items() if row is not None}
     left = {name: mean(row.mse) / null_of(metrics, name) for name, row in rows.items()}
     open_ = [share < NO_BETTER for share in left.values()]
     return Claim(
         "prior-tenth",
         "",
-        f"A tenth of the gradient's norm on every entry does not hide an image from whoever knows {WHOLE}.",
+        "A tenth of the gradient's norm on every entry does not hide an image from whoever knows"
+        f" {WHOLE}.",
         "",
         "error over the better null's at z = 0.1, and mean NCC with the image: "
-        + "; ".join(f"{name} {left[name]:.2f} and {np.mean(row.ncc):.2f}" for name, row in rows.items())
+        + "; ".join(
+            f"{name} {left[name]:.2f} and {np.mean(row.ncc):.2f}" for name, row in rows.items()
+        )
         + "; nearer to its own image than to every public one: "
         + ", ".join(f"{name} {row.own} of {len(row.ncc)}" for name, row in rows.items())
         + f"; above {NO_BETTER:.0%} of the null's from "
         + ", ".join(f"{name} {in_words(z)}" for name, z in hides.items()),
         "the mean of the public images: error over a grey image's, and NCC, "
         + "; ".join(
-            f"{name} {mean(metrics.mean[name]) / mean(metrics.grey[name]):.2f} and {np.mean(guessed):.2f}"
+            f"{name} {mean(metrics.mean[name]) / mean(metrics.grey[name]):.2f} and"
+            f" {np.mean(guessed):.2f}"
             for name, guessed in metrics.mean_ncc.items()
         )
         + "; without the prior, error over the better null's and NCC: "
         + "; ".join(
-            f"{name} {mean(row.blind) / null_of(metrics, name):.2f} and {np.mean(row.blind_ncc):.2f}"
+            f"{name} {mean(row.blind) / null_of(metrics, name):.2f} and"
+            f" {np.mean(row.blind_ncc):.2f}"
             for name, row in rows.items()
         ),
-        "undecided" if not rows else ("finding" if all(open_) else "partly" if any(open_) else "not reproduced"),
+        (
+            "undecided"
+            if not rows
+            else ("finding" if all(open_) else "partly" if any(open_) else "not reproduced")
+        ),
         value=max(left.values(), default=None),
         null_value=NO_BETTER,
     )
@@ -87,7 +103,9 @@ STEPS = (0.01, 0.03, 0.1, 0.3, 1.0)  # of noise, in strips
 
 @chart
 def plot_prior(result: Result[Metrics]) -> Figure:
-    """Error over a grey image's against z: with the prior of public photographs, every image a dot, and without."""
+    """Error over a grey image's against z: with the prior of public photographs, every image a dot,
+    and without.
+    """
     metrics = result.metrics
     figure, ax = plt.subplots(figsize=(PAGE, 3.6))
     ax.set(xscale="log", xlabel="noise multiplier z", ylabel="error over a grey image's")

@@ -19,24 +19,33 @@ from recon.optim.rng import named
 class Metrics(Record):
     """imprint: by batch and bins.
 
-    imprint: One batch of n images through a layer with so many bins. alone: images that share their bin with no
-    other · expected: of them, if all bins were equally likely · found: images within half a grey level · known:
-    candidates that the server holds to be one image · falsely_known: of these, the ones that are none · honest:
-    images within half a grey level in the rows of an ordinary layer as wide, by eq. (4).
+    imprint: One batch of n images through a layer with so many bins. alone: images that share their
+    bin with no other · expected: of them, if all bins were equally likely · found: images within
+    half a grey level · known: candidates that the server holds to be one image · falsely_known: of
+    these, the ones that are none · honest: images within half a grey level in the rows of an
+    ordinary layer as wide, by eq. (4).
     """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """public: images that the server has of its own · batches: sizes of a client's batch · bins: of the server's
-    layer."""
+    """
+    Attributes:
+        public: images that the server has of its own.
+        batches: sizes of a client's batch.
+        bins: of the server's layer.
+    """
 
     public: int = 500
     batches: tuple[int, ...] = (16, 64, 256)
     bins: tuple[int, ...] = (64, 256, 1024)
 
 
-SIZES = {"smoke": Sizes(public=60, batches=(8, 16), bins=(16, 64)), "laptop": Sizes(), "paper": Sizes()}
+SIZES = {
+    "smoke": Sizes(public=60, batches=(8, 16), bins=(16, 64)),
+    "laptop": Sizes(),
+    "paper": Sizes(),
+}
 SHOWN = 8
 TAKEN = 100  # images that are victims elsewhere, and so none of the server's
 
@@ -54,21 +63,34 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
 
 
 def images_of_server_and_clients(sizes: Sizes, context: Context) -> tuple[list[int], list[int]]:
-    """Rows of the pool in an order that the seed draws, without the victims: the server's own, and all others."""
+    """Rows of the pool in an order that the seed draws, without the victims: the server's own, and
+    all others.
+    """
     taken = set(Victims.of_all_classes(context.pool, TAKEN).index)
-    order = torch.randperm(len(context.pool.index), generator=named(context.seed, "limits.images")).tolist()
+    order = torch.randperm(
+        len(context.pool.index), generator=named(context.seed, "limits.images")
+    ).tolist()
     free = [row for row in order if int(context.pool.index[row]) not in taken]
     count = min(sizes.public, len(free) // 2)
     return free[:count], free[count:]
 
 
-def imprinted(rows: list[int], bins: int, public: Tensor, context: Context) -> tuple[Record, Tensors]:
+def imprinted(
+    rows: list[int], bins: int, public: Tensor, context: Context
+) -> tuple[Record, Tensors]:
     """One batch, float32 as clients compute; and some images with what was read of them."""
-    n, x, labels = len(rows), inputs(context.pool, rows), torch.from_numpy(context.pool.labels[rows]) % CLASSES
+    n, x, labels = (
+        len(rows),
+        inputs(context.pool, rows),
+        torch.from_numpy(context.pool.labels[rows]) % CLASSES,
+    )
     flat = x.flatten(1).float()
     edges = edges_of(public.flatten(1).float(), bins)
     generator = named(context.seed, "limits.server", bins)
-    v, c = torch.randn(CLASSES, generator=generator) / bins, 0.1 * torch.randn(CLASSES, generator=generator)
+    v, c = (
+        torch.randn(CLASSES, generator=generator) / bins,
+        0.1 * torch.randn(CLASSES, generator=generator),
+    )
     server = Imprint(edges, v, c)
     read = server.read(server.mean_gradient(flat, labels), n)
     away = torch.cdist(read.images, flat.double(), p=float("inf"))
@@ -89,7 +111,9 @@ def imprinted(rows: list[int], bins: int, public: Tensor, context: Context) -> t
 
 
 def from_ordinary(x: Tensor, labels: Tensor, width: int, context: Context) -> int:
-    """Images (n, d) within half a grey level of a row of an ordinary first layer's mean gradient over its bias."""
+    """Images (n, d) within half a grey level of a row of an ordinary first layer's mean gradient
+    over its bias.
+    """
     first = nn.Linear(x.shape[1], width)
     network = nn.Sequential(first, nn.ReLU(), nn.Linear(width, CLASSES))
     default_start(network, named(context.seed, "limits.ordinary", width))

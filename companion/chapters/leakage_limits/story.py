@@ -23,20 +23,22 @@ def imprint_claim(metrics: Metrics) -> Claim:
     """A malicious server against an honest one with a layer as wide."""
     rows = metrics.imprint
     good = [
-        row.found > row.honest and row.found >= NEAR * row.alone and row.falsely_known <= max(1, FEW * row.known)
+        row.found > row.honest
+        and row.found >= NEAR * row.alone
+        and row.falsely_known <= max(1, FEW * row.known)
         for row in rows
     ]
     most = max(rows, key=lambda row: row.found)
     return Claim(
         "leakage-imprint",
         "",
-        "A server that chooses the network reads every image of a batch that is alone in its bin, and knows which of "
-        "its candidates are images.",
+        "A server that chooses the network reads every image of a batch that is alone in its bin,"
+        " and knows which of its candidates are images.",
         "as reported (Fowl et al. 2022)",
         "images read: "
         + "; ".join(
-            f"{row.found} of {row.n} with {row.bins} bins ({row.alone} alone in theirs; {row.known} held to be images"
-            + (f", {row.falsely_known} wrongly)" if row.falsely_known else ")")
+            f"{row.found} of {row.n} with {row.bins} bins ({row.alone} alone in theirs; {row.known}"
+            " held to be images" + (f", {row.falsely_known} wrongly)" if row.falsely_known else ")")
             for row in rows
         ),
         "from the rows of an ordinary layer as wide: "

@@ -1,6 +1,8 @@
-"""Chapter 10, §3.2 of Chen & Campbell (2022): gradients as linear systems, their ranks and the security metric.
+"""Chapter 10, §3.2 of Chen & Campbell (2022): gradients as linear systems, their ranks and the
+security metric.
 
-On the paper's two images, by networks of its seed: `companion.chapters.leakage_common` says why no seed changes them.
+On the paper's two images, by networks of its seed: `companion.chapters.leakage_common` says why no
+seed changes them.
 """
 
 from companion.chapters.leakage_common import gradient_experiment
@@ -19,7 +21,10 @@ RANK = gradient_experiment(
     name="leakage-rank",
     chapter="10-leakage-rank",
     section="C&C 3.2",
-    summary="gradients as linear systems: rank deficiency of every layer and the security metric, Table 1",
+    summary=(
+        "gradients as linear systems: rank deficiency of every layer and the security metric,"
+        " Table 1"
+    ),
     cost="5 s, 1 min, 1 min",
 )
 IDENTIFIABILITY = gradient_experiment(

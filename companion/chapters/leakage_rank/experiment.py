@@ -1,4 +1,6 @@
-"""Chapter 10: rank deficiency of every layer's system at the first victim, c(M), and c(M) against PSNRs."""
+"""Chapter 10: rank deficiency of every layer's system at the first victim, c(M), and c(M) against
+PSNRs.
+"""
 
 from __future__ import annotations
 
@@ -29,13 +31,13 @@ WITHOUT = ", without CNN4 V2"
 
 
 class Metrics(Networks):
-    """networks: by name · spearman_with_published_psnr: rank correlation of c(M) with each method's published PSNR, and
-    with `OURS`, with and `WITHOUT` CNN4 V2; None for fewer than three networks · chance: how often networks in
-    random order have a correlation as large.
+    """networks: by name · spearman_with_published_psnr: rank correlation of c(M) with each method's
+    published PSNR, and with `OURS`, with and `WITHOUT` CNN4 V2; None for fewer than three networks
+    · chance: how often networks in random order have a correlation as large.
 
-    networks: One network, layer by layer from the image on. rd: rank deficiency of each layer's system ·
-    generic_rd: by the formula in the layer's shape · unknowns: dim x_{i−1} · c: the security metric c(M) ·
-    published_…: in Table 1.
+    networks: One network, layer by layer from the image on. rd: rank deficiency of each layer's
+    system · generic_rd: by the formula in the layer's shape · unknowns: dim x_{i−1} · c: the
+    security metric c(M) · published_…: in Table 1.
     """
 
     def correlations(self) -> dict[str, float]:
@@ -47,7 +49,10 @@ class Metrics(Networks):
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """networks: names in `companion.chapters.leakage_common.TABLE_1`."""
+    """
+    Attributes:
+        networks: names in `companion.chapters.leakage_common.TABLE_1`.
+    """
 
     networks: tuple[str, ...] = tuple(TABLE_1)
 
@@ -93,9 +98,12 @@ def own_psnr(attacked: Attacked, found: Victims) -> float:
     return psnr(error, 255.0).clamp(max=300.0).mean().item()
 
 
-def correlations(c: dict[str, int], psnrs: dict[str, dict[str, float]]) -> dict[str, tuple[float, float] | None]:
-    """Spearman correlation of c(M) with each method's PSNR, with and without CNN4 V2, and the share of permutations
-    of the networks with one as large; None for < 3 networks."""
+def correlations(
+    c: dict[str, int], psnrs: dict[str, dict[str, float]]
+) -> dict[str, tuple[float, float] | None]:
+    """Spearman correlation of c(M) with each method's PSNR, with and without CNN4 V2, and the share
+    of permutations of the networks with one as large; None for < 3 networks.
+    """
     found: dict[str, tuple[float, float] | None] = {}
     for method in dict.fromkeys(method for row in psnrs.values() for method in row):
         for key, left_out in ((method, ""), (method + WITHOUT, "CNN4 V2")):

@@ -1,4 +1,6 @@
-"""Networks drawn at random, each with its ranks, Gauss–Newton, and CosineTV as its authors run it."""
+"""Networks drawn at random, each with its ranks, Gauss–Newton, and CosineTV as its authors run
+it.
+"""
 
 from __future__ import annotations
 
@@ -34,17 +36,23 @@ def decibels(design: Record) -> float:
 class Metrics(Record):
     """designs: in the order of the draw.
 
-    designs: One network drawn at random. name: kernel, channels, stride, padding of every convolution · c: c(M) ·
-    deficiencies: of the layers, one by one · width: outputs of the first layer over entries of the image · unread:
-    entries of the image that no layer reads · missing: rank of all layers together minus entries that are read, for
-    each image · found: by Gauss–Newton, for each image · cosine: CosineTV's error, for each image.
+    designs: One network drawn at random. name: kernel, channels, stride, padding of every
+    convolution · c: c(M) · deficiencies: of the layers, one by one · width: outputs of the first
+    layer over entries of the image · unread: entries of the image that no layer reads · missing:
+    rank of all layers together minus entries that are read, for each image · found: by
+    Gauss–Newton, for each image · cosine: CosineTV's error, for each image.
     """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """count: networks drawn, all different · side: of their images, averaged down · images: attacked, of all classes ·
-    cosine_steps: of CosineTV."""
+    """
+    Attributes:
+        count: networks drawn, all different.
+        side: of their images, averaged down.
+        images: attacked, of all classes.
+        cosine_steps: of CosineTV.
+    """
 
     count: int = 20
     side: int = 16
@@ -62,13 +70,17 @@ KERNELS, CHANNELS, STRIDES, DEPTHS = (3, 4, 5), (1, 2, 3, 4, 6, 8, 12, 16), (1, 
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """Design by design, each stored when it is done."""
-    runs = context.sweep(partial(design_unit, sizes, context), [str(k) for k in range(sizes.count)], "designs")
+    runs = context.sweep(
+        partial(design_unit, sizes, context), [str(k) for k in range(sizes.count)], "designs"
+    )
     return Outcome(Metrics(designs=[unpacked(found) for found in runs.values()]), {})
 
 
 def drawn(sizes: Sizes, seed: int) -> dict[str, ConvNet]:
-    """Networks of one to three convolutions, each entry of each drawn by itself; those that do not fit, and those that
-    were drawn before, are drawn again.  By name: kernel, channels, stride, padding of every convolution."""
+    """Networks of one to three convolutions, each entry of each drawn by itself; those that do not
+    fit, and those that were drawn before, are drawn again. By name: kernel, channels, stride,
+    padding of every convolution.
+    """
     generator = named(seed, "designs.networks")
     found: dict[str, ConvNet] = {}
 
@@ -83,7 +95,9 @@ def drawn(sizes: Sizes, seed: int) -> dict[str, ConvNet]:
         network = ConvNet(tuple(convs), shape=(3, sizes.side, sizes.side))
         with suppress(ReconError):
             network.image_shapes()
-            name = " | ".join(f"{conv.kernel},{conv.channels},{conv.stride},{conv.padding}" for conv in convs)
+            name = " | ".join(
+                f"{conv.kernel},{conv.channels},{conv.stride},{conv.padding}" for conv in convs
+            )
             found[name] = network
     return found
 

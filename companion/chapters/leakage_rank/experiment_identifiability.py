@@ -1,4 +1,6 @@
-"""What each network's gradient determines, whether it is found, and whether the adversary can know: image by image."""
+"""What each network's gradient determines, whether it is found, and whether the adversary can know:
+image by image.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,15 @@ import torch
 from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.leakage_common import CERTAIN, FOUND, TABLE_1, Attacked, Networks, Victims, pixels
+from companion.chapters.leakage_common import (
+    CERTAIN,
+    FOUND,
+    TABLE_1,
+    Attacked,
+    Networks,
+    Victims,
+    pixels,
+)
 from companion.store.record import Record
 from recon.analysis.identifiability import determined, security_metric
 from recon.attacks.gauss_newton import gauss_newton
@@ -21,21 +31,26 @@ from recon.released import Gradient
 class Metrics(Networks):
     """networks: by name · n_images.
 
-    networks: One network. c: the security metric, from the layers' shapes · joint_deficiency: rank of the joint
-    Jacobian minus unknowns, at the first victim · unread_pixels: entries of the image that no equation reads ·
-    rgap_found: images that R-GAP finds.
-    networks.counts: Of the images, how many are determined (nothing is missing at the truth but what is not read),
-    found (every entry that is read to half a grey level, by Gauss–Newton on the joint system, from grey), known to be
-    found (certified: the residual ‖g(x̂) − g‖/‖g‖ is rounding, and the rank at x̂ lacks nothing but entries that are
-    not read), and certified without being found.
-    networks.counterfactual: Another photograph, moved inside [0, 1] until it has the first victim's gradient.
-    residual: as above · mse_to_victim, mse_to_start: of the result · start_mse: between the two photographs.
+    networks: One network. c: the security metric, from the layers' shapes · joint_deficiency: rank
+    of the joint Jacobian minus unknowns, at the first victim · unread_pixels: entries of the image
+    that no equation reads · rgap_found: images that R-GAP finds. networks.counts: Of the images,
+    how many are determined (nothing is missing at the truth but what is not read), found (every
+    entry that is read to half a grey level, by Gauss–Newton on the joint system, from grey), known
+    to be found (certified: the residual ‖g(x̂) − g‖/‖g‖ is rounding, and the rank at x̂ lacks
+    nothing but entries that are not read), and certified without being found.
+    networks.counterfactual: Another photograph, moved inside [0, 1] until it has the first victim's
+    gradient. residual: as above · mse_to_victim, mse_to_start: of the result · start_mse: between
+    the two photographs.
     """
 
 
 @dataclass(frozen=True, kw_only=True)
 class IdentifiabilitySizes:
-    """networks: as above · images: the paper's two, and beyond them as many of every class."""
+    """
+    Attributes:
+        networks: as above.
+        images: the paper's two, and beyond them as many of every class.
+    """
 
     networks: tuple[str, ...] = tuple(TABLE_1)
     images: int = 2
@@ -66,13 +81,16 @@ def compute(sizes: IdentifiabilitySizes, context: Context) -> Outcome[Metrics]:
 
 
 def image_unit(sizes: IdentifiabilitySizes, context: Context, unit: str) -> Tensors:
-    """One image by one network: the attack, its certificate, and the truth's own rank; of the first image also another
-    photograph moved."""
+    """One image by one network: the attack, its certificate, and the truth's own rank; of the first
+    image also another photograph moved.
+    """
     name, k = unit.rsplit(" ", 1)
     victims = Victims.of_all_classes(context.pool, sizes.images)
     attacked, row = Attacked.of(name, context.pool), int(k)
     x = victims.x[row].flatten()
-    gradient = Gradient.each(attacked.network, attacked.theta, victims.x[row : row + 1], victims.labels[row : row + 1])
+    gradient = Gradient.each(
+        attacked.network, attacked.theta, victims.x[row : row + 1], victims.labels[row : row + 1]
+    )
     system = JointSystem.of(gradient)
     found = gauss_newton(system)
     at_end = determined(system, found.x)
@@ -88,17 +106,25 @@ def image_unit(sizes: IdentifiabilitySizes, context: Context, unit: str) -> Tens
         "whole_at_truth": torch.tensor(at_truth.whole),
         "deficiency": torch.tensor(at_truth.deficiency),
         "unread": at_truth.unread,
-        "rgap": (found.x if system.depth == 0 else rgap(gradient).flatten()).clone(),  # peeling is R-GAP
+        # peeling is R-GAP
+        "rgap": (found.x if system.depth == 0 else rgap(gradient).flatten()).clone(),
         "counterfactual": moved.clone(),
         "counterfactual_residual": torch.tensor(relative_residual(gradient, moved)),
     }
 
 
 def identified(name: str, rows: list[Tensors], victims: Victims, other: Tensor) -> Record:
-    """One network's images together; other (c·h·w,): the photograph that was moved to the first."""
+    """One network's images together;
+
+    Args:
+        other (c·h·w,): the photograph that was moved to the first.
+    """
     truth, first = victims.x.flatten(1), rows[0]
     column = {key: torch.stack([row[key] for row in rows]) for key in first}
-    found, by_rgap = (((column[kind] - truth).abs() * ~column["unread"]).amax(1) <= FOUND for kind in ("x_hat", "rgap"))
+    found, by_rgap = (
+        ((column[kind] - truth).abs() * ~column["unread"]).amax(1) <= FOUND
+        for kind in ("x_hat", "rgap")
+    )
     known = (column["residual"] <= CERTAIN) & column["whole_at_end"]
     moved = first["counterfactual"]
     return Record(

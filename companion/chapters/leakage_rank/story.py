@@ -37,11 +37,16 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
         Claim(
             "leakage-generic-rank",
             "",
-            "rank(U) = min(n_in, n_out + |W| − c_out²) predicts every deficiency from the layer's shape alone.",
+            "rank(U) = min(n_in, n_out + |W| − c_out²) predicts every deficiency from the layer's"
+            " shape alone.",
             "",
             f"{sum(generic)} of {len(rows)} networks",
             f"without c_out²: {sum(counted)} of {len(rows)}",
-            "finding" if all(generic) else ("partly" if sum(generic) > sum(counted) else "not reproduced"),
+            (
+                "finding"
+                if all(generic)
+                else ("partly" if sum(generic) > sum(counted) else "not reproduced")
+            ),
             value=float(sum(generic)),
             null_value=float(sum(counted)),
         ),
@@ -50,15 +55,20 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
 
 
 def uncorrected(name: str, row: Record) -> list[int]:
-    """Deficiencies by counting equations, min(0, n_out + |W| − n_in): the generic ones without their c_out²."""
+    """Deficiencies by counting equations, min(0, n_out + |W| − n_in): the generic ones without
+    their c_out².
+    """
     channels = [conv.channels for conv in TABLE_1[name].convs]
     return [min(0, rd + c**2) if rd else 0 for rd, c in zip(row.generic_rd, channels, strict=True)]
 
 
 def metric_predicts(metrics: Metrics) -> Claim:
-    """By the correlations with all networks: those that networks in random order have in one case of twenty count."""
+    """By the correlations with all networks: those that networks in random order have in one case
+    of twenty count.
+    """
     rho, chance = metrics.correlations(), metrics.chance
-    judged = {key: (chance[key] or 0.0) < LEVEL for key in rho if key in METHODS}  # ours would count R-GAP twice
+    # ours would count R-GAP twice
+    judged = {key: (chance[key] or 0.0) < LEVEL for key in rho if key in METHODS}
     counted = sum(judged.values())
     return Claim(
         "leakage-metric-predicts",
@@ -69,7 +79,11 @@ def metric_predicts(metrics: Metrics) -> Claim:
         + ", ".join(f"{label(key)} {value:.2f}" for key, value in rho.items()),
         "how often networks in random order have as much: "
         + ", ".join(f"{label(key)} {chance[key] or 0.0:.2g}" for key in judged),
-        "undecided" if not judged else (verdict(counted > 0) if counted in (0, len(judged)) else "partly"),
+        (
+            "undecided"
+            if not judged
+            else (verdict(counted > 0) if counted in (0, len(judged)) else "partly")
+        ),
         value=float(counted),
         null_value=LEVEL * len(judged),
     )
@@ -97,42 +111,55 @@ def plot_rank(result: Result[Metrics]) -> Figure:
         if rank < unknowns:
             note(ax, f"{rank - unknowns}".replace("-", "−"), (rank, y), (-6, 0), ha="right")
     ax.set_yticks(range(len(rows)), [row[0] for row in rows])
-    ax.set(xlabel="number", ylim=(len(rows) - 0.4, -0.6), xlim=(-0.1 * max(row[1] for row in rows), None))
-    for colour, words in (("white", "unknowns $x_{i-1}$"), (SERIES[0], "rank of $U_i$; beside it what is missing")):
+    ax.set(
+        xlabel="number",
+        ylim=(len(rows) - 0.4, -0.6),
+        xlim=(-0.1 * max(row[1] for row in rows), None),
+    )
+    for colour, words in (
+        ("white", "unknowns $x_{i-1}$"),
+        (SERIES[0], "rank of $U_i$; beside it what is missing"),
+    ):
         ax.plot([], [], "o", color=SERIES[0], mfc=colour, label=words)
     figure.legend(loc="outside upper center", ncols=2)
     return figure
 
 
 def drawing() -> str:
-    """Eq. (4) in the browser: draw an image, see its gradient, get it back, with a batch and with noise.
+    """Eq. (4) in the browser: draw an image, see its gradient, get it back, with a batch and with
+    noise.
 
     The network is one softmax layer with a bias on 16 × 16 pixels, made in the page.
     """
     body = (
-        '<p class="plain ask">A drawing pad is here where scripts are allowed.</p>'
-        '<div class="panels" hidden>'
-        '<figure><canvas class="pad" width="16" height="16" tabindex="0" role="application" '
-        'aria-label="Drawing pad of 16 by 16 pixels: draw with the pointer, or move with the arrow keys and switch a '
-        'pixel with Space"></canvas><figcaption><span class="ask">Your image. Draw on it.</span>'
-        '<span class="paper">An image.</span></figcaption></figure>'
-        '<figure><canvas class="seen" width="16" height="16" role="img" aria-label="One row of the gradient"></canvas>'
-        "<figcaption>What is sent: one of ten rows of the gradient of the weights.</figcaption></figure>"
-        '<figure><canvas class="back" width="16" height="16" role="img" aria-label="The image got back"></canvas>'
-        "<figcaption>That row over its entry of the gradient of the bias: eq. (4).</figcaption></figure></div>"
-        '<p class="said" role="status"></p>'
-        "<label hidden>Images in the batch: yours and others "
-        '<input type="range" name="batch" min="1" max="16" step="1" value="1"></label>'
-        "<label hidden>Noise on the gradient "
-        '<input type="range" name="sigma" min="0" max="7" step="1" value="0"></label>'
-        '<button type="button" class="clear" hidden>Clear the drawing</button>'
+        '<p class="plain ask">A drawing pad is here where scripts are allowed.</p><div'
+        ' class="panels" hidden><figure><canvas class="pad" width="16" height="16" tabindex="0"'
+        ' role="application" aria-label="Drawing pad of 16 by 16 pixels: draw with the pointer, or'
+        ' move with the arrow keys and switch a pixel with Space"></canvas><figcaption><span'
+        ' class="ask">Your image. Draw on it.</span><span class="paper">An'
+        ' image.</span></figcaption></figure><figure><canvas class="seen" width="16" height="16"'
+        ' role="img" aria-label="One row of the gradient"></canvas><figcaption>What is sent: one of'
+        " ten rows of the gradient of the weights.</figcaption></figure><figure><canvas"
+        ' class="back" width="16" height="16" role="img" aria-label="The image got'
+        ' back"></canvas><figcaption>That row over its entry of the gradient of the bias: eq.'
+        ' (4).</figcaption></figure></div><p class="said" role="status"></p><label hidden>Images in'
+        ' the batch: yours and others <input type="range" name="batch" min="1" max="16" step="1"'
+        ' value="1"></label><label hidden>Noise on the gradient <input type="range" name="sigma"'
+        ' min="0" max="7" step="1" value="0"></label><button type="button" class="clear"'
+        " hidden>Clear the drawing</button>"
     )
     return element(
         "drawing",
         "Draw an image and get it back from its gradient",
         body,
-        ask="Draw an image in the left square. Then put other images into the batch, or noise on the gradient.",
-        paper="On the web page one draws the image, and can put other images into the batch or noise on the gradient.",
+        ask=(
+            "Draw an image in the left square. Then put other images into the batch, or noise on"
+            " the gradient."
+        ),
+        paper=(
+            "On the web page one draws the image, and can put other images into the batch or noise"
+            " on the gradient."
+        ),
     )
 
 

@@ -21,11 +21,18 @@ def claims(metrics: Metrics, sizes: Sizes) -> list[Claim]:
 
 
 def correlation(x: list[float], y: list[float]) -> tuple[float, float, float] | None:
-    """Spearman's ρ and the central 95 % of its bootstrap; None where there are too few, or no two different ones."""
+    """Spearman's ρ and the central 95 % of its bootstrap; None where there are too few, or no two
+    different ones.
+    """
     if len(x) < FEW or len(set(x)) < 2 or len(set(y)) < 2:
         return None
     drawn = bootstrap(
-        (x, y), spearman, paired=True, n_resamples=1000, method="percentile", rng=np.random.default_rng(0)
+        (x, y),
+        spearman,
+        paired=True,
+        n_resamples=1000,
+        method="percentile",
+        rng=np.random.default_rng(0),
     )
     interval = drawn.confidence_interval
     return float(spearman(np.array(x), np.array(y))), float(interval.low), float(interval.high)
@@ -45,7 +52,10 @@ def recommendation(metrics: Metrics, sizes: Sizes) -> Claim:
     """A small c(M) as advice."""
     rows = metrics.designs
     psnr = [decibels(row) for row in rows]
-    by_c, by_rank = correlation([row.c for row in rows], psnr), correlation([min(row.missing) for row in rows], psnr)
+    by_c, by_rank = (
+        correlation([row.c for row in rows], psnr),
+        correlation([min(row.missing) for row in rows], psnr),
+    )
     low = [row for row in rows if row.c < 0]
     given = [row for row in low if all(row.found)]
     holds = by_c is not None and by_c[1] > 0
@@ -54,11 +64,16 @@ def recommendation(metrics: Metrics, sizes: Sizes) -> Claim:
         "C&C 3.2",
         "Against leakage, design a network with a small c(M).",
         "recommended",
-        f"{len(rows)} networks drawn at random, {sizes.side} × {sizes.side}: rank correlation of c(M) with CosineTV's "
-        f"PSNR {in_words(by_c)}, of the joint rank {in_words(by_rank)}; of the {len(low)} networks with c(M) < 0 "
-        f"Gauss–Newton finds all that is read of every image on {len(given)}",
+        f"{len(rows)} networks drawn at random, {sizes.side} × {sizes.side}: rank correlation of"
+        f" c(M) with CosineTV's PSNR {in_words(by_c)}, of the joint rank {in_words(by_rank)}; of"
+        f" the {len(low)} networks with c(M) < 0 Gauss–Newton finds all that is read of every image"
+        f" on {len(given)}",
         chance(len(rows)),
-        "undecided" if by_c is None else ("not reproduced" if not holds else ("partly" if given else "reproduced")),
+        (
+            "undecided"
+            if by_c is None
+            else ("not reproduced" if not holds else ("partly" if given else "reproduced"))
+        ),
         value=by_c and by_c[0],
         null_value=by_rank and by_rank[0],
     )
@@ -83,7 +98,9 @@ def wide_claim(metrics: Metrics) -> Claim:
 
 @chart
 def plot_designs(result: Result[Metrics]) -> Figure:
-    """CosineTV's PSNR against c(M), and against what all layers together lack; full dots: found by Gauss–Newton."""
+    """CosineTV's PSNR against c(M), and against what all layers together lack; full dots: found by
+    Gauss–Newton.
+    """
     figure, axes = plt.subplots(1, 2, figsize=(PAGE, 3.6), sharey=True, layout="constrained")
     rows = result.metrics.designs
     panels = (
@@ -97,7 +114,10 @@ def plot_designs(result: Result[Metrics]) -> Figure:
         ax.set(xscale="symlog", xlabel=f"{label} (equations)")
         ax.set_xlim(left=-0.3)
         ax.set_xticks([0, *ax.get_xticks()[ax.get_xticks() >= 10][::2]])
-    for colour, words in ((SERIES[0], "Gauss–Newton finds all that is read"), ("white", "it does not")):
+    for colour, words in (
+        (SERIES[0], "Gauss–Newton finds all that is read"),
+        ("white", "it does not"),
+    ):
         axes[0].plot([], [], "o", color=SERIES[0], mfc=colour, label=words)
     figure.legend(loc="outside upper center", ncols=2)
     axes[0].set_ylabel("PSNR of CosineTV (dB, peak 1)")

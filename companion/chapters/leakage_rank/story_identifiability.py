@@ -30,17 +30,28 @@ def claims(metrics: Metrics, _: IdentifiabilitySizes) -> list[Claim]:
         Claim(
             "identifiability-counterfactual",
             "",
-            "Where the gradient does not determine the image, another photograph can be moved, inside the pixels' "
-            "range, until it has the same gradient, and stays nearer to what it was than to the victim.",
+            "Where the gradient does not determine the image, another photograph can be moved,"
+            " inside the pixels' range, until it has the same gradient, and stays nearer to what it"
+            " was than to the victim.",
             "",
             "MSE to the victim and to the start: "
-            + "; ".join(f"{name} {each.mse_to_victim:.3f} and {each.mse_to_start:.3f}" for name, each in rows.items())
+            + "; ".join(
+                f"{name} {each.mse_to_victim:.3f} and {each.mse_to_start:.3f}"
+                for name, each in rows.items()
+            )
             + f"; gradients differ by {max(each.residual for each in rows.values()):.0e} at most",
             f"the two photographs: {next(iter(rows.values())).start_mse:.3f}"
             + (
-                f"; where all is read and fixed, it ends at the victim: MSE {max(closed):.0e} at most" if closed else ""
+                f"; where all is read and fixed, it ends at the victim: MSE {max(closed):.0e} at"
+                " most"
+                if closed
+                else ""
             ),
-            "finding" if all(same) and all(elsewhere) else ("partly" if any(same) else "not reproduced"),
+            (
+                "finding"
+                if all(same) and all(elsewhere)
+                else ("partly" if any(same) else "not reproduced")
+            ),
             value=min(each.mse_to_victim for each in rows.values()),
             null_value=max(closed, default=None),
         )
@@ -57,8 +68,10 @@ def selected(metrics: Metrics, arrays: Tensors) -> Tensors:
 
 @photographs
 def plot_found(result: Result[Metrics]) -> Figure:
-    """The first victim, and what R-GAP and all layers together find of it by every network; above R-GAP's the security
-    metric, above the others what the gradient leaves open of the entries that are read."""
+    """The first victim, and what R-GAP and all layers together find of it by every network; above
+    R-GAP's the security metric, above the others what the gradient leaves open of the entries that
+    are read.
+    """
     networks = result.metrics.networks
     above = [f"{name}\n{row.c}".replace("-", "−") for name, row in networks.items()]
     rows = [
@@ -72,10 +85,13 @@ def plot_found(result: Result[Metrics]) -> Figure:
 
 @photographs
 def plot_moved(result: Result[Metrics]) -> Figure:
-    """The first victim, another photograph, and that photograph moved until it has the victim's gradient, by every
-    network; above each its errors to the victim and to what it was."""
+    """The first victim, another photograph, and that photograph moved until it has the victim's
+    gradient, by every network; above each its errors to the victim and to what it was.
+    """
     moved = {name: row.counterfactual for name, row in result.metrics.networks.items()}
-    above = [f"{name}\n{each.mse_to_victim:.3f}\n{each.mse_to_start:.3f}" for name, each in moved.items()]
+    above = [
+        f"{name}\n{each.mse_to_victim:.3f}\n{each.mse_to_start:.3f}" for name, each in moved.items()
+    ]
     victim = "victim, and another\nphotograph" if len(result.figure("truth")) > 1 else "victim"
     rows = [
         (victim, result.figure("truth"), "grey"),

@@ -1,13 +1,17 @@
-"""Two sets of 8-bit photographs with one float32 classifier: the solution set, searched among integers.
+"""Two sets of 8-bit photographs with one float32 classifier: the solution set, searched among
+integers.
 
-Training on (X, y) gives θ = Σ_i ρ_i x̄_i / (n ω) with ρ_i = y_i − σ(x̄_i·θ), see `recon.analysis.solution_set`.  So an
-image that θ classifies with a margin m_i weighs |ρ_i| = σ(−m_i), and one grey level of it moves Σ_i ρ_i x̄_i by
-|ρ_i|/255.  Photographs have margins of all sizes: their weights are digits, from large to tiny.  `diffuse` rounds the
-images in the order of falling |ρ_i|, and after every block moves those that are left, as real numbers, back onto the
-solution set.  So each error is handed on to finer digits (error diffusion), until float32 does not see it any more.
+Training on (X, y) gives θ = Σ_i ρ_i x̄_i / (n ω) with ρ_i = y_i − σ(x̄_i·θ), see
+`recon.analysis.solution_set`. So an image that θ classifies with a margin m_i weighs |ρ_i| =
+σ(−m_i), and one grey level of it moves Σ_i ρ_i x̄_i by |ρ_i|/255. Photographs have margins of all
+sizes: their weights are digits, from large to tiny. `diffuse` rounds the images in the order of
+falling |ρ_i|, and after every block moves those that are left, as real numbers, back onto the
+solution set. So each error is handed on to finer digits (error diffusion), until float32 does not
+see it any more.
 
-Pixels are integers 0 … 255; the inputs are x = pixel/255 − ½ for every set, so that training needs nothing but pixels.
-Shapes: pixels (n, d), y (n,) in {0, 1}, theta (d + 1,) with the bias last; float64 throughout.
+Pixels are integers 0 … 255; the inputs are x = pixel/255 − ½ for every set, so that training needs
+nothing but pixels. Shapes: pixels (n, d), y (n,) in {0, 1}, theta (d + 1,) with the bias last;
+float64 throughout.
 """
 
 from __future__ import annotations
@@ -30,15 +34,21 @@ from recon.training.inner_problem import Objective, solve_affine, with_ones
 LEVELS = 255.0
 STRIDE = 4  # between neighbouring patches of the bundled photographs
 APART = PATCH // 2  # pixels, in one direction at least, between two patches of one set
-#: scikit-image says of the others that they are in the public domain or CC0, of this one it says nothing
+#: scikit-image says of the others that they are in the public domain or CC0, of this one it says
+#: nothing
 NO_LICENCE = ("motorcycle_left.png",)
 
 
 @dataclass(frozen=True)
 class EightBitSettings:
-    """weight_decay: ω of the training · edge: start images keep this many grey levels from 0 and 255, room to move in ·
-    finest: smallest |ρ| that an image of the ladder should have · rungs: of the ladder, in each class: numbers that are
-    tried until one succeeds · newton: steps at most of one return to the solution set."""
+    """
+    Attributes:
+        weight_decay: ω of the training.
+        edge: start images keep this many grey levels from 0 and 255, room to move in.
+        finest: smallest |ρ| that an image of the ladder should have.
+        rungs: of the ladder, in each class: numbers that are tried until one succeeds.
+        newton: steps at most of one return to the solution set.
+    """
 
     weight_decay: float = 3e-5
     edge: int = 6
@@ -49,7 +59,12 @@ class EightBitSettings:
 
 @dataclass(frozen=True)
 class Others:
-    """pixels (N, d) uint8 · y (N,) in {0, 1} · apart (N, N) bool, which two may stand in one set; None: any two."""
+    """
+    Attributes:
+        pixels (N, d) uint8.
+        y (N,) in {0, 1}.
+        apart (N, N) bool, which two may stand in one set; None: any two.
+    """
 
     pixels: Tensor
     y: Tensor
@@ -58,8 +73,13 @@ class Others:
 
 @dataclass(frozen=True)
 class Twin:
-    """pixels (n, d) uint8, the other training set · chosen (n,): rows of the photographs that it was made from · theta
-    (d + 1,): its classifier in float64 · target (d + 1,) float32: the classifier wanted."""
+    """
+    Attributes:
+        pixels (n, d) uint8, the other training set.
+        chosen (n,): rows of the photographs that it was made from.
+        theta (d + 1,): its classifier in float64.
+        target (d + 1,) float32: the classifier wanted.
+    """
 
     pixels: Tensor
     chosen: Tensor
@@ -81,8 +101,9 @@ class Twin:
 def twin(pixels: Tensor, y: Tensor, pool: Others, settings: EightBitSettings) -> Twin:
     """A training set made of photographs of `pool` with the float32 classifier of (pixels, y).
 
-    pixels (n, d) uint8, y (n,) with n/2 of each class.  The labels of the result are n/2 zeros, then n/2 ones.  Whether
-    all numbers agree is measured, not promised: see `Twin.agree`.  ReconError where a class is too small.
+    pixels (n, d) uint8, y (n,) with n/2 of each class. The labels of the result are n/2 zeros, then
+    n/2 ones. Whether all numbers agree is measured, not promised: see `Twin.agree`. ReconError
+    where a class is too small.
     """
     target = classifier(pixels, y, settings.weight_decay).float()
     digits = Digits(target.double(), len(pixels), settings)
@@ -90,8 +111,19 @@ def twin(pixels: Tensor, y: Tensor, pool: Others, settings: EightBitSettings) ->
     for rungs in settings.rungs:
         chosen = ladder(pool, digits.theta, len(pixels), settings.finest, rungs)
         labels = pool.y[chosen].double()
-        made = diffuse(pool.pixels[chosen].double().clamp(settings.edge, LEVELS - settings.edge), labels, digits)
-        tried.append(Twin(made.to(torch.uint8), chosen, classifier(made, labels, settings.weight_decay), target))
+        made = diffuse(
+            pool.pixels[chosen].double().clamp(settings.edge, LEVELS - settings.edge),
+            labels,
+            digits,
+        )
+        tried.append(
+            Twin(
+                made.to(torch.uint8),
+                chosen,
+                classifier(made, labels, settings.weight_decay),
+                target,
+            )
+        )
         if tried[-1].agree == len(target):
             break
     return max(tried, key=lambda each: each.agree)
@@ -103,23 +135,29 @@ def inputs(pixels: Tensor) -> Tensor:
 
 
 def weights_of(logits: Tensor, y: Tensor) -> Tensor:
-    """ρ_i = y_i − σ(z_i) as ±σ(−m_i), m_i = ±z_i, which loses no digits where the margin m_i is large."""
+    """ρ_i = y_i − σ(z_i) as ±σ(−m_i), m_i = ±z_i, which loses no digits where the margin m_i is
+    large.
+    """
     sign = 2 * y.double() - 1
     return sign * torch.sigmoid(-sign * logits)
 
 
 def classifier(pixels: Tensor, y: Tensor, weight_decay: float) -> Tensor:
-    """θ (d + 1,) that training on pixels (n, d) ends at: Σ ρ_i x̄_i / (n ω), to the last digits of float64."""
+    """θ (d + 1,) that training on pixels (n, d) ends at: Σ ρ_i x̄_i / (n ω), to the last digits of
+    float64.
+    """
     x = inputs(pixels)
-    found = solve_affine(Objective(affine(x.shape[1]), y.double(), weight_decay), x[None], tol=1e-13, max_iter=200)
+    found = solve_affine(
+        Objective(affine(x.shape[1]), y.double(), weight_decay), x[None], tol=1e-13, max_iter=200
+    )
     assert found.logits is not None  # Newton's method returns them
     return weights_of(found.logits[0], y) @ with_ones(x) / (len(x) * weight_decay)
 
 
 def ladder(pool: Others, theta: Tensor, n: int, finest: float, rungs: int) -> Tensor:
-    """Rows of n photographs to start from, (n,), half of each class, class 0 first: for each of `rungs` values of |ρ|
-    from `finest` to ½, evenly spaced in its logarithm, the photograph nearest to it; then the first in their order.
-    ReconError where n/2 of a class cannot be found.
+    """Rows of n photographs to start from, (n,), half of each class, class 0 first: for each of
+    `rungs` values of |ρ| from `finest` to ½, evenly spaced in its logarithm, the photograph nearest
+    to it; then the first in their order. ReconError where n/2 of a class cannot be found.
     """
     y = pool.y
     weight = weights_of(with_ones(inputs(pool.pixels)) @ theta, y).abs().log()
@@ -131,8 +169,14 @@ def ladder(pool: Others, theta: Tensor, n: int, finest: float, rungs: int) -> Te
         taken: list[int] = []
         for k in range(n // 2):
             if not free.any():
-                raise ReconError(f"{n // 2} photographs of class {label} are needed, and there are {len(taken)}")
-            wish = (weight - levels[k]).abs() if k < rungs else torch.arange(len(y), dtype=weight.dtype)
+                raise ReconError(
+                    f"{n // 2} photographs of class {label} are needed, and there are {len(taken)}"
+                )
+            wish = (
+                (weight - levels[k]).abs()
+                if k < rungs
+                else torch.arange(len(y), dtype=weight.dtype)
+            )
             row = int(wish.masked_fill(~free, torch.inf).argmin())
             taken.append(row)
             free[row] = False
@@ -145,8 +189,11 @@ def ladder(pool: Others, theta: Tensor, n: int, finest: float, rungs: int) -> Te
 def round_keeping(values: Tensor, theta: Tensor) -> Tensor:
     """Integers next to `values` (m, d) in 0 … 255 that nearly keep values·θ, (m,).
 
-    Each pixel goes to the nearest integer; then those that cost least per unit of output go to their second nearest,
-    while that does not overshoot.  theta: the d weights.
+    Each pixel goes to the nearest integer; then those that cost least per unit of output go to
+    their second nearest, while that does not overshoot.
+
+    Args:
+        theta: the d weights.
     """
     nearest = values.round().clamp(0, LEVELS)
     error = nearest - values
@@ -162,8 +209,10 @@ def round_keeping(values: Tensor, theta: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Rest:
-    """The images that are no integers yet: rows (m,) of the set, pixels `values` (m, d), labels y (m,), and `base`
-    (d + 1,) = ω θ − (1/n) Σ ρ_i x̄_i over those that are, so that F = base − (1/n) Σ ρ_i x̄_i over these."""
+    """The images that are no integers yet: rows (m,) of the set, pixels `values` (m, d), labels y
+    (m,), and `base` (d + 1,) = ω θ − (1/n) Σ ρ_i x̄_i over those that are, so that F = base − (1/n)
+    Σ ρ_i x̄_i over these.
+    """
 
     rows: Tensor
     values: Tensor
@@ -177,7 +226,9 @@ class Rest:
 
 @dataclass(frozen=True)
 class Digits:
-    """What stays as it is while pixels move: the classifier wanted θ (d + 1,), the number of images n, the settings."""
+    """What stays as it is while pixels move: the classifier wanted θ (d + 1,), the number of images
+    n, the settings.
+    """
 
     theta: Tensor
     n: int
@@ -188,7 +239,9 @@ class Digits:
         return weights_of(with_ones(inputs(part.values)) @ self.theta, part.y).abs()
 
     def residual(self, part: Rest) -> Tensor:
-        """F (d + 1,) = ω θ − (1/n) Σ ρ_i x̄_i over all n images, as `recon.analysis.solution_set.residual` has it."""
+        """F (d + 1,) = ω θ − (1/n) Σ ρ_i x̄_i over all n images, as
+        `recon.analysis.solution_set.residual` has it.
+        """
         x_bar = with_ones(inputs(part.values))
         return part.base - weights_of(x_bar @ self.theta, part.y) @ x_bar / self.n
 
@@ -198,7 +251,9 @@ class Digits:
         Enough is a hundredth of what rounding the heaviest of them will leave.
         """
         left = self.residual(part)
-        enough = 0.01 * float(self.weights(part).max()) * 0.3 / LEVELS / self.n * math.sqrt(len(left))
+        enough = (
+            0.01 * float(self.weights(part).max()) * 0.3 / LEVELS / self.n * math.sqrt(len(left))
+        )
         for _ in range(self.settings.newton):
             if left.norm() <= enough:
                 break
@@ -212,7 +267,9 @@ class Digits:
         return part
 
     def _step(self, part: Rest, left: Tensor) -> Tensor:
-        """−Jᵀ(J M Jᵀ)⁻¹ F in grey levels, (m, d); M leaves out the pixels that it would push over an end of 0 … 255."""
+        """−Jᵀ(J M Jᵀ)⁻¹ F in grey levels, (m, d); M leaves out the pixels that it would push over
+        an end of 0 … 255.
+        """
         x, left = inputs(part.values), left * self.n / len(part.rows)
         free = torch.ones_like(x, dtype=torch.bool)
         for _ in range(3):
@@ -225,8 +282,10 @@ class Digits:
         return step
 
     def _descended(self, part: Rest, step: Tensor, left: Tensor) -> tuple[Rest, Tensor] | None:
-        """The first of the steps 1, ½, … 1/256 of `step` that lowers ‖F‖, with F there.  No logit moves by more than 2
-        at once: weights are exponentials, and an image that is thrown far out is lost as a digit."""
+        """The first of the steps 1, ½, … 1/256 of `step` that lowers ‖F‖, with F there. No logit
+        moves by more than 2 at once: weights are exponentials, and an image that is thrown far out
+        is lost as a digit.
+        """
         longest = 2 / max(2.0, float((step @ self.theta[:-1]).abs().max()) / LEVELS)
         for length in (longest * 0.5**k for k in range(9)):
             trial = replace(part, values=(part.values + length * step).clamp(0, LEVELS))
@@ -237,17 +296,26 @@ class Digits:
 
 
 def diffuse(start: Tensor, y: Tensor, digits: Digits) -> Tensor:
-    """Integers (n, d) near `start` (n, d), labels y (n,), with F near 0: the heaviest images first, in blocks that
-    weigh, in Σ ρ², no more than the images that take over their error."""
+    """Integers (n, d) near `start` (n, d), labels y (n,), with F near 0: the heaviest images first,
+    in blocks that weigh, in Σ ρ², no more than the images that take over their error.
+    """
     made = torch.empty_like(start)
-    rest = digits.returned(Rest(torch.arange(len(start)), start, y, digits.settings.weight_decay * digits.theta))
+    rest = digits.returned(
+        Rest(torch.arange(len(start)), start, y, digits.settings.weight_decay * digits.theta)
+    )
     rest = rest.take(digits.weights(rest).argsort(descending=True))
     with tqdm(total=len(start), desc="8 bits", disable=None, leave=False) as bar:
         while len(rest.rows):
             square = digits.weights(rest).square()
             after = square.flip(0).cumsum(0).flip(0) - square
-            count = max(1, int((square.cumsum(0) <= after).sum())) if len(rest.rows) > 3 else len(rest.rows)
-            block = rest.take(slice(count), values=round_keeping(rest.values[:count], digits.theta[:-1]))
+            count = (
+                max(1, int((square.cumsum(0) <= after).sum()))
+                if len(rest.rows) > 3
+                else len(rest.rows)
+            )
+            block = rest.take(
+                slice(count), values=round_keeping(rest.values[:count], digits.theta[:-1])
+            )
             made[block.rows] = block.values
             rest = rest.take(slice(count, None), base=digits.residual(block))
             if len(rest.rows):
@@ -257,16 +325,19 @@ def diffuse(start: Tensor, y: Tensor, digits: Digits) -> Tensor:
 
 
 def others(pool: ImagePool, train_index: Tensor) -> Others:
-    """What a training set with these indices (n,) in its pool may be replaced by; disjoint from it in every pixel.
+    """What a training set with these indices (n,) in its pool may be replaced by; disjoint from it
+    in every pixel.
 
-    Of the bundled photographs: patches every 4 pixels, outside the third that training patches are from, of those whose
-    licence is known; two of them in one set lie 16 pixels apart or more.  Of other pools: the images of part "init"
-    that are not in the training set.
+    Of the bundled photographs: patches every 4 pixels, outside the third that training patches are
+    from, of those whose licence is known; two of them in one set lie 16 pixels apart or more. Of
+    other pools: the images of part "init" that are not in the training set.
     """
     if pool.name == "photos":
         return _patches()
     rows = np.flatnonzero((pool.part == "init") & ~np.isin(pool.index, train_index.numpy()))
-    return Others(torch.from_numpy(pool.images[rows]).flatten(1), torch.from_numpy(pool.y[rows]), None)
+    return Others(
+        torch.from_numpy(pool.images[rows]).flatten(1), torch.from_numpy(pool.y[rows]), None
+    )
 
 
 def _patches() -> Others:

@@ -1,4 +1,6 @@
-"""Chapter 1, §3.1 of Runkel et al. (2024): other training sets with exactly the same affine classifier."""
+"""Chapter 1, §3.1 of Runkel et al. (2024): other training sets with exactly the same affine
+classifier.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,13 @@ from torch import Tensor
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.linear.eight_bit import EightBitSettings, classifier, inputs, others, twin
 from companion.store.record import Record
-from recon.analysis.solution_set import Projection, ProjectionSettings, SolutionSet, jacobian_rank, residual
+from recon.analysis.solution_set import (
+    Projection,
+    ProjectionSettings,
+    SolutionSet,
+    jacobian_rank,
+    residual,
+)
 from recon.nets.mlp import affine
 from recon.training.inner_problem import Objective, solve_affine, with_ones
 
@@ -18,25 +26,30 @@ from recon.training.inner_problem import Objective, solve_affine, with_ones
 class Metrics(Record):
     """Other images with the classifier of the training images, and two smaller points of §3.1.
 
-    counterfactual: One set of n images moved onto the solution set of θ*. relative_theta_error: ‖θ(x) − θ*‖ / ‖θ*‖
-    of the classifier retrained on them; unmoved: before the move; 8bit: after rounding · mean_change_l2: of an image ·
-    nn_train_l2: mean distance to the nearest training image, of held-out images the null · jacobian_rank,
-    solution_dim: of the N·K unknowns.
-    trivial: ‖(6)‖ at X̄ = 0, Y = 0: as the paper has it, and with the bias column of ones and weight decay kept.
-    kernel: dim ker(X̄ᵀ) for photographs and for one image n times; of Anscombe's four sets the regression lines,
-    the norms of the gradient, and the largest entries of its product with X̄ᵀ.
-    twins: Two sets of n photographs with 8 bits a channel, and how many of the `numbers` float32 numbers of their
-    classifiers are the same, bit by bit. agree_rounded: of the other photographs moved onto the solution set and
-    rounded, the null · agree_unmoved: of the photographs that they were made from · largest_relative_difference:
-    |θ̂_j − θ_j|/|θ_j| at most, of the other set's float64 classifier from the float32 numbers wanted ·
-    mean_change_levels: of the other photographs, in grey levels of 255 · same_images: in both sets.
+    counterfactual: One set of n images moved onto the solution set of θ*. relative_theta_error:
+    ‖θ(x) − θ*‖ / ‖θ*‖ of the classifier retrained on them; unmoved: before the move; 8bit: after
+    rounding · mean_change_l2: of an image · nn_train_l2: mean distance to the nearest training
+    image, of held-out images the null · jacobian_rank, solution_dim: of the N·K unknowns. trivial:
+    ‖(6)‖ at X̄ = 0, Y = 0: as the paper has it, and with the bias column of ones and weight decay
+    kept. kernel: dim ker(X̄ᵀ) for photographs and for one image n times; of Anscombe's four sets
+    the regression lines, the norms of the gradient, and the largest entries of its product with
+    X̄ᵀ. twins: Two sets of n photographs with 8 bits a channel, and how many of the `numbers`
+    float32 numbers of their classifiers are the same, bit by bit. agree_rounded: of the other
+    photographs moved onto the solution set and rounded, the null · agree_unmoved: of the
+    photographs that they were made from · largest_relative_difference: |θ̂_j − θ_j|/|θ_j| at most,
+    of the other set's float64 classifier from the float32 numbers wanted · mean_change_levels: of
+    the other photographs, in grey levels of 255 · same_images: in both sets.
     """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """n_train: images of the training and of the counterfactual set · iterations: of the projection, at most · twins:
-    images of each of the two sets of 8 bits, at weight decay `twins_decay`."""
+    """
+    Attributes:
+        n_train: images of the training and of the counterfactual set.
+        iterations: of the projection, at most.
+        twins: images of each of the two sets of 8 bits, at weight decay `twins_decay`.
+    """
 
     n_train: int
     twins: int
@@ -65,10 +78,13 @@ ANSCOMBE_Y = (
 
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
-    """Train θ*, project other images onto its solution set, retrain on them from scratch, and compare."""
+    """Train θ*, project other images onto its solution set, retrain on them from scratch, and
+    compare.
+    """
     data = context.dataset(sizes.n_train)
     train, init, held_out = (
-        part.flat.to(context.device, torch.float64) for part in (data.train, data.init, data.held_out)
+        part.flat.to(context.device, torch.float64)
+        for part in (data.train, data.init, data.held_out)
     )
     y = data.train.y.to(context.device, torch.float64)
     mean = train.mean(0)
@@ -111,8 +127,12 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     return Outcome(metrics, arrays)
 
 
-def project(x: Tensor, y: Tensor, theta: Tensor, weight_decay: float, mean: Tensor, sizes: Sizes) -> Projection:
-    """Images x (n, d), minus the mean (d,), onto the solution set for labels y, every pixel in [0, 1]."""
+def project(
+    x: Tensor, y: Tensor, theta: Tensor, weight_decay: float, mean: Tensor, sizes: Sizes
+) -> Projection:
+    """Images x (n, d), minus the mean (d,), onto the solution set for labels y, every pixel in [0,
+    1].
+    """
     settings = ProjectionSettings(sizes.tol, sizes.iterations)
     return SolutionSet(y, theta, weight_decay, -mean, 1 - mean).project(x, settings)
 
@@ -129,16 +149,23 @@ def anscombe() -> Tensor:
 
 
 def _trivial(y: Tensor, theta_star: Tensor, weight_decay: float) -> Record:
-    """‖(6)‖ at X̄ = 0, Y = 0: as the paper has it, and with the bias column of ones and weight decay kept."""
+    """‖(6)‖ at X̄ = 0, Y = 0: as the paper has it, and with the bias column of ones and weight
+    decay kept.
+    """
     dim = len(theta_star) - 1
     x_bar = y.new_zeros(len(y), dim + 1)
     as_in_paper = x_bar.mT @ torch.sigmoid(x_bar @ theta_star) / len(y)
     ours = residual(x_bar[:, :dim], torch.zeros_like(y), theta_star, weight_decay)
-    return Record(residual_as_in_paper=float(as_in_paper.norm()), residual_with_bias_and_decay=float(ours.norm()))
+    return Record(
+        residual_as_in_paper=float(as_in_paper.norm()),
+        residual_with_bias_and_decay=float(ours.norm()),
+    )
 
 
 def _kernel(x_train: Tensor, x_repeated: Tensor, quartet: Tensor) -> Record:
-    """dim ker(X̄ᵀ) = n − rank X̄ for photographs and for one image n times; Anscombe's gradient, not zero but in it."""
+    """dim ker(X̄ᵀ) = n − rank X̄ for photographs and for one image n times; Anscombe's gradient,
+    not zero but in it.
+    """
     gradients, products, lines = [], [], []
     for x, y in quartet:
         x_bar = with_ones(x.unsqueeze(1))
@@ -158,8 +185,9 @@ def _kernel(x_train: Tensor, x_repeated: Tensor, quartet: Tensor) -> Record:
 
 
 def twins(context: Context, sizes: Sizes) -> tuple[Record, Tensors]:
-    """`twins` training images of this seed and other photographs with the same float32 classifier, beside two nulls:
-    these photographs as they were, and projected and rounded."""
+    """`twins` training images of this seed and other photographs with the same float32 classifier,
+    beside two nulls: these photographs as they were, and projected and rounded.
+    """
     data, decay = context.dataset(sizes.twins), sizes.twins_decay
     pixels, y = bytes_of(data.train.flat), data.train.y.double()
     pool = others(context.pool, data.train.index)

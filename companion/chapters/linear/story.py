@@ -30,7 +30,8 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
             "3.1",
             "The reconstruction problem of a linear model is “extremely underdetermined”.",
             "L·N equations for N·K unknowns",
-            f"{moved.unknowns} unknowns, rank {moved.jacobian_rank}, solution set of dimension {moved.solution_dim}",
+            f"{moved.unknowns} unknowns, rank {moved.jacobian_rank}, solution set of dimension"
+            f" {moved.solution_dim}",
             "determined: 1 unknown an equation",
             verdict(moved.solution_dim > 0.9 * moved.unknowns),
             value=moved.unknowns / (moved.unknowns - moved.solution_dim),
@@ -42,7 +43,8 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
             "X̄ = 0, Y = 0 is “a trivial (but unreasonable) solution”.",
             "residual 0",
             f"residual {trivial.residual_as_in_paper:.0f} as stated",
-            f"with a bias column of ones and weight decay: {trivial.residual_with_bias_and_decay:.2g}",
+            "with a bias column of ones and weight decay:"
+            f" {trivial.residual_with_bias_and_decay:.2g}",
             ("partly" if bias_matters else "reproduced") if zero_solves else "not reproduced",
             value=trivial.residual_as_in_paper,
             null_value=trivial.residual_with_bias_and_decay,
@@ -50,13 +52,14 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
         Claim(
             "linear-kernel",
             "3.1",
-            "That ∇L lies in ker(X̄ᵀ) suffices, “which further enlarges the possible solution space”.",
+            "That ∇L lies in ker(X̄ᵀ) suffices, “which further enlarges the possible solution"
+            " space”.",
             "",
-            "Anscombe's quartet: one line, product of X̄ᵀ and the gradient at most "
-            f"{max(kernel.anscombe_product_max):.0e}; kernel dimension {kernel.repeated} for one image repeated "
-            f"{moved.n} times",
-            f"norms of these gradients: from {min(kernel.anscombe_gradient_norm):.1f}; kernel dimension {kernel.train} "
-            f"for {moved.n} different photographs",
+            "Anscombe's quartet: one line, product of X̄ᵀ and the gradient at most"
+            f" {max(kernel.anscombe_product_max):.0e}; kernel dimension {kernel.repeated} for one"
+            f" image repeated {moved.n} times",
+            f"norms of these gradients: from {min(kernel.anscombe_gradient_norm):.1f}; kernel"
+            f" dimension {kernel.train} for {moved.n} different photographs",
             verdict(in_kernel and same_line),
             value=max(kernel.anscombe_product_max),
             null_value=min(kernel.anscombe_gradient_norm),
@@ -66,8 +69,9 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
             "",
             "Two disjoint sets of natural photographs have the same classifier.",
             "",
-            f"relative error of θ {moved.relative_theta_error:.0e} after moving each image by "
-            f"{moved.mean_change_l2:.2f} in L2; distance to the nearest training image {moved.nn_train_l2:.1f}",
+            f"relative error of θ {moved.relative_theta_error:.0e} after moving each image by"
+            f" {moved.mean_change_l2:.2f} in L2; distance to the nearest training image"
+            f" {moved.nn_train_l2:.1f}",
             f"unmoved images: {moved.relative_theta_error_unmoved:.2f}; held-out images' distance "
             f"{moved.held_out_nn_l2:.1f}",
             "finding" if same and unlike else "not reproduced",
@@ -77,12 +81,14 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
         Claim(
             "linear-8bit",
             "",
-            "Two disjoint sets of photographs with 8 bits a channel have the same float32 classifier, bit by bit.",
+            "Two disjoint sets of photographs with 8 bits a channel have the same float32"
+            " classifier, bit by bit.",
             "",
-            f"{twins.agree} of {twins.numbers} float32 numbers equal (n = {twins.n} each); the float64 classifier is "
-            f"within {twins.largest_relative_difference:.0e} of each; photographs changed by "
-            f"{twins.mean_change_levels:.1f} of 255 levels",
-            f"moved, then rounded: {twins.agree_rounded} equal; photographs as they were: {twins.agree_unmoved}",
+            f"{twins.agree} of {twins.numbers} float32 numbers equal (n = {twins.n} each); the"
+            f" float64 classifier is within {twins.largest_relative_difference:.0e} of each;"
+            f" photographs changed by {twins.mean_change_levels:.1f} of 255 levels",
+            f"moved, then rounded: {twins.agree_rounded} equal; photographs as they were:"
+            f" {twins.agree_unmoved}",
             "finding" if all_bits else "partly" if nearly else "not reproduced",
             value=twins.agree,
             null_value=max(twins.agree_rounded, twins.agree_unmoved),
@@ -101,7 +107,9 @@ def selected(_: Metrics, arrays: Tensors, n: int = 10) -> Tensors:
 
 @photographs
 def plot_twins(result: Result[Metrics]) -> Figure:
-    """Training images · other photographs · what they became (black frame) · difference, amplified around grey."""
+    """Training images · other photographs · what they became (black frame) · difference, amplified
+    around grey.
+    """
     train, start, other = (result.figure(f"twins.{name}") for name in TWINS)
     difference = (other.double() - start.double()) / 255
     most = 0.5 / float(difference.abs().quantile(0.995))

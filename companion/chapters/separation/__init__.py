@@ -1,4 +1,6 @@
-"""Chapter 6: the first layer is a mixture of the training images; blind source separation unmixes it."""
+"""Chapter 6: the first layer is a mixture of the training images; blind source separation unmixes
+it.
+"""
 
 from companion.chapters.base import Experiment
 from companion.chapters.separation import experiment, story

@@ -1,4 +1,6 @@
-"""The parts of chapter 6 that react to the reader: what opens the book, a threshold to drag, and unmixing by hand."""
+"""The parts of chapter 6 that react to the reader: what opens the book, a threshold to drag, and
+unmixing by hand.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,11 @@ LOW = 0.3  # left end of the threshold's axis
 
 
 def proof(result: Result[Metrics], n: int = 10) -> str:
-    """What was read out of the weights above what was put in: n training images, evenly spaced from the best recovered
-    to the worst, and the n best without an attack.
+    """What was read out of the weights above what was put in: n training images, evenly spaced from
+    the best recovered to the worst, and the n best without an attack.
 
-    Nobody picks them.  Every tile holds a candidate above the training image that it is matched with, and their NCC.
+    Nobody picks them. Every tile holds a candidate above the training image that it is matched
+    with, and their NCC.
     """
     train, found, score = matched(result, "x_train")
     picked = torch.linspace(0, len(train) - 1, n).round().long()
@@ -32,15 +35,19 @@ def proof(result: Result[Metrics], n: int = 10) -> str:
     truth = (result.array("x_train") + result.array("mean")).clamp(0, 1)
     seen = (train[picked] + result.array("mean")).clamp(0, 1)
     ours = _tiles(shown(result, found[picked]), seen, score[picked], "Read out")
-    none = _tiles(shown(result, result.array("x_null")[free]), truth[free], scores[free], "Without an attack")
+    none = _tiles(
+        shown(result, result.array("x_null")[free]), truth[free], scores[free], "Without an attack"
+    )
     key = '<strong class="truth">the training image</strong>'
     body = (
-        f'<p><strong class="found">Read out of the weights</strong>, above {key}: {n} of {len(train)}, evenly spaced '
-        f'from the best to the worst, with their correlation</p><div class="tiles">{ours}</div>'
-        f'<p><strong class="chance">The best without an attack</strong>, above {key} that it resembles most</p>'
-        f'<div class="tiles free">{none}</div>'
+        f'<p><strong class="found">Read out of the weights</strong>, above {key}: {n} of'
+        f" {len(train)}, evenly spaced from the best to the worst, with their correlation</p><div"
+        f' class="tiles">{ours}</div><p><strong class="chance">The best without an attack</strong>,'
+        f' above {key} that it resembles most</p><div class="tiles free">{none}</div>'
     )
-    return element("proof", "Training images, what was read out of the weights, and what chance gives", body)
+    return element(
+        "proof", "Training images, what was read out of the weights, and what chance gives", body
+    )
 
 
 def _tiles(candidates: Tensor, truths: Tensor, scores: Tensor, said: str) -> str:
@@ -48,21 +55,31 @@ def _tiles(candidates: Tensor, truths: Tensor, scores: Tensor, said: str) -> str
         f'<figure><img src="{seen_uri(found)}" alt="{said}, {k}" width="32" height="32">'
         f'<img src="{seen_uri(true)}" alt="Its training image" width="32" height="32">'
         f"<figcaption>{score:.2f}</figcaption></figure>"
-        for k, (found, true, score) in enumerate(zip(candidates, truths, scores.tolist(), strict=True), 1)
+        for k, (found, true, score) in enumerate(
+            zip(candidates, truths, scores.tolist(), strict=True), 1
+        )
     )
 
 
 def threshold(result: Result[Metrics], start: float = 0.7) -> str:
-    """How many training images lie above a threshold to drag, from `start` on, and how many without an attack."""
+    """How many training images lie above a threshold to drag, from `start` on, and how many without
+    an attack.
+    """
     train, held = (matched(result, key)[2] for key in ("x_train", "x_held_out"))
-    free = result.array("null_envelope")  # of the null that is best at each threshold, as the tables have it
+    # of the null that is best at each threshold, as the tables have it
+    free = result.array("null_envelope")
     kinds = [
         (TRAIN, "", "training images, recovered", train),
         (HELD_OUT, "7 4", "held-out images, same candidates", held),
         (FREE, "2 3", "training images, without an attack", free),
     ]
     lines = [
-        {"colour": to_hex(c), "dash": d, "label": label, "values": [round(v, 3) for v in values.tolist()]}
+        {
+            "colour": to_hex(c),
+            "dash": d,
+            "label": label,
+            "values": [round(v, 3) for v in values.tolist()],
+        }
         for c, d, label, values in kinds
     ]
     counts = ", ".join(f"{int((values > start).sum())} {label}" for _, _, label, values in kinds)
@@ -82,12 +99,19 @@ def threshold(result: Result[Metrics], start: float = 0.7) -> str:
     )
 
 
-def unmixing(basis: Tensor, rows: Tensor, stages: Sequence[tuple[str, Tensor]], images: Tensor, n: int = 10) -> str:
-    """From the rows of a first layer to its images; the slider multiplies small matrices in the browser.
+def unmixing(
+    basis: Tensor, rows: Tensor, stages: Sequence[tuple[str, Tensor]], images: Tensor, n: int = 10
+) -> str:
+    """From the rows of a first layer to its images; the slider multiplies small matrices in the
+    browser.
 
-    basis (r, d): spans the first layer · rows (≥ n, d) of that layer · stages: what was found after some steps, (k, d)
-    each, with words for it; row k is always the same source · images (m, d) in [0, 1]: the training images, to choose
-    the n sources that end nearest to one, and their sign.
+    Args:
+        basis (r, d): spans the first layer.
+        rows (≥ n, d) of that layer.
+        stages: what was found after some steps, (k, d) each, with words for it; row k is always the
+            same source.
+        images (m, d) in [0, 1]: the training images, to choose the n sources that end nearest to
+            one, and their sign.
     """
     last = stages[-1][1]
     match = one_to_one(images - images.mean(0), padded(torch.cat([last, -last]), len(images)))
@@ -105,17 +129,21 @@ def unmixing(basis: Tensor, rows: Tensor, stages: Sequence[tuple[str, Tensor]], 
         "frames": [[[round(v, 3) for v in row] for row in frame.tolist()] for frame in frames],
         "said": ["rows of the first layer, as they are", *(words for words, _ in stages)],
     }
-    canvases = "".join(f'<canvas width="32" height="32" aria-label="Picture {k}"></canvas>' for k in range(1, n + 1))
+    canvases = "".join(
+        f'<canvas width="32" height="32" aria-label="Picture {k}"></canvas>'
+        for k in range(1, n + 1)
+    )
     truths = "".join(
-        f'<img src="{data_uri(rescale(images[i]))}" alt="Training image {k}" width="32" height="32">'
+        f'<img src="{data_uri(rescale(images[i]))}" alt="Training image {k}" width="32"'
+        ' height="32">'
         for k, i in enumerate(whose.tolist(), 1)
     )
     body = (
-        f'<div class="tiles now ask" hidden>{canvases}</div>'
-        f'<input type="range" min="0" max="{len(frames) - 1}" step="0.05" value="0" hidden '
-        'aria-label="From the rows of the first layer to the separated images">'
-        '<p class="said ask" role="status">Without scripts: the training images that separation finds.</p>'
-        f'<p class="what">The training images:</p><div class="tiles">{truths}</div>'
+        f'<div class="tiles now ask" hidden>{canvases}</div><input type="range" min="0"'
+        f' max="{len(frames) - 1}" step="0.05" value="0" hidden aria-label="From the rows of the'
+        ' first layer to the separated images"><p class="said ask" role="status">Without scripts:'
+        ' the training images that separation finds.</p><p class="what">The training'
+        f' images:</p><div class="tiles">{truths}</div>'
     )
     return element(
         "unmixing",
@@ -123,7 +151,10 @@ def unmixing(basis: Tensor, rows: Tensor, stages: Sequence[tuple[str, Tensor]], 
         body,
         data,
         ask="Move the slider from the rows of the first layer to the images.",
-        paper="On the web page a slider goes from the rows of the first layer to the images, step by step.",
+        paper=(
+            "On the web page a slider goes from the rows of the first layer to the images, step by"
+            " step."
+        ),
     )
 
 

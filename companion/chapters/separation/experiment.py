@@ -1,4 +1,6 @@
-"""Chapter 6: the first layer is a mixture of the training images; blind source separation unmixes it."""
+"""Chapter 6: the first layer is a mixture of the training images; blind source separation unmixes
+it.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,13 @@ from companion.chapters.common import kept_arrays, match_table, nulls_of, train_
 from companion.chapters.separation_common import is_true, others_of
 from companion.chapters.tables import flat
 from companion.store.record import Record
-from recon.attacks.separation import FirstLayer, Separated, SeparationSettings, derivatives, separate
+from recon.attacks.separation import (
+    FirstLayer,
+    Separated,
+    SeparationSettings,
+    derivatives,
+    separate,
+)
 from recon.images.bundle import Bundle
 from recon.released import Weights
 from recon.scoring.certainty import assessed, calibrated, probability
@@ -23,20 +31,22 @@ from recon.scoring.matching import one_to_one, padded
 
 
 class Metrics(Record):
-    """The network, what separation finds in it, and how sure the adversary can be. rank: directions searched. With the
-    fields of `MatchTable`.
+    """The network, what separation finds in it, and how sure the adversary can be. rank: directions
+    searched. With the fields of `MatchTable`.
 
-    simpler.FastICA: Training images with a candidate of their own, by scikit-learn's FastICA as it comes.
-    certainty: How good the adversary's probabilities are, see `recon.scoring.certainty.assessed`, pooled over all
-    networks that were assessed; networks: of each by name.
+    simpler.FastICA: Training images with a candidate of their own, by scikit-learn's FastICA as it
+    comes. certainty: How good the adversary's probabilities are, see
+    `recon.scoring.certainty.assessed`, pooled over all networks that were assessed; networks: of
+    each by name.
     """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """A net trained for `train_steps` into the KKT regime · attack: of the separation · shadow_n, harder_n:
-    images in the adversary's own networks, on which certainty is calibrated, and in those, beside the first, on which
-    it is assessed; steps grow with them."""
+    """A net trained for `train_steps` into the KKT regime · attack: of the separation · shadow_n,
+    harder_n: images in the adversary's own networks, on which certainty is calibrated, and in
+    those, beside the first, on which it is assessed; steps grow with them.
+    """
 
     n_train: int
     width: int
@@ -81,9 +91,13 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     released = train_released(context, images, sizes.width, sizes.train_steps)
     w1 = first_layer(released)
     start = time.perf_counter()
-    found = separate(FirstLayer(w1), images.shape, sizes.attack, context.stream("separation.attack"))
+    found = separate(
+        FirstLayer(w1), images.shape, sizes.attack, context.stream("separation.attack")
+    )
     seconds = time.perf_counter() - start
-    nulls = nulls_of(context, images, released.network, released.theta_star, len(found.x_hat), found.basis)
+    nulls = nulls_of(
+        context, images, released.network, released.theta_star, len(found.x_hat), found.basis
+    )
     ica = fast_ica(found.basis, images.shape, context.seed)
     by_ica = match_table(torch.cat([ica, -ica]), images, nulls)
     metrics = Metrics(
@@ -109,8 +123,9 @@ def first_layer(released: Weights) -> Tensor:
 
 
 def certainty(sizes: Sizes, context: Context, images: Bundle, found: Separated) -> Record:
-    """Calibrated on shadow networks, trained on the other partition; assessed on this network and on one that holds
-    more images, where separation begins to fail."""
+    """Calibrated on shadow networks, trained on the other partition; assessed on this network and
+    on one that holds more images, where separation begins to fail.
+    """
     model = calibrated([attacked(sizes, context, n, shadow=True) for n in sizes.shadow_n])
     judged = {sizes.n_train: (found, truth(context, images, found))}
     judged |= {n: attacked(sizes, context, n) for n in sizes.harder_n}
@@ -122,12 +137,17 @@ def certainty(sizes: Sizes, context: Context, images: Bundle, found: Separated) 
     )
 
 
-def attacked(sizes: Sizes, context: Context, n: int, shadow: bool = False) -> tuple[Separated, Tensor]:
-    """What is separated from a network of n images, and which of it is true (r,); a shadow network is trained on the
-    adversary's own."""
+def attacked(
+    sizes: Sizes, context: Context, n: int, shadow: bool = False
+) -> tuple[Separated, Tensor]:
+    """What is separated from a network of n images, and which of it is true (r,); a shadow network
+    is trained on the adversary's own.
+    """
     images = context.images(n, swapped=shadow)
     steps = sizes.train_steps * n // sizes.n_train
-    released = train_released(context, images, sizes.width, steps, SHADOW_OFFSET + n if shadow else n)
+    released = train_released(
+        context, images, sizes.width, steps, SHADOW_OFFSET + n if shadow else n
+    )
     layer = FirstLayer(first_layer(released))
     found = separate(layer, images.shape, sizes.attack, context.stream("separation.attack"))
     return found, truth(context, images, found)
@@ -139,11 +159,15 @@ def truth(context: Context, images: Bundle, found: Separated) -> Tensor:
 
 
 def best_null_images(train: Tensor, nulls: Tensors) -> Tensors:
-    """For every training image (n, d) the candidate that costs nothing which is assigned to it, of the null whose best
-    ten are best; and the upper envelope (n,) of all nulls' sorted NCC: as many of it are above a threshold as of the
-    null that is best there."""
+    """For every training image (n, d) the candidate that costs nothing which is assigned to it, of
+    the null whose best ten are best; and the upper envelope (n,) of all nulls' sorted NCC: as many
+    of it are above a threshold as of the null that is best there.
+    """
     assigned = {name: one_to_one(train, padded(x, len(train))) for name, x in nulls.items()}
-    name = max(assigned, key=lambda each: assigned[each].score.topk(min(10, len(train))).values.sum().item())
+    name = max(
+        assigned,
+        key=lambda each: assigned[each].score.topk(min(10, len(train))).values.sum().item(),
+    )
     match = assigned[name]
     curves = torch.stack([each.score.sort(descending=True).values for each in assigned.values()])
     return {
@@ -154,8 +178,12 @@ def best_null_images(train: Tensor, nulls: Tensors) -> Tensors:
 
 
 def fast_ica(basis: Tensor, shape: tuple[int, ...], seed: int) -> Tensor:
-    """Sources (r, d) by scikit-learn's FastICA on the derivatives of the basis (r, d), as it comes."""
+    """Sources (r, d) by scikit-learn's FastICA on the derivatives of the basis (r, d), as it
+    comes.
+    """
     observed = derivatives(basis.cpu(), shape).flatten(1).numpy().T
-    model = FastICA(len(basis), whiten="unit-variance", random_state=seed % 2**32, tol=1e-3, max_iter=300)
+    model = FastICA(
+        len(basis), whiten="unit-variance", random_state=seed % 2**32, tol=1e-3, max_iter=300
+    )
     model.fit(observed)
     return torch.from_numpy(model.components_.astype(np.float32)).to(basis) @ basis

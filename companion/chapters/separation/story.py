@@ -10,7 +10,16 @@ from scipy.stats import binomtest, hypergeom
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from companion.chapters.pictures import FRAMES, PAGE, REFERENCE, TRAIN, as_pixels, chart, note, photographs
+from companion.chapters.pictures import (
+    FRAMES,
+    PAGE,
+    REFERENCE,
+    TRAIN,
+    as_pixels,
+    chart,
+    note,
+    photographs,
+)
 from companion.chapters.separation.experiment import Metrics, Sizes
 from companion.chapters.tables import null_text
 from companion.store.record import Record
@@ -25,15 +34,25 @@ RIGHT = 0.95  # share of the sure ones that must be true
 
 def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     """What the chapter says."""
-    matches, n, best, names = metrics.matches, metrics.n_train, metrics.best_null, metrics.best_null_name
-    null = f"above 0.7: {null_text(best.ncc_07, names.ncc_07)}; above 0.8: {null_text(best.ncc_08, names.ncc_08)}"
+    matches, n, best, names = (
+        metrics.matches,
+        metrics.n_train,
+        metrics.best_null,
+        metrics.best_null_name,
+    )
+    null = (
+        f"above 0.7: {null_text(best.ncc_07, names.ncc_07)}; above 0.8:"
+        f" {null_text(best.ncc_08, names.ncc_08)}"
+    )
     return [
         Claim(
             "separation-unmixes",
             "",
-            "Independent component analysis of pixel differences reads most training images out of the first layer.",
+            "Independent component analysis of pixel differences reads most training images out of"
+            " the first layer.",
             "",
-            f"{matches.ncc_07} of {n} above NCC 0.7, {matches.ncc_08} above 0.8, from the first layer alone",
+            f"{matches.ncc_07} of {n} above NCC 0.7, {matches.ncc_08} above 0.8, from the first"
+            " layer alone",
             null,
             "finding" if clears(matches.ncc_07, best.ncc_07) else "not reproduced",
             value=matches.ncc_07,
@@ -44,23 +63,30 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
 
 
 def _would_know(certainty: Record) -> Claim:
-    """On the network with the most images, where many candidates are false: where nearly all are true, "believe
-    everything" does as well.  The sentence is contradicted if they know (`knows`), "partly" if the lift alone is beyond
-    chance."""
+    """On the network with the most images, where many candidates are false: where nearly all are
+    true, "believe everything" does as well. The sentence is contradicted if they know (`knows`),
+    "partly" if the lift alone is beyond chance.
+    """
     name, found = max(certainty.networks.items(), key=lambda item: item[1].candidates)
-    share, right = found.true / max(found.candidates, 1), round((found.precision_sure or 0.0) * found.sure)
+    share, right = (
+        found.true / max(found.candidates, 1),
+        round((found.precision_sure or 0.0) * found.sure),
+    )
     lift = (found.precision_sure or 0.0) / max(share, 1e-9)
     low, high = binomtest(right, found.sure).proportion_ci() if found.sure else (0.0, 1.0)
-    found_out = "not reproduced" if knows(found) else "partly" if by_chance(found) < LEVEL else "reproduced"
+    found_out = (
+        "not reproduced" if knows(found) else "partly" if by_chance(found) < LEVEL else "reproduced"
+    )
     return by_another_attack(
         Claim(
             "separation-would-know",
             "1, 5",
-            "An adversary without the training data cannot tell true from false reconstructions with certainty.",
+            "An adversary without the training data cannot tell true from false reconstructions"
+            " with certainty.",
             "argued",
-            f"{name}: {right} of the {found.sure} rated above 0.95 are true, {text(found.precision_sure)} [{low:.2f}, "
-            f"{high:.2f}], {lift:.2f} times the base rate; they are {found.recall_sure:.2f} of all true ones; AUC "
-            f"{text(found.auc)}",
+            f"{name}: {right} of the {found.sure} rated above 0.95 are true,"
+            f" {text(found.precision_sure)} [{low:.2f}, {high:.2f}], {lift:.2f} times the base"
+            f" rate; they are {found.recall_sure:.2f} of all true ones; AUC {text(found.auc)}",
             f"a guess: {found.true} of {found.candidates} candidates are true, {share:.2f}",
             found_out,
             value=found.precision_sure,
@@ -71,13 +97,17 @@ def _would_know(certainty: Record) -> Claim:
 
 
 def by_chance(found: Record) -> float:
-    """Probability that as many of the sure ones are true, if these are drawn from all candidates."""
+    """Probability that as many of the sure ones are true, if these are drawn from all
+    candidates.
+    """
     right = round((found.precision_sure or 0.0) * found.sure)
     return float(hypergeom.sf(right - 1, found.candidates, found.true, found.sure))
 
 
 def knows(found: Record) -> bool:
-    """Whether an adversary who says "sure" is right, says it of a fifth of the true ones, and beats the base rate."""
+    """Whether an adversary who says "sure" is right, says it of a fifth of the true ones, and beats
+    the base rate.
+    """
     precise = found.precision_sure is not None and found.precision_sure >= RIGHT
     return precise and found.recall_sure > 0.2 and by_chance(found) < LEVEL
 
@@ -88,13 +118,21 @@ def text(value: float | None) -> str:
 
 
 def shown(result: Result[Metrics], x: Tensor) -> Tensor:
-    """Centred images (n, d) at the root mean square of a photograph, plus the training mean, clipped to [0, 1]."""
+    """Centred images (n, d) at the root mean square of a photograph, plus the training mean,
+    clipped to [0, 1].
+    """
     scaled = normalize(x, dim=1) * PIXEL_STD * x.shape[1] ** 0.5
     return (scaled + result.array("mean")).clamp(0, 1)
 
 
-def matched(result: Result[Metrics], key: str, x_hat: str = "x_hat") -> tuple[Tensor, Tensor, Tensor]:
-    """(images (n, d), candidate of each (n, d), NCC (n,)), best first; key: "x_train" or "x_held_out"."""
+def matched(
+    result: Result[Metrics], key: str, x_hat: str = "x_hat"
+) -> tuple[Tensor, Tensor, Tensor]:
+    """(images (n, d), candidate of each (n, d), NCC (n,)), best first;
+
+    Args:
+        key: "x_train" or "x_held_out".
+    """
     images = result.array(key)
     candidates = padded(result.array(x_hat), len(images))
     match = one_to_one(images, candidates)
@@ -104,7 +142,9 @@ def matched(result: Result[Metrics], key: str, x_hat: str = "x_hat") -> tuple[Te
 
 @photographs
 def plot_all(result: Result[Metrics], columns: int = 20, gap: int = 2) -> Figure:
-    """Every training image (grey) under the candidate assigned to it (black), best first, as one picture."""
+    """Every training image (grey) under the candidate assigned to it (black), best first, as one
+    picture.
+    """
     train, found, _ = matched(result, "x_train")
     rows = [("black", shown(result, found)), ("grey", (train + result.array("mean")).clamp(0, 1))]
     columns, side = min(columns, len(train)), as_pixels(train[0]).shape[0] + 2 * gap
@@ -125,14 +165,21 @@ def plot_all(result: Result[Metrics], columns: int = 20, gap: int = 2) -> Figure
 
 @chart
 def plot_reliability(result: Result[Metrics]) -> Figure:
-    """What the adversary says against what is so, in bins of candidates; dotted: what is promised holds."""
+    """What the adversary says against what is so, in bins of candidates; dotted: what is promised
+    holds.
+    """
     figure, ax = plt.subplots(figsize=(0.6 * PAGE, 3.4))
     ax.plot([0, 1], [0, 1], color=REFERENCE, lw=0.8, ls=":")
     said, so, number = np.array(result.metrics.certainty.reliability).T
     ax.plot(said, so, "o-", color=TRAIN)
     for x, y, k in zip(said, so, number, strict=True):
         note(ax, f"{k:.0f} candidates" if k == number.max() else f"{k:.0f}", (x, y), (9, -4))
-    ax.set(xlabel="probability the adversary gives", ylabel="share that is true", xlim=(0, 1.05), ylim=(-0.03, 1.05))
+    ax.set(
+        xlabel="probability the adversary gives",
+        ylabel="share that is true",
+        xlim=(0, 1.05),
+        ylim=(-0.03, 1.05),
+    )
     return figure
 
 

@@ -1,4 +1,6 @@
-"""Chapter 8 and appendix B: separation against numbers of images, recipes and defences; with a learned prior."""
+"""Chapter 8 and appendix B: separation against numbers of images, recipes and defences; with a
+learned prior.
+"""
 
 from companion.chapters.base import Experiment
 from companion.chapters.weights_leak import (

@@ -1,4 +1,6 @@
-"""Beyond the limits of independent components: separation with a prior learned on public photographs."""
+"""Beyond the limits of independent components: separation with a prior learned on public
+photographs.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,13 @@ from torch import Tensor
 from companion.chapters.base import Context, Outcome
 from companion.chapters.common import match_table, nulls_of, nulls_without_weights
 from companion.chapters.separation_common import other_rows
-from companion.chapters.weights_leak.separation_prior import Prior, PriorSettings, Span, pulled, separate_with_prior
+from companion.chapters.weights_leak.separation_prior import (
+    Prior,
+    PriorSettings,
+    Span,
+    pulled,
+    separate_with_prior,
+)
 from companion.store.record import Record
 from recon.attacks.separation import FirstLayer, SeparationSettings, separate
 from recon.images.bundle import Bundle
@@ -23,17 +31,20 @@ from recon.training.inner_problem import DecaySettings, train_with_decay
 
 
 class Metrics(Record):
-    """One network, by two attacks: `components`, separation by independent components, and `found`, with the prior,
-    begun there. n_train images of side × side, width · rank: directions searched · public: photographs that the prior
-    was learned from · blends: name of a null -> its matches above NCC 0.6 in one competition of training with held-out
-    images."""
+    """One network, by two attacks: `components`, separation by independent components, and `found`,
+    with the prior, begun there. n_train images of side × side, width · rank: directions searched ·
+    public: photographs that the prior was learned from · blends: name of a null -> its matches
+    above NCC 0.6 in one competition of training with held-out images.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
 class PriorSizes:
-    """Separation with a learned prior: a network with two hidden layers of `width` and biases in all, trained by
-    `steps` of Adam with `weight_decay` on n_train images averaged down to side × side · separation: how its sources are
-    found · denoiser, attack: of the prior and of what is done with it."""
+    """Separation with a learned prior: a network with two hidden layers of `width` and biases in
+    all, trained by `steps` of Adam with `weight_decay` on n_train images averaged down to side ×
+    side · separation: how its sources are found · denoiser, attack: of the prior and of what is
+    done with it.
+    """
 
     n_train: int
     side: int
@@ -55,7 +66,9 @@ SIZES = {
         denoiser=DenoiserSettings(channels=8, steps=20, batch=16),
         attack=PriorSettings(orthogonal=3, free=7),
     ),
-    "laptop": PriorSizes(n_train=60, side=16, width=200, denoiser=DenoiserSettings(steps=800, step_size=2e-3)),
+    "laptop": PriorSizes(
+        n_train=60, side=16, width=200, denoiser=DenoiserSettings(steps=800, step_size=2e-3)
+    ),
     "paper": PriorSizes(
         n_train=500,
         side=32,
@@ -64,14 +77,19 @@ SIZES = {
         attack=PriorSettings(orthogonal=15, free=45),
     ),
 }
-BLENDS = ("mixtures", "denoised", "others", "projected")  # nulls whose preference for training images is measured
+# nulls whose preference for training images is measured
+BLENDS = ("mixtures", "denoised", "others", "projected")
 
 
 def compute(sizes: PriorSizes, context: Context) -> Outcome[Metrics]:
-    """Train a network; learn the prior on photographs that are none of its own; attack in two ways."""
+    """Train a network; learn the prior on photographs that are none of its own; attack in two
+    ways.
+    """
     everything = context.images(sizes.n_train)
     images = everything.at_side(sizes.side)
-    public = at_side(context.pool.pixels(public_rows(everything, context)), sizes.side).to(images.train)
+    public = at_side(context.pool.pixels(public_rows(everything, context)), sizes.side).to(
+        images.train
+    )
     mean = public.mean(0)  # theirs, since nobody releases that of the training images
     seen = public - mean
     network = MLP((images.dim, sizes.width, sizes.width, 1))
@@ -85,7 +103,9 @@ def compute(sizes: PriorSizes, context: Context) -> Outcome[Metrics]:
     prior = Prior.of(seen, sizes.denoiser, noise, context.checkpoints.at("denoiser"))
     basis, generator = sources.basis, context.stream("separation.order")
     kept = context.checkpoints.at("attack")
-    found = separate_with_prior(basis, sources.sources, images.shape, prior, sizes.attack, generator, kept)
+    found = separate_with_prior(
+        basis, sources.sources, images.shape, prior, sizes.attack, generator, kept
+    )
     x_hat = torch.cat([found, -found])
     nulls = nulls_of(context, images, network, theta_star, 2 * len(basis), basis)
     nulls["denoised"] = denoised_mixtures(basis, images, prior, context.stream("kkt.noise"))
@@ -101,7 +121,9 @@ def compute(sizes: PriorSizes, context: Context) -> Outcome[Metrics]:
         public=len(public),
         components=match_table(sources.x_hat, images, nulls),
         found=match_table(x_hat, images, nulls),
-        blends={name: target_decoy(nulls[name], images.train, images.held_out, 0.6) for name in BLENDS},
+        blends={
+            name: target_decoy(nulls[name], images.train, images.held_out, 0.6) for name in BLENDS
+        },
     )
     arrays = {
         "x_train": images.train[order],
@@ -116,20 +138,29 @@ def compute(sizes: PriorSizes, context: Context) -> Outcome[Metrics]:
 
 
 def rescored(sizes: PriorSizes, context: Context, x_hat: Tensor) -> Record:
-    """Matches of kept reconstructions (r, d), each with both signs, and of held-out images in their place."""
+    """Matches of kept reconstructions (r, d), each with both signs, and of held-out images in their
+    place.
+    """
     images = context.images(sizes.n_train).at_side(sizes.side)
-    table = match_table(torch.cat([x_hat, -x_hat]), images, nulls_without_weights(context, images, sizes.width, 1))
+    table = match_table(
+        torch.cat([x_hat, -x_hat]), images, nulls_without_weights(context, images, sizes.width, 1)
+    )
     return Record(found=table.only("matches", "null", "competition"))
 
 
 def public_rows(images: Bundle, context: Context) -> Tensor:
     """Rows in the pool of photographs that are in none of the bundle's sets: what everybody has."""
-    return other_rows(context, torch.cat([images.train_index, images.init_index, images.held_out_index]))
+    return other_rows(
+        context, torch.cat([images.train_index, images.init_index, images.held_out_index])
+    )
 
 
-def denoised_mixtures(basis: Tensor, images: Bundle, prior: Prior, generator: torch.Generator) -> Tensor:
-    """As many candidates (2r, d) as the attack has, made with the prior and nothing of the layer but its span: one step
-    from random directions of it."""
+def denoised_mixtures(
+    basis: Tensor, images: Bundle, prior: Prior, generator: torch.Generator
+) -> Tensor:
+    """As many candidates (2r, d) as the attack has, made with the prior and nothing of the layer
+    but its span: one step from random directions of it.
+    """
     span = Span.of(basis, images.shape, prior)
     w = torch.randn(2 * len(basis), len(basis), generator=generator).to(basis)
     return span.pixels(pulled(torch.nn.functional.normalize(w, dim=1), span, prior, generator))

@@ -1,4 +1,6 @@
-"""Chapter 8, the recipes: which habits of training leave images in the first layer, and what stops it."""
+"""Chapter 8, the recipes: which habits of training leave images in the first layer, and what stops
+it.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +27,21 @@ ADAM = {"optimiser": "adam", "lr": 1e-3}
 #: family -> cell -> what it changes in the base recipe; "steps" is a multiple of the base recipe's
 CHANGES: dict[str, dict[str, dict[str, Any]]] = {
     "decay": {
-        **{f"SGD, decay {decay:g}": {"weight_decay": decay} for decay in (0.0, 2e-2, 1e-2, 5e-3, 2e-3, 1e-3, 5e-4)},
+        **{
+            f"SGD, decay {decay:g}": {"weight_decay": decay}
+            for decay in (0.0, 2e-2, 1e-2, 5e-3, 2e-3, 1e-3, 5e-4)
+        },
         "GD, decay 1e-2": {"optimiser": "gd", "batch": None},
-        "GD, lr 0.5, decay 2e-2": {"optimiser": "gd", "batch": None, "lr": 0.5, "weight_decay": 2e-2},
-        **{f"Adam, decay {decay}": {**ADAM, "weight_decay": float(decay)} for decay in ("0", "1e-3", "1e-2")},
+        "GD, lr 0.5, decay 2e-2": {
+            "optimiser": "gd",
+            "batch": None,
+            "lr": 0.5,
+            "weight_decay": 2e-2,
+        },
+        **{
+            f"Adam, decay {decay}": {**ADAM, "weight_decay": float(decay)}
+            for decay in ("0", "1e-3", "1e-2")
+        },
         "AdamW, decay 1e-2": {"optimiser": "adamw", "lr": 1e-3, "weight_decay": 1e-2},
         "AdamW, decay 10": {"optimiser": "adamw", "lr": 1e-3, "weight_decay": 10.0},
     },
@@ -74,16 +87,17 @@ MOST_FOR_VALIDATION = 500
 
 
 class Metrics(Record):
-    """All cells, each of n_train images · diverged: cells, FAMILY/CELL, whose
-    training left numbers that are not finite, so that there was nothing to attack.
+    """All cells, each of n_train images · diverged: cells, FAMILY/CELL, whose training left numbers
+    that are not finite, so that there was nothing to attack.
 
-    cells: One network of a recipe, `cell`, attacked with what is `known` of its start; test_accuracy: on images
-    that nobody trained on, with the layer as it is released.
-    cells: rank: directions that stood out of the layer and were searched · matches: of the candidates with the training
-    images, one-to-one · null: with held-out images · best_null: the largest of all that costs nothing · excess: matches
-    minus best_null.
-    cells: How a training ended. erased: Σ lr · decay / (1 − momentum), None where that is not defined · start_left: κ,
-    see `recon.attacks.separation.start_left` · added: ‖W1 − κ W1(0)‖ / ‖W1(0)‖, what training added · loss: in the end.
+    cells: One network of a recipe, `cell`, attacked with what is `known` of its start;
+    test_accuracy: on images that nobody trained on, with the layer as it is released. cells: rank:
+    directions that stood out of the layer and were searched · matches: of the candidates with the
+    training images, one-to-one · null: with held-out images · best_null: the largest of all that
+    costs nothing · excess: matches minus best_null. cells: How a training ended. erased: Σ lr ·
+    decay / (1 − momentum), None where that is not defined · start_left: κ, see
+    `recon.attacks.separation.start_left` · added: ‖W1 − κ W1(0)‖ / ‖W1(0)‖, what training added ·
+    loss: in the end.
     """
 
     def of(self, *families: str) -> list[Record]:
@@ -112,9 +126,15 @@ SIZES = {
         limit=2,
     ),
     "laptop": RecipeSizes(
-        n_train=100, base=Recipe(), attack=SeparationSettings(restarts=2), families=("decay", "start"), limit=2
+        n_train=100,
+        base=Recipe(),
+        attack=SeparationSettings(restarts=2),
+        families=("decay", "start"),
+        limit=2,
     ),
-    "paper": RecipeSizes(n_train=100, base=Recipe(), attack=SeparationSettings(restarts=2), families=tuple(CHANGES)),
+    "paper": RecipeSizes(
+        n_train=100, base=Recipe(), attack=SeparationSettings(restarts=2), families=tuple(CHANGES)
+    ),
 }
 
 
@@ -142,9 +162,13 @@ def recipe_unit(sizes: RecipeSizes, context: Context, unit: str) -> Tensors:
     recipe = recipe_of(sizes.base, family, name)
     images, y, others_y = classified(context, sizes.n_train, recipe.classes)
     first = min(MOST_FOR_VALIDATION, len(images.init) // 2)
-    validation, test = ((images.init[part], others_y[part]) for part in (slice(first), slice(first, None)))
+    validation, test = (
+        (images.init[part], others_y[part]) for part in (slice(first), slice(first, None))
+    )
     stop = early_stopping(*validation) if name.startswith("early stopping") else None
-    trained = train(recipe, images.train, y, context.stream("separation.weights"), images.shape, stop)
+    trained = train(
+        recipe, images.train, y, context.stream("separation.weights"), images.shape, stop
+    )
     w1 = trained.w1
     if not w1.isfinite().all():
         return packed([])
@@ -171,8 +195,9 @@ def recipe_of(base: Recipe, family: str, cell: str) -> Recipe:
 
 
 def classified(context: Context, n: int, classes: int) -> tuple[Bundle, Tensor, Tensor]:
-    """The pool's images, whose `init` are others that nobody trained on, and of training images and others which of two
-    classes, or of all that the pool has, they are."""
+    """The pool's images, whose `init` are others that nobody trained on, and of training images and
+    others which of two classes, or of all that the pool has, they are.
+    """
     images = context.images(n)
     images = images.with_others(context.pool, other_rows(context, images.train_index))
     if classes == 2:
@@ -181,12 +206,18 @@ def classified(context: Context, n: int, classes: int) -> tuple[Bundle, Tensor, 
 
 
 def displacement(w1: Tensor, w1_init: Tensor) -> tuple[float, float]:
-    """κ and ‖W1 − κ W1(0)‖ / ‖W1(0)‖ of a layer (h, d) and its start (h, d); ReconError for a start of zeros."""
+    """κ and ‖W1 − κ W1(0)‖ / ‖W1(0)‖ of a layer (h, d) and its start (h, d); ReconError for a start
+    of zeros.
+    """
     left = start_left(w1, w1_init)
     return left, ((w1 - left * w1_init).norm() / w1_init.norm()).item()
 
 
 def disturbed(w: Tensor, sigma: float, generator: torch.Generator) -> Tensor:
-    """w plus Gaussian noise of σ times its root mean square; generator: on the CPU."""
+    """w plus Gaussian noise of σ times its root mean square;
+
+    Args:
+        generator: on the CPU.
+    """
     noise = torch.randn(w.shape, generator=generator).to(w)
     return w + sigma * w.square().mean().sqrt() * noise

@@ -21,10 +21,10 @@ from recon.training.kkt import KKTSettings, train_to_kkt
 class Metrics(Record):
     """The map; n_train: the largest number of images in it.
 
-    cells: One network of the map: n_train images, width of the layers, log of the loss at the end of training, rank:
-    directions that stood out of the layer and were searched · matches: of the candidates with the training images,
-    one-to-one · null: with held-out images · best_null: the largest of all that costs nothing · excess: matches minus
-    best_null.
+    cells: One network of the map: n_train images, width of the layers, log of the loss at the end
+    of training, rank: directions that stood out of the layer and were searched · matches: of the
+    candidates with the training images, one-to-one · null: with held-out images · best_null: the
+    largest of all that costs nothing · excess: matches minus best_null.
     """
 
     def widest(self) -> list[Record]:
@@ -35,7 +35,9 @@ class Metrics(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class MapSizes:
-    """The limits: numbers of images and widths of the map, trained for `steps_per_image` times as many steps."""
+    """The limits: numbers of images and widths of the map, trained for `steps_per_image` times as
+    many steps.
+    """
 
     ns: tuple[int, ...]
     widths: tuple[int, ...]
@@ -44,7 +46,9 @@ class MapSizes:
 
 
 SIZES = {
-    "smoke": MapSizes(ns=(10, 20), widths=(32, 64), attack=SeparationSettings(first_rank=8, iterations=40)),
+    "smoke": MapSizes(
+        ns=(10, 20), widths=(32, 64), attack=SeparationSettings(first_rank=8, iterations=40)
+    ),
     "laptop": MapSizes(ns=(20, 50, 100), widths=(100, 400)),
     "paper": MapSizes(ns=(20, 50, 100, 150, 200, 300, 500), widths=(100, 400, 1000)),
 }
@@ -63,25 +67,38 @@ def size_unit(sizes: MapSizes, context: Context, name: str) -> Tensors:
     n, width = map(int, name.split("-"))
     images = context.images(n)
     network = three_layer(width, images.dim)
-    theta_init = network.flatten(network.init(context.stream("separation.weights"), "small")).to(images.train)
-    trained = train_to_kkt(network, images.train, images.y, theta_init, KKTSettings(sizes.steps_per_image * n))
+    theta_init = network.flatten(network.init(context.stream("separation.weights"), "small")).to(
+        images.train
+    )
+    trained = train_to_kkt(
+        network, images.train, images.y, theta_init, KKTSettings(sizes.steps_per_image * n)
+    )
     w1 = network.unflatten(trained.theta_star)["w1"]
     table = attacked(images, FirstLayer(w1), context, sizes.attack)
     return packed({**table, "n_train": len(images), "width": width, "log_loss": trained.log_loss})
 
 
-def attacked(images: Bundle, released: FirstLayer, context: Context, settings: SeparationSettings) -> Record:
-    """The `count_table` of what `separate` finds, and rank: directions that stood out of the layer."""
+def attacked(
+    images: Bundle, released: FirstLayer, context: Context, settings: SeparationSettings
+) -> Record:
+    """The `count_table` of what `separate` finds, and rank: directions that stood out of the
+    layer.
+    """
     update = released.update  # once: κ takes a singular value decomposition
-    found = separate(FirstLayer(update), images.shape, settings, context.stream("separation.attack"))
+    found = separate(
+        FirstLayer(update), images.shape, settings, context.stream("separation.attack")
+    )
     table = count_table(found.x_hat, images, update, context.stream("separation.nulls"))
     return Record(**table, rank=len(found.basis))
 
 
 def count_table(x_hat: Tensor, images: Bundle, w1: Tensor, generator: Generator) -> Record:
-    """The counts of candidates (m, d), and of `null_candidates` of the layer (h, d): as many as candidates or images,
-    whichever are more."""
-    candidates = null_candidates(w1, images.train, images.init, max(len(x_hat), len(images.train)), generator)
+    """The counts of candidates (m, d), and of `null_candidates` of the layer (h, d): as many as
+    candidates or images, whichever are more.
+    """
+    candidates = null_candidates(
+        w1, images.train, images.init, max(len(x_hat), len(images.train)), generator
+    )
     free = {name: counts(x, images.train) for name, x in candidates.items()}
     matches, null = counts(x_hat, images.train), counts(x_hat, images.held_out)
     best = Record({name: max(found[name] for found in (null, *free.values())) for name in null})

@@ -1,4 +1,6 @@
-"""Appendix B's sentence on separation with a learned prior.  Its rule is a late one: see book/changes.md."""
+"""Appendix B's sentence on separation with a learned prior. Its rule is a late one: see
+book/changes.md.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +34,14 @@ GOAL = 0.08  # of the images, beyond the best null above NCC 0.8: 40 of 500
 
 
 def claims(metrics: PriorMetrics, _: PriorSizes) -> list[Claim]:
-    """Whether the prior finds more, by yardsticks that photographs do not pass of themselves: NCC above 0.8, SSIM above
-    0.4, and the preference for training images in one competition with held-out ones, beyond that of the best blend
-    (`companion.chapters.yardstick`)."""
+    """Whether the prior finds more, by yardsticks that photographs do not pass of themselves: NCC
+    above 0.8, SSIM above 0.4, and the preference for training images in one competition with
+    held-out ones, beyond that of the best blend (`companion.chapters.yardstick`).
+    """
     found, without, n = metrics.found, metrics.components, metrics.n_train
-    enough = found.excess.ncc_08 >= GOAL * n and clears(found.matches.ncc_08, found.best_null.ncc_08)
+    enough = found.excess.ncc_08 >= GOAL * n and clears(
+        found.matches.ncc_08, found.best_null.ncc_08
+    )
     more = clears(found.matches.ssim_04, max(without.matches.ssim_04, found.best_null.ssim_04))
     pair = found.competition.ncc_06
     # blends of this run, other photographs among them, and those of benchmarks/blends.json
@@ -48,15 +53,17 @@ def claims(metrics: PriorMetrics, _: PriorSizes) -> list[Claim]:
     claim = Claim(
         "separation-prior",
         "",
-        "Where independent components end, a prior learned on public photographs goes on: it finds at least 8 % of the "
-        "images beyond the best null above NCC 0.8, and more than independent components by SSIM above 0.4.",
+        "Where independent components end, a prior learned on public photographs goes on: it finds"
+        " at least 8 % of the images beyond the best null above NCC 0.8, and more than independent"
+        " components by SSIM above 0.4.",
         "",
-        f"of {n} images NCC above 0.8: {found.matches.ncc_08}, SSIM above 0.4: {found.matches.ssim_04}; by independent "
-        f"components alone {without.matches.ncc_08} and {without.matches.ssim_04}; trained on against held out, in one "
-        f"competition: {pair.targets} : {pair.decoys} (p = {p_value:.1g})",
-        f"best null: {null_text(found.best_null.ncc_08, found.best_null_name.ncc_08)} and "
-        f"{null_text(found.best_null.ssim_04, found.best_null_name.ssim_04)}; of what the best blend matches "
-        f"{share:.0%} were trained on",
+        f"of {n} images NCC above 0.8: {found.matches.ncc_08}, SSIM above 0.4:"
+        f" {found.matches.ssim_04}; by independent components alone {without.matches.ncc_08} and"
+        f" {without.matches.ssim_04}; trained on against held out, in one competition:"
+        f" {pair.targets} : {pair.decoys} (p = {p_value:.1g})",
+        f"best null: {null_text(found.best_null.ncc_08, found.best_null_name.ncc_08)} and"
+        f" {null_text(found.best_null.ssim_04, found.best_null_name.ssim_04)}; of what the best"
+        f" blend matches {share:.0%} were trained on",
         "finding" if all(held) else "partly" if any(held) else "not reproduced",
         value=found.matches.ncc_08,
         null_value=found.best_null.ncc_08,
@@ -84,7 +91,9 @@ THRESHOLDS = (0.6, 0.7, 0.8)
 
 @chart
 def plot_prior(result: Result[PriorMetrics]) -> Figure:
-    """Share of the images that each attack finds above each NCC, and the best null of the second."""
+    """Share of the images that each attack finds above each NCC, and the best null of the
+    second.
+    """
     metrics = result.metrics
     figure, ax = plt.subplots(figsize=(PAGE, 3.4))
     lines = [
@@ -94,7 +103,9 @@ def plot_prior(result: Result[PriorMetrics]) -> Figure:
     ]
     ends: list[tuple[float, str, Colour]] = []
     for label, counts, colour in lines:
-        three = [100 * count / metrics.n_train for count in (counts.ncc_06, counts.ncc_07, counts.ncc_08)]
+        three = [
+            100 * count / metrics.n_train for count in (counts.ncc_06, counts.ncc_07, counts.ncc_08)
+        ]
         ax.plot(THRESHOLDS, three, "o-", color=colour)
         ends.append((three[-1], label, colour))
     ax.set(xlabel="NCC above", ylabel="training images found, %", xticks=THRESHOLDS)

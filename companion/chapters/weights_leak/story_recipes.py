@@ -25,7 +25,8 @@ def claims(metrics: RecipeMetrics, _: RecipeSizes) -> list[Claim]:
 def _start_erased(metrics: RecipeMetrics) -> Claim:
     law = [cell for cell in metrics.of("decay", "start") if cell.known == KNOWN[0]]
     excess = [cell.excess.ncc_07 for cell in law]
-    left = [abs(cell.start_left) / max(cell.added, 1e-12) for cell in law]  # of the start, beside what training added
+    # of the start, beside what training added
+    left = [abs(cell.start_left) / max(cell.added, 1e-12) for cell in law]
     rho = float(spearmanr(left, excess).statistic) if len(law) > 2 else math.nan
     decay = [cell for cell in law if cell.family == "decay"]
     erased = [cell for cell in decay if (cell.erased or 0.0) >= 3]
@@ -34,12 +35,15 @@ def _start_erased(metrics: RecipeMetrics) -> Claim:
     return Claim(
         "leak-start-erased",
         "",
-        "From PyTorch's own start, gradient descent gives its images away when weight decay has erased that start "
-        "(Σ lr · decay / (1 − momentum) of 3 or more), and not while it stands (below 0.5).",
+        "From PyTorch's own start, gradient descent gives its images away when weight decay has"
+        " erased that start (Σ lr · decay / (1 − momentum) of 3 or more), and not while it stands"
+        " (below 0.5).",
         "",
-        f"above NCC 0.7 where erased: {_said(erased)}; where it stands: {_said(stands)} of {metrics.cells[0].n_train}"
-        f"; rank correlation of the excess with what is left of the start: {rho:.2f}",
-        f"best null where erased: {_said(erased, 'best_null')}; where it stands: {_said(stands, 'best_null')}",
+        f"above NCC 0.7 where erased: {_said(erased)}; where it stands: {_said(stands)} of"
+        f" {metrics.cells[0].n_train}; rank correlation of the excess with what is left of the"
+        f" start: {rho:.2f}",
+        f"best null where erased: {_said(erased, 'best_null')}; where it stands:"
+        f" {_said(stands, 'best_null')}",
         "finding" if holds else "not reproduced",
         value=min((cell.matches.ncc_07 for cell in erased), default=None),
         null_value=max((cell.best_null.ncc_07 for cell in erased), default=None),
@@ -53,7 +57,8 @@ def _known_start(metrics: RecipeMetrics) -> Claim:
     return Claim(
         "leak-known-start",
         "",
-        "Whoever knows the start needs no decay where training follows the gradient: the difference is enough.",
+        "Whoever knows the start needs no decay where training follows the gradient: the difference"
+        " is enough.",
         "",
         f"above NCC 0.7, without decay: {_said(by_sgd)} of {metrics.cells[0].n_train} by SGD, "
         f"{_said(by_adam)} by Adam, whose steps leave the span of the images",
@@ -78,17 +83,30 @@ AUGMENTED = ("flips", "shifts", "flips and shifts")
 DEFENCES = {
     "base recipe": "base",
     **{name: name for name in (*AUGMENTED, "dropout 0.5", "early stopping")},
-    **{f"noise {sigma} on the weights": f"noise {sigma} on the weights" for sigma in ("0.1", "0.3", "1")},
+    **{
+        f"noise {sigma} on the weights": f"noise {sigma} on the weights"
+        for sigma in ("0.1", "0.3", "1")
+    },
     "small start, few steps": "small start, short",
-    **{f"the same by DP-SGD, ε = {e}": f"small start, short, DP-SGD, ε = {e}" for e in (100, 8, 3, 1)},
+    **{
+        f"the same by DP-SGD, ε = {e}": f"small start, short, DP-SGD, ε = {e}"
+        for e in (100, 8, 3, 1)
+    },
 }
 
 
 @chart
 def plot_erased(*results: Result[RecipeMetrics]) -> Figure:
-    """Images found against Σ, by which weight decay has erased the start; a mark is a network, of every result."""
+    """Images found against Σ, by which weight decay has erased the start; a mark is a network, of
+    every result.
+    """
     figure, ax = plt.subplots(figsize=(PAGE, 3.6))
-    cells = [c for each in results for c in each.metrics.of("decay") if c.erased is not None and c.known in KNOWN]
+    cells = [
+        c
+        for each in results
+        for c in each.metrics.of("decay")
+        if c.erased is not None and c.known in KNOWN
+    ]
     groups = {
         "gradient descent": (TRAIN, False, KNOWN[0]),
         "gradient descent, start known": (TRAIN, False, KNOWN[1]),
@@ -96,7 +114,8 @@ def plot_erased(*results: Result[RecipeMetrics]) -> Figure:
         "Adam, start known": (SERIES[3], True, KNOWN[1]),
     }
     most = max(math.sqrt(c.erased) for c in cells) or 1.0
-    for words, (colour, bent, known) in groups.items():  # bent: every weight has had a step size of its own
+    # bent: every weight has had a step size of its own
+    for words, (colour, bent, known) in groups.items():
         group = [c for c in cells if (c.cell.startswith("Adam"), c.known) == (bent, known)]
         x = [math.sqrt(c.erased) + (0.012 if bent else 0.0) * most for c in group]
         y = [100 * share(c, c.matches) for c in group]
@@ -104,20 +123,27 @@ def plot_erased(*results: Result[RecipeMetrics]) -> Figure:
         if group:
             at = max(zip(x, y, strict=True))
             right = at[0] < most / 2 or words == "AdamW"
-            note(ax, words, at, (9, 0) if right else (-9, 0), colour, ha="left" if right else "right")
+            note(
+                ax, words, at, (9, 0) if right else (-9, 0), colour, ha="left" if right else "right"
+            )
     null = max(100 * share(c, c.best_null) for c in cells)
     ax.axhline(null, color=FREE, ls=":", lw=1.4, zorder=0)
     note(ax, "highest null", (0.36 * most, null), (0, 7), FREE)
     sums = sorted({round(c.erased, 1 if c.erased < 0.1 else 2) for c in cells})
     ax.set_xticks([math.sqrt(each) for each in sums], [f"{each:g}" for each in sums])
-    ax.set(xlabel="Σ lr · decay / (1 − momentum)", ylabel="training images found, %", ylim=(-3, 103))
+    ax.set(
+        xlabel="Σ lr · decay / (1 − momentum)", ylabel="training images found, %", ylim=(-3, 103)
+    )
     return figure
 
 
 @chart
 def plot_recipes(result: Result[RecipeMetrics]) -> Figure:
-    """Other losses and tasks: images found (dot), the best null (ring), and accuracy on other images."""
-    stopped = {c.loss: c for c in reversed(result.metrics.of("stop"))}  # of two that stopped at one step, the first
+    """Other losses and tasks: images found (dot), the best null (ring), and accuracy on other
+    images.
+    """
+    # of two that stopped at one step, the first
+    stopped = {c.loss: c for c in reversed(result.metrics.of("stop"))}
     others = [c for c in result.metrics.of("task") if c.cell not in (*AUGMENTED, "base")]
     return _rows([(c.cell, c) for c in [*reversed(stopped.values()), *others]])
 
@@ -142,7 +168,8 @@ def _rows(rows: list[tuple[str, Record]]) -> Figure:
     ax.set_yticks(range(len(rows)), [words for words, _ in reversed(rows)])
     ax.set(xlabel="training images found, per cent", xlim=(-3, 118), ylim=(-0.7, len(rows) + 0.5))
     if rows:
-        ax.text(118, len(rows) - 0.35, "accuracy", color=REFERENCE, ha="right")  # and the marks of the row on top
+        # and the marks of the row on top
+        ax.text(118, len(rows) - 0.35, "accuracy", color=REFERENCE, ha="right")
         if abs(found - null) > 25:
             ax.text(found, len(rows) - 0.75, "found", color=ink(TRAIN), ha="center")
             ax.text(max(null, 5), len(rows) - 0.75, "best null", color=ink(FREE), ha="center")

@@ -35,7 +35,9 @@ def claims(metrics: SizeMetrics, _: MapSizes) -> list[Claim]:
 
 
 def share(cell: Record, counts: Record | None = None) -> float:
-    """Images above NCC 0.7 per training image: the excess over the best null, or another of its counts; at least 0."""
+    """Images above NCC 0.7 per training image: the excess over the best null, or another of its
+    counts; at least 0.
+    """
     return max((counts or cell.excess).ncc_07, 0) / cell.n_train
 
 
@@ -43,14 +45,20 @@ def share(cell: Record, counts: Record | None = None) -> float:
 def plot_map(result: Result[SizeMetrics]) -> Figure:
     """Excess over the best null, as a share of the images, against their number and the width."""
     cells = result.metrics.cells
-    frame = pd.DataFrame([{"n": c.n_train, "width": c.width, "share": 100 * share(c)} for c in cells])
-    table = frame.pivot_table(index="width", columns="n", values="share").sort_index(ascending=False)
+    frame = pd.DataFrame(
+        [{"n": c.n_train, "width": c.width, "share": 100 * share(c)} for c in cells]
+    )
+    table = frame.pivot_table(index="width", columns="n", values="share").sort_index(
+        ascending=False
+    )
     figure, ax = plt.subplots(figsize=(PAGE, 0.5 * len(table) + 1.0), layout="constrained")
     shown = ax.imshow(table, cmap="viridis", vmin=0, vmax=100, aspect="auto")
     for (row, column), value in np.ndenumerate(table.to_numpy()):
         if np.isfinite(value):
             colour = letters_on(shown.to_rgba(value)[:3])
-            ax.text(column, row, f"{value:.0f}", ha="center", va="center", color=colour, fontsize=11)
+            ax.text(
+                column, row, f"{value:.0f}", ha="center", va="center", color=colour, fontsize=11
+            )
     figure.colorbar(shown, ax=ax, label="% of the images").outline.set_visible(False)
     ax.set_xticks(range(len(table.columns)), [str(n) for n in table.columns])
     ax.set_yticks(range(len(table.index)), [str(width) for width in table.index])
