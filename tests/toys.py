@@ -101,7 +101,16 @@ def compute(sizes: Sizes, context: Context, at_step: Callable[[int], object]) ->
 
 
 def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
-    return [Claim("toy", "3.2", "A sentence — with ‖θ‖.", "1", f"{metrics.sum:.6f}", "", "finding")]
+    return [
+        Claim(
+            "toy",
+            section="3.2",
+            sentence="A sentence — with ‖θ‖.",
+            paper="1",
+            ours=f"{metrics.sum:.6f}",
+            verdict="finding",
+        )
+    ]
 
 
 def play(

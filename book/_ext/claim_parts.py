@@ -139,7 +139,6 @@ def cells(row: Row) -> dict[str, str]:
         "Null": escaped(spread([claim.null, *(other.null for other in row.seeds)])),
         "Size": escaped(row.size + (row.papers if claim.section else "")).removeprefix(", "),
         "Seeds": sets,
-        "Cost": escaped(row.budget),
         "Done again": ", ".join(dict.fromkeys(row.replays)) or "by this edition",
         "Verdict": row.verdict_over_sets,
         "From its threshold": distance(row),

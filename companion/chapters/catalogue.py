@@ -158,13 +158,6 @@ class Row:
         whose = "the published recipe's" if "recipe_steps" in stated else "the paper's"
         return f", {whose} {' and '.join(names)}" if names and self.at_paper_size else ""
 
-    @property
-    def budget(self) -> str:
-        """What the run took, and on what."""
-        seconds, device = self.result.made.seconds, self.result.made.device.replace("NVIDIA ", "")
-        took = f"{seconds / 60:.0f} min" if seconds >= 90 else f"{max(seconds, 1):.0f} s"
-        return f"{took}, {device}"
-
 
 def rows(results: Path, root: Path, kept: bool = True) -> list[Row]:
     """Every claim of the results in a folder, in the order of the book; before them those kept at

@@ -1,6 +1,5 @@
 """Run one experiment, or find its result on disk."""
 
-import json
 import os
 import shutil
 import time
@@ -109,7 +108,7 @@ def run(
         )
         swept = partial(sweep, folder=checkpoints, workers=workers)
         context = Context(pool, computing, seed, Checkpoints(checkpoints), swept)
-        result = _computed(chosen, config, context, made, begin(checkpoints))
+        result = _computed(chosen, config, context, made)
         save_result(result, folder)
         # of other keys too, which could have gone on until now
         for ended in folder.glob("checkpoint-*"):
@@ -134,12 +133,7 @@ def _computed(
     config: Any,
     context: Context,
     made: Callable[..., Provenance],
-    before: float,
 ) -> Result[Any]:
-    """
-    Args:
-        before: seconds that interrupted parts of this run took.
-    """
     torch.set_flush_denormal(True)
     start = time.perf_counter()
     with recorded(Trace()) as trace:
@@ -150,7 +144,7 @@ def _computed(
         data=Data(pool.name, pool.sha256, getattr(metrics, "n_train", 0), pool.notice),
         versions=versions(),
         commit=commit(ROOT),
-        seconds=round(before + time.perf_counter() - start, 2),
+        seconds=round(time.perf_counter() - start, 2),
         config=asdict(config),
         claims=chosen.claims(metrics, config),
     )
@@ -160,39 +154,6 @@ def _computed(
     arrays |= {FIGURE + name: tensor.clone() for name, tensor in figures.items()}
     arrays |= {TRACE + name: rows for name, rows in trace.rows.items()}
     return Result(metrics, arrays, provenance)
-
-
-def begin(checkpoints: Path) -> float:
-    """Seconds that the earlier parts of a run took, by the clock; notes in `checkpoints` that
-    another begins now.
-
-    A part that was killed says nothing any more: it lasted until the last of its checkpoints, and
-    what it did after that is done again. ReconError where the folder cannot be written.
-    """
-    path, now = checkpoints / "parts.json", time.time()
-    saved = [file.lstat().st_mtime for file in checkpoints.rglob("*.safetensors")]
-    parts = _parts(path)
-    if parts:
-        start, end = parts[-1]
-        parts[-1] = [start, max([start, end, *saved])]
-    with atomic_path(path) as temporary:
-        temporary.write_text(json.dumps([*parts, [now, now]]), encoding="utf-8")
-    return sum(end - start for start, end in parts)
-
-
-def _parts(path: Path) -> list[list[float]]:
-    """[start, end] of every part; none where the file cannot be read, which costs a number and
-    nothing else.
-    """
-    if not path.is_file():  # a pipe would be waited for without end
-        return []
-    try:
-        return [
-            [float(start), float(end)]
-            for start, end in json.loads(path.read_text(encoding="utf-8"))
-        ]
-    except (OSError, ValueError, TypeError, RecursionError, MemoryError):
-        return []
 
 
 def folder_of(result: Result[Any], out: str | Path | None = None) -> Path:

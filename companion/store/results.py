@@ -10,7 +10,7 @@ import os
 import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import KW_ONLY, asdict, dataclass, field, fields, replace
 from functools import cache
 from io import BytesIO
 from pathlib import Path
@@ -67,12 +67,13 @@ class Claim:
     """
 
     id: str
-    section: str
+    _: KW_ONLY
     sentence: str
-    paper: str
     ours: str
-    null: str
     verdict: str
+    section: str = ""
+    paper: str = ""
+    null: str = ""
     value: float | None = None
     null_value: float | None = None
     margin: float | None = None
@@ -122,7 +123,7 @@ class Provenance:
 
     Attributes:
         device: in words.
-        seconds: wall time, of all parts of an interrupted run.
+        seconds: wall time, of an interrupted run that of its last part.
         key: see `result_key`.
         config: the sizes it was run at.
         overrides: those of them that were set by hand.

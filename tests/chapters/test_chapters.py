@@ -152,7 +152,7 @@ def test_images_of_another_shape_are_bad_input(name, tmp_path):
 def test_a_second_run_is_found_on_disk(result, out, monkeypatch):
     computed = []
 
-    def noted(chosen, config, context, made, before):
+    def noted(chosen, config, context, made):
         computed.append(config)
         given = {name: made.keywords[name] for name in ("key", "overrides")}
         return replace(result, made=replace(result.made, **given))

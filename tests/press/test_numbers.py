@@ -90,7 +90,10 @@ def test_the_readme_is_written_whole_or_not_at_all(tmp_path):
 
 def a_row(profile, values, config=None):
     """A claim whose value differs between image sets."""
-    first, *others = (Claim("c", "s", "", "", "12 images", "", "finding", v) for v in values)
+    first, *others = (
+        Claim("c", section="s", sentence="", ours="12 images", verdict="finding", value=v)
+        for v in values
+    )
     made = SimpleNamespace(profile=profile, config=config or {}, experiment="kkt-training")
     return Row(
         first, SimpleNamespace(made=made, metrics=None), "a-kkt-training", True, tuple(others)

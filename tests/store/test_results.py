@@ -32,7 +32,15 @@ class Metrics(Record):
 
 
 def example(key="k"):
-    claim = Claim("a", "4.3", "A sentence.", "1", "2", "3", "reproduced")
+    claim = Claim(
+        "a",
+        section="4.3",
+        sentence="A sentence.",
+        paper="1",
+        ours="2",
+        null="3",
+        verdict="reproduced",
+    )
     arrays = {"x": torch.arange(6.0).reshape(2, 3), "index": torch.tensor([3, 1])}
     made = Provenance(
         "toy", "smoke", Data("photos", "d", 2), 0, "cpu", {}, "abc", 1.5, key, {"n": 2}, [claim]
@@ -142,7 +150,7 @@ def test_failed_write_keeps_the_old_file(tmp_path):
 
 def test_verdicts_are_limited():
     with pytest.raises(ValueError, match="verdict"):
-        Claim("a", "", "", "", "", "", "probably")
+        Claim("a", sentence="", ours="", verdict="probably")
 
 
 def other_example():

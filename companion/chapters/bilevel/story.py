@@ -45,42 +45,50 @@ def claims(metrics: AffineMetrics, _: AffineSizes) -> list[Claim]:
         *_affine_distances(metrics),
         Claim(
             "affine-random-noise",
-            "4.3 a, Fig. 1a",
-            "From a random start no training image is reconstructed; the results look like random"
-            " noise.",
-            "noise (visual)",
-            f"nearest training image {metrics.random.nn_train_l2:.1f} away in L2",
-            held_out,
-            verdict(metrics.random.nn_train_l2 > null.held_out_nn_l2),
+            section="4.3 a, Fig. 1a",
+            sentence=(
+                "From a random start no training image is reconstructed; the results look like"
+                " random noise."
+            ),
+            paper="noise (visual)",
+            ours=f"nearest training image {metrics.random.nn_train_l2:.1f} away in L2",
+            null=held_out,
+            verdict=verdict(metrics.random.nn_train_l2 > null.held_out_nn_l2),
             value=metrics.random.nn_train_l2,
             null_value=null.held_out_nn_l2,
             margin=metrics.random.nn_train_l2 - null.held_out_nn_l2,
         ),
         Claim(
             "affine-truth-perfect",
-            "4.3 b, Fig. 2a",
-            "From the ground truth the affine classifier recovers the training data perfectly.",
-            "perfect (visual)",
-            (
+            section="4.3 b, Fig. 2a",
+            sentence=(
+                "From the ground truth the affine classifier recovers the training data perfectly."
+            ),
+            paper="perfect (visual)",
+            ours=(
                 f"moved {metrics.truth.moved_l2:.1e} in L2"
                 if metrics.truth.moved_l2
                 else "moved 0 in L2"
             ),
-            held_out,
-            verdict(metrics.truth.nn_train_l2 <= 1e-3),
+            null=held_out,
+            verdict=verdict(metrics.truth.nn_train_l2 <= 1e-3),
             value=metrics.truth.nn_train_l2,
             null_value=null.held_out_nn_l2,
         ),
         Claim(
             "affine-partition-is-start",
-            "4.3 c, Fig. 3",
-            "From another partition the images come back that were used for the initialisation, not"
-            " the training data.",
-            "visual",
-            f"{partition.nearer_to_partition:.0%} nearer to the start partition; nearest training"
-            f" image {partition.nn_train_l2:.1f} away",
-            held_out,
-            verdict(
+            section="4.3 c, Fig. 3",
+            sentence=(
+                "From another partition the images come back that were used for the initialisation,"
+                " not the training data."
+            ),
+            paper="visual",
+            ours=(
+                f"{partition.nearer_to_partition:.0%} nearer to the start partition; nearest"
+                f" training image {partition.nn_train_l2:.1f} away"
+            ),
+            null=held_out,
+            verdict=verdict(
                 partition.nearer_to_partition == 1.0
                 and partition.nn_train_l2 >= 0.9 * null.held_out_nn_l2
             ),
@@ -96,12 +104,12 @@ def _affine_distances(metrics: AffineMetrics) -> list[Claim]:
     return [
         Claim(
             f"affine-distance-{name}",
-            "4.3, Table 1",
-            f"The parameter distance after solving from the {name} start is small.",
-            f"{PAPER_AFFINE[name]:.2e}",
-            f"{reached.distance_sum:.1e}" + ("" if reached.converged else " (still falling)"),
-            f"another data set: {metrics.null.other_data_sum:.2g}",
-            verdict(reached.distance_sum <= PAPER_AFFINE[name]),
+            section="4.3, Table 1",
+            sentence=f"The parameter distance after solving from the {name} start is small.",
+            paper=f"{PAPER_AFFINE[name]:.2e}",
+            ours=f"{reached.distance_sum:.1e}" + ("" if reached.converged else " (still falling)"),
+            null=f"another data set: {metrics.null.other_data_sum:.2g}",
+            verdict=verdict(reached.distance_sum <= PAPER_AFFINE[name]),
             value=reached.distance_sum,
             null_value=metrics.null.other_data_sum,
             margin=orders_below(reached.distance_sum, PAPER_AFFINE[name]),
@@ -120,13 +128,15 @@ def hidden_claims(metrics: Metrics, _: Sizes) -> list[Claim]:
         *(_distance(metrics, name) for name in STARTS),
         Claim(
             "hidden-random-noise",
-            "4.3 a, Fig. 1b",
-            "From a random start the one-hidden net's reconstructions look like random noise.",
-            "noise (visual)",
-            f"nearest training image {random.nn_train_l2:.1f} away"
+            section="4.3 a, Fig. 1b",
+            sentence=(
+                "From a random start the one-hidden net's reconstructions look like random noise."
+            ),
+            paper="noise (visual)",
+            ours=f"nearest training image {random.nn_train_l2:.1f} away"
             + ("" if ended else "; still falling: undecided"),
-            f"held-out images: {null.held_out_nn_l2:.1f}",
-            verdict(random.nn_train_l2 > null.held_out_nn_l2) if ended else "undecided",
+            null=f"held-out images: {null.held_out_nn_l2:.1f}",
+            verdict=verdict(random.nn_train_l2 > null.held_out_nn_l2) if ended else "undecided",
             value=random.nn_train_l2,
             null_value=null.held_out_nn_l2,
             margin=random.nn_train_l2 - null.held_out_nn_l2,
@@ -134,13 +144,13 @@ def hidden_claims(metrics: Metrics, _: Sizes) -> list[Claim]:
         _inner_start_decides(metrics),
         Claim(
             "hidden-seeds-agree-up-to-order",
-            "",
-            "Two seeds on the same data differ mostly by the order of their hidden units, which ‖θ*"
-            " − θ‖² cannot see.",
-            "",
-            f"{null.other_seed_aligned_sum:.2g} after the best renumbering",
-            f"{null.other_seed_sum:.3g} as they are",
-            _finding(
+            sentence=(
+                "Two seeds on the same data differ mostly by the order of their hidden units, which"
+                " ‖θ* − θ‖² cannot see."
+            ),
+            ours=f"{null.other_seed_aligned_sum:.2g} after the best renumbering",
+            null=f"{null.other_seed_sum:.3g} as they are",
+            verdict=_finding(
                 *(
                     null.other_seed_aligned_sum <= share * null.other_seed_sum
                     for share in (0.25, 0.5)
@@ -170,14 +180,16 @@ def _distance(metrics: Metrics, start: str) -> Claim:
     settled = _settled(metrics, reached)
     return Claim(
         f"hidden-distance-{start}",
-        "4.3, Table 1",
-        f"The parameter distance from the {start} start remains small (θ⁰ uniform).",
-        f"{PAPER_HIDDEN[start]:.2e}",
-        f"sum {reached.settled_sum:.3g}, mean per parameter"
-        f" {reached.settled_sum / metrics.n_params:.1e}"
+        section="4.3, Table 1",
+        sentence=f"The parameter distance from the {start} start remains small (θ⁰ uniform).",
+        paper=f"{PAPER_HIDDEN[start]:.2e}",
+        ours=(
+            f"sum {reached.settled_sum:.3g}, mean per parameter"
+            f" {reached.settled_sum / metrics.n_params:.1e}"
+        )
         + ("" if settled else f" (still falling after {reached.steps:.0f} steps)"),
-        f"another seed: sum {null.other_seed_sum:.3g}, mean {null.other_seed_mean:.1e}",
-        verdict(_small(metrics, reached)) if settled else "undecided",
+        null=f"another seed: sum {null.other_seed_sum:.3g}, mean {null.other_seed_mean:.1e}",
+        verdict=verdict(_small(metrics, reached)) if settled else "undecided",
         value=reached.settled_sum,
         null_value=null.other_seed_sum,
         margin=orders_below(reached.settled_sum, SMALL * null.other_seed_sum),
@@ -198,41 +210,45 @@ def _inner_start_decides(metrics: Metrics) -> Claim:
     ]
     return Claim(
         "hidden-inner-start-decides",
-        "",
-        "With the inner problem started at the released θ* the distance from a random start falls"
-        " far below that of two seeds; from a θ⁰ of the adversary's own it does not.  Two seeds"
-        " whose units are renumbered are nearer still.",
-        "",
-        f"random start: {', '.join(random)}; partition start: {', '.join(partition)}"
+        sentence=(
+            "With the inner problem started at the released θ* the distance from a random start"
+            " falls far below that of two seeds; from a θ⁰ of the adversary's own it does not.  Two"
+            " seeds whose units are renumbered are nearer still."
+        ),
+        ours=f"random start: {', '.join(random)}; partition start: {', '.join(partition)}"
         + ("" if decided else "; still falling: undecided"),
-        f"θ = 0: {null.zero_sum:.3g}; another seed: {null.other_seed_sum:.3g}, renumbered"
-        f" {aligned:.3g}",
-        _finding(nearer and informed and blind, informed or blind) if decided else "undecided",
+        null=(
+            f"θ = 0: {null.zero_sum:.3g}; another seed: {null.other_seed_sum:.3g}, renumbered"
+            f" {aligned:.3g}"
+        ),
+        verdict=(
+            _finding(nearer and informed and blind, informed or blind) if decided else "undecided"
+        ),
         value=inner.theta_star.random.settled_sum,
         null_value=aligned,
     )
 
 
-#: start -> claim, section, sentence, and what the paper has
+#: start -> what the claim has of the paper
 SHOWN = {
-    "truth": (
-        "hidden-truth-resembles",
-        "4.3 b, Fig. 2b",
-        (
+    "truth": {
+        "id": "hidden-truth-resembles",
+        "section": "4.3 b, Fig. 2b",
+        "sentence": (
             "From the ground truth even the one-hidden net recovers images resembling the training"
             " data."
         ),
-        "resembling (visual)",
-    ),
-    "partition": (
-        "hidden-partition-is-start",
-        "4.3 c, Fig. 4",
-        (
+        "paper": "resembling (visual)",
+    },
+    "partition": {
+        "id": "hidden-partition-is-start",
+        "section": "4.3 c, Fig. 4",
+        "sentence": (
             "From another partition the images used for the initialisation come back, not the"
             " training data."
         ),
-        "visual",
-    ),
+        "paper": "visual",
+    },
 }
 
 
@@ -243,7 +259,7 @@ def path_claims(metrics: PathMetrics, _: PathSizes) -> list[Claim]:
     gone before. Alike: a mean NCC with the start of at least `ALIKE`.
     """
     found = []
-    for start, said in SHOWN.items():
+    for start, of_the_paper in SHOWN.items():
         paths = [by_start[start] for by_start in metrics.paths.values()]
         end = min(path.end.ncc_with_start for path in paths)
         fallen = min(1 - path.alike.settled_sum / path.first_sum for path in paths)
@@ -254,14 +270,22 @@ def path_claims(metrics: PathMetrics, _: PathSizes) -> list[Claim]:
             f" {last.step} steps NCC {end:.2f} from the less favourable inner start, nearest"
             f" training image {last.nn_train_l2:.1f} away"
         )
-        null, margin = f"held-out images: {metrics.held_out_nn_l2:.1f}", end - ALIKE
         judged = "reproduced"
+        margin = end - ALIKE
         if end < ALIKE:
-            judged, margin = (
-                "depends on stopping" if fallen >= FALLEN else "not reproduced",
-                fallen - FALLEN,
+            judged = "depends on stopping" if fallen >= FALLEN else "not reproduced"
+            margin = fallen - FALLEN
+        found.append(
+            Claim(
+                **of_the_paper,
+                ours=ours,
+                null=f"held-out images: {metrics.held_out_nn_l2:.1f}",
+                verdict=judged,
+                value=end,
+                null_value=ALIKE,
+                margin=margin,
             )
-        found.append(Claim(*said, ours, null, judged, end, ALIKE, margin))
+        )
     return found
 
 
@@ -285,18 +309,23 @@ def shared_claims(metrics: SharedMetrics, _: SharedSizes) -> list[Claim]:
     return [
         Claim(
             "hidden-shared-start",
-            "4.3, Table 1, Figs. 1b and 4",
-            "If released and inner training share θ⁰ ~ U(0, 1), the distance is small from every"
-            " start, photographs still look like those of the start, and noise like noise.",
-            ", ".join(f"{start} {PAPER_HIDDEN[start]:.1e}" for start in STARTS),
-            ", ".join(f"{start} {starts[start].last_sum:.2g}" for start in STARTS)
+            section="4.3, Table 1, Figs. 1b and 4",
+            sentence=(
+                "If released and inner training share θ⁰ ~ U(0, 1), the distance is small from"
+                " every start, photographs still look like those of the start, and noise like"
+                " noise."
+            ),
+            paper=", ".join(f"{start} {PAPER_HIDDEN[start]:.1e}" for start in STARTS),
+            ours=", ".join(f"{start} {starts[start].last_sum:.2g}" for start in STARTS)
             + f"; {starts.partition.own_start_is_nearest:.0%} of the photographs nearest to their"
             f" own start; from noise the nearest training image {starts.random.nn_train_l2:.1f}"
             " away",
-            f"images that nobody has attacked: random {starts.random.first_sum:.2g}, partition"
-            f" {starts.partition.first_sum:.2g}; what training adds to θ⁰: {metrics.added_sum:.3g};"
-            f" held-out images: {held_out:.1f} away",
-            shown if ended else "undecided",
+            null=(
+                f"images that nobody has attacked: random {starts.random.first_sum:.2g}, partition"
+                f" {starts.partition.first_sum:.2g}; what training adds to θ⁰:"
+                f" {metrics.added_sum:.3g}; held-out images: {held_out:.1f} away"
+            ),
+            verdict=shown if ended else "undecided",
             value=left,
             null_value=1.0,
             margin=min(small, work),

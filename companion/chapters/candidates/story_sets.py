@@ -46,18 +46,26 @@ def exact(metrics: SetMetrics) -> Claim:
     told = null.difference > 1e6 * ours.difference
     return Claim(
         "counterfactual-exact",
-        "Refael et al. 2026, abstract",
-        "Without prior knowledge of the data, other training sets explain the weights exactly as"
-        " well, and may lie far from the true one.",
-        "“infinitely many alternative solutions that may lie arbitrarily far from the true training"
-        " set”",
-        f"{ours.images} images with pixels in [0, 1]: the sum of gradients differs by"
-        f" {ours.difference:.0e}, a margin by {ours.margin_change:.0e} at most;"
-        f" {metrics.freedom.blind} free directions an image; of {ours.far} of {n} pairs both images"
-        " correlate less than 0.7 with the training image between",
-        "pairs as far apart in directions that the network sees: sums differ by"
-        f" {null.difference:.2g}",
-        ("reproduced" if ours.far >= n / 2 else "partly") if kept and told else NO,
+        section="Refael et al. 2026, abstract",
+        sentence=(
+            "Without prior knowledge of the data, other training sets explain the weights exactly"
+            " as well, and may lie far from the true one."
+        ),
+        paper=(
+            "“infinitely many alternative solutions that may lie arbitrarily far from the true"
+            " training set”"
+        ),
+        ours=(
+            f"{ours.images} images with pixels in [0, 1]: the sum of gradients differs by"
+            f" {ours.difference:.0e}, a margin by {ours.margin_change:.0e} at most;"
+            f" {metrics.freedom.blind} free directions an image; of {ours.far} of {n} pairs both"
+            " images correlate less than 0.7 with the training image between"
+        ),
+        null=(
+            "pairs as far apart in directions that the network sees: sums differ by"
+            f" {null.difference:.2g}"
+        ),
+        verdict=("reproduced" if ours.far >= n / 2 else "partly") if kept and told else NO,
         value=ours.difference,
         null_value=null.difference,
     )
@@ -70,15 +78,17 @@ def natural(metrics: SetMetrics) -> Claim:
     strict = noise.natural <= 0.1 * truth.natural and not reached
     return Claim(
         "counterfactual-photographs",
-        "",
-        "The exact sets that lie far from the training images do not look like photographs, and"
-        " towards another photograph the free directions hardly lead.",
-        "",
-        f"{noise.natural:.0%} of the far pairs' images look natural; towards another photograph"
-        f" {near.far} of {metrics.n_train} pairs get below NCC 0.7, the median stays at"
-        f" {near.ncc:.2f}",
-        f"training images {truth.natural:.0%}, other photographs {metrics.null_natural:.0%}",
-        "finding" if strict else "partly" if noise.natural <= 0.5 * truth.natural else NO,
+        sentence=(
+            "The exact sets that lie far from the training images do not look like photographs, and"
+            " towards another photograph the free directions hardly lead."
+        ),
+        ours=(
+            f"{noise.natural:.0%} of the far pairs' images look natural; towards another photograph"
+            f" {near.far} of {metrics.n_train} pairs get below NCC 0.7, the median stays at"
+            f" {near.ncc:.2f}"
+        ),
+        null=f"training images {truth.natural:.0%}, other photographs {metrics.null_natural:.0%}",
+        verdict="finding" if strict else "partly" if noise.natural <= 0.5 * truth.natural else NO,
         value=noise.natural,
         null_value=metrics.null_natural,
     )

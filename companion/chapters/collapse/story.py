@@ -33,42 +33,51 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     return [
         Claim(
             "collapse-repeated-train",
-            "3.2",
-            "It is sufficient to find a single example with the desired output and repeat it many"
-            " times.",
-            "argued, not measured",
-            f"objective {metrics.objective_repeated_train:.1e}",
-            bar,
-            verdict(metrics.objective_repeated_train <= truth),
+            section="3.2",
+            sentence=(
+                "It is sufficient to find a single example with the desired output and repeat it"
+                " many times."
+            ),
+            paper="argued, not measured",
+            ours=f"objective {metrics.objective_repeated_train:.1e}",
+            null=bar,
+            verdict=verdict(metrics.objective_repeated_train <= truth),
             value=metrics.objective_repeated_train,
             null_value=metrics.objective_repeated_noise,
             margin=orders_below(metrics.objective_repeated_train, truth),
         ),
         Claim(
             "collapse-repeated-heldout",
-            "3.2",
-            "The collapse can happen with any example classified with extremely high confidence"
-            " (here: one unseen).",
-            "argued, not measured",
-            f"objective {metrics.objective_repeated_heldout:.1e} for the most confident held-out"
-            f" pair; {metrics.share_of_held_out_below_truth:.0%} of all held-out images, each"
-            " alone, are below the truth",
-            bar,
-            verdict(metrics.objective_repeated_heldout <= truth),
+            section="3.2",
+            sentence=(
+                "The collapse can happen with any example classified with extremely high confidence"
+                " (here: one unseen)."
+            ),
+            paper="argued, not measured",
+            ours=(
+                f"objective {metrics.objective_repeated_heldout:.1e} for the most confident"
+                f" held-out pair; {metrics.share_of_held_out_below_truth:.0%} of all held-out"
+                " images, each alone, are below the truth"
+            ),
+            null=bar,
+            verdict=verdict(metrics.objective_repeated_heldout <= truth),
             value=metrics.objective_repeated_heldout,
             null_value=metrics.objective_repeated_noise,
             margin=orders_below(metrics.objective_repeated_heldout, truth),
         ),
         Claim(
             "collapse-weight-decay",
-            "",
-            "With weight decay in the objective the collapse onto one natural image per class no"
-            " longer passes.",
-            "footnote 1 of the paper asks for the decay, for another reason",
-            f"held-out pair {decay.objective_repeated_heldout:.1e}",
-            f"true training data: {decay.objective_true:.1e}; no images at all:"
-            f" {decay.objective_no_images:.1e}",
-            (
+            sentence=(
+                "With weight decay in the objective the collapse onto one natural image per class"
+                " no longer passes."
+            ),
+            paper="footnote 1 of the paper asks for the decay, for another reason",
+            ours=f"held-out pair {decay.objective_repeated_heldout:.1e}",
+            null=(
+                f"true training data: {decay.objective_true:.1e}; no images at all:"
+                f" {decay.objective_no_images:.1e}"
+            ),
+            verdict=(
                 "finding"
                 if blocked
                 else "partly"

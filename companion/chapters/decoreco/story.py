@@ -49,13 +49,15 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     return [
         Claim(
             "decoreco-random-fails",
-            "4.4, Fig. 5",
-            "From x ~ N(0, 1), variance not tuned, at most the first three reconstructions resemble"
-            " natural images.",
-            "at most 3 (visual)",
-            f"{ours}, by the published recipe, {came_text(reference)}",
-            null,
-            if_in_full(
+            section="4.4, Fig. 5",
+            sentence=(
+                "From x ~ N(0, 1), variance not tuned, at most the first three reconstructions"
+                " resemble natural images."
+            ),
+            paper="at most 3 (visual)",
+            ours=f"{ours}, by the published recipe, {came_text(reference)}",
+            null=null,
+            verdict=if_in_full(
                 reference,
                 "partly" if not found.shown and not found.excluded else verdict(found.excluded),
             ),
@@ -87,25 +89,27 @@ def published_claims(metrics: PublishedMetrics, _: PublishedSizes) -> list[Claim
     return [
         Claim(
             "decoreco-tuned-recovers",
-            "4.4, Figs. 7, 8",
-            "With the tuned scale of the start, reconstructions resemble training images.",
-            "40 shown (visual)",
-            f"{ours}, by the published recipe, {came_text(arm)}",
-            null,
-            if_in_full(arm, found.verdict),
+            section="4.4, Figs. 7, 8",
+            sentence="With the tuned scale of the start, reconstructions resemble training images.",
+            paper="40 shown (visual)",
+            ours=f"{ours}, by the published recipe, {came_text(arm)}",
+            null=null,
+            verdict=if_in_full(arm, found.verdict),
             value=arm.matches.ssim_04,
             null_value=arm.best_null.ssim_04,
             margin=found.margin,
         ),
         Claim(
             "decoreco-some-are-false",
-            "4.4, Figs. 6, 7",
-            "The ten ranked first resemble a training image; one after rank 50 does not, and looks"
-            " as realistic.",
-            "4 of 5 in the top 10; the fifth at rank 51",
-            f"{said}, by the published recipe, {came_text(arm)}",
-            f"with images nobody trained on {similar.held_out_true:.1f}",
-            if_in_full(arm, resemble),
+            section="4.4, Figs. 6, 7",
+            sentence=(
+                "The ten ranked first resemble a training image; one after rank 50 does not, and"
+                " looks as realistic."
+            ),
+            paper="4 of 5 in the top 10; the fifth at rank 51",
+            ours=f"{said}, by the published recipe, {came_text(arm)}",
+            null=f"with images nobody trained on {similar.held_out_true:.1f}",
+            verdict=if_in_full(arm, resemble),
             value=similar.true,
             null_value=similar.held_out_true,
         ),
@@ -145,29 +149,35 @@ def partition_claims(metrics: PartitionMetrics, _: Sizes) -> list[Claim]:
     return [
         Claim(
             "decoreco-partition-start",
-            "4.4, Fig. 9",
-            "Started from another CIFAR partition, most results reflect the images of the"
-            " initialisation.",
-            "most (visual)",
-            f"{stayed} of {m} are nearer to an image of the start partition than to any training"
-            f" image, {arm.nearest_is_own_start} nearest to their own, {how}",
-            f"by chance {chance:.0%}, as there are {m} images to start from and {metrics.n_train}"
-            f" to train on; mean NCC {arm.ncc_to_start_partition:.2f} to the start,"
-            f" {arm.ncc_to_training:.2f} to training and {arm.ncc_to_held_out:.2f} to held-out"
-            " images",
-            if_in_full(arm, verdict(odds > 2)),
+            section="4.4, Fig. 9",
+            sentence=(
+                "Started from another CIFAR partition, most results reflect the images of the"
+                " initialisation."
+            ),
+            paper="most (visual)",
+            ours=(
+                f"{stayed} of {m} are nearer to an image of the start partition than to any"
+                f" training image, {arm.nearest_is_own_start} nearest to their own, {how}"
+            ),
+            null=(
+                f"by chance {chance:.0%}, as there are {m} images to start from and"
+                f" {metrics.n_train} to train on; mean NCC {arm.ncc_to_start_partition:.2f} to the"
+                f" start, {arm.ncc_to_training:.2f} to training and {arm.ncc_to_held_out:.2f} to"
+                " held-out images"
+            ),
+            verdict=if_in_full(arm, verdict(odds > 2)),
             value=stayed / m,
             null_value=chance,
             margin=odds - 2,
         ),
         Claim(
             "decoreco-partition-moved",
-            "4.4, Fig. 9",
-            "A single training image appears among the results.",
-            "1 of those shown",
-            f"{moved} of {m} left their start for a training image (p = {p_value:.1g}), {how}",
-            f"{arm.moved_to_held_out} left it for a held-out image",
-            if_in_full(arm, verdict(some_few)),
+            section="4.4, Fig. 9",
+            sentence="A single training image appears among the results.",
+            paper="1 of those shown",
+            ours=f"{moved} of {m} left their start for a training image (p = {p_value:.1g}), {how}",
+            null=f"{arm.moved_to_held_out} left it for a held-out image",
+            verdict=if_in_full(arm, verdict(some_few)),
             value=moved,
             null_value=arm.moved_to_held_out,
             margin=orders_below(p_value, LEVEL),

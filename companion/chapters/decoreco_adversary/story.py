@@ -101,7 +101,16 @@ def _thesis(name: str, which: str, group: Record, kinds: tuple[str, ...], how: s
     margin = None if top is None or group.attainable is None else SURE * group.attainable - top
     sentence = f"{THESIS} with certainty: {which}."
     return Claim(
-        name, "1, 5", sentence, "argued", ours + how, _null(group), found, top, guess, margin
+        name,
+        section="1, 5",
+        sentence=sentence,
+        paper="argued",
+        ours=ours + how,
+        null=_null(group),
+        verdict=found,
+        value=top,
+        null_value=guess,
+        margin=margin,
     )
 
 
@@ -189,15 +198,15 @@ def _asks_separation(group: Record, how: str) -> Claim:
             )
     return Claim(
         "adversary-asks-separation",
-        "",
-        "Separation of the same weights tells which natural-looking reconstructions of DecoReco are"
-        " true, better than all evidence of stationarity does.",
-        "",
-        ours,
-        _null(group),
-        found,
-        None if asked is None else asked.auc.mean,
-        0.5 if smooth is None else smooth.auc.mean,
+        sentence=(
+            "Separation of the same weights tells which natural-looking reconstructions of DecoReco"
+            " are true, better than all evidence of stationarity does."
+        ),
+        ours=ours,
+        null=_null(group),
+        verdict=found,
+        value=None if asked is None else asked.auc.mean,
+        null_value=0.5 if smooth is None else smooth.auc.mean,
     )
 
 

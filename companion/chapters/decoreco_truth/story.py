@@ -32,16 +32,23 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     return [
         Claim(
             "truth-partition-as-good",
-            "1, 4.4",
-            "From other photographs the attack converges, to an energy as low as from the training"
-            " images.",
-            "converges (§1, Figs. 3, 4, 9); “as low” is our reading",
-            f"after the attack: from the partition {after.partition:.1%}, from the truth"
-            f" {after.truth:.1%}, {ratio:.2f} times; before it: partition {before.partition:.1%},"
-            f" truth {before.truth:.1%}" + ("" if ended else "; not converged: undecided"),
-            f"after the attack from noise: {after.random:.1%}; training images among the"
-            f" partition's results: {found} (SSIM above 0.4; best null: {name})",
-            said if ended else "undecided",
+            section="1, 4.4",
+            sentence=(
+                "From other photographs the attack converges, to an energy as low as from the"
+                " training images."
+            ),
+            paper="converges (§1, Figs. 3, 4, 9); “as low” is our reading",
+            ours=(
+                f"after the attack: from the partition {after.partition:.1%}, from the truth"
+                f" {after.truth:.1%}, {ratio:.2f} times; before it: partition"
+                f" {before.partition:.1%}, truth {before.truth:.1%}"
+            )
+            + ("" if ended else "; not converged: undecided"),
+            null=(
+                f"after the attack from noise: {after.random:.1%}; training images among the"
+                f" partition's results: {found} (SSIM above 0.4; best null: {name})"
+            ),
+            verdict=said if ended else "undecided",
             value=ratio,
             null_value=after.random / after.truth,
             margin=AS_GOOD - ratio,

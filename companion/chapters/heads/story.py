@@ -58,15 +58,21 @@ def _unmixed(first: Record) -> Claim:
     ours, null, ica = first.matches.cos_09, best_null(first).cos_09, first.fast_ica or first.null
     return Claim(
         "heads-unmix",
-        "",
-        "The first layer of a head trained with weight decay gives nearly all training features"
-        " back.",
-        "",
-        f"{ours} of {first.n_train} above cosine 0.9, {first.matches.cos_08} above 0.8; FastICA: "
-        f"{ica.cos_09} and {ica.cos_08}",
-        f"above 0.9: {null} (best of held-out features, mixtures of the span, public features and"
-        " their projections)",
-        "finding" if ours > MOST * first.n_train and clears(ours, null) else "not reproduced",
+        sentence=(
+            "The first layer of a head trained with weight decay gives nearly all training features"
+            " back."
+        ),
+        ours=(
+            f"{ours} of {first.n_train} above cosine 0.9, {first.matches.cos_08} above 0.8;"
+            f" FastICA: {ica.cos_09} and {ica.cos_08}"
+        ),
+        null=(
+            f"above 0.9: {null} (best of held-out features, mixtures of the span, public features"
+            " and their projections)"
+        ),
+        verdict=(
+            "finding" if ours > MOST * first.n_train and clears(ours, null) else "not reproduced"
+        ),
         value=ours,
         null_value=null,
         margin=ours - max(MOST * first.n_train, null),
@@ -88,14 +94,16 @@ def _certified(metrics: Metrics) -> Claim:
     holds = share >= PRECISE and true > MOST * asked
     return Claim(
         "heads-certified",
-        "",
-        "Where SGD leaves a clean span, the adversary knows without any other head which features"
-        " are true: they have more zeros than chance.",
-        "",
-        f"{true} of {said} certified features are true, in {len(exact)} heads with {asked} training"
-        " images",
-        "by chance: the zeros of an extreme vector of the span",
-        "finding" if holds else "not reproduced",
+        sentence=(
+            "Where SGD leaves a clean span, the adversary knows without any other head which"
+            " features are true: they have more zeros than chance."
+        ),
+        ours=(
+            f"{true} of {said} certified features are true, in {len(exact)} heads with {asked}"
+            " training images"
+        ),
+        null="by chance: the zeros of an extreme vector of the span",
+        verdict="finding" if holds else "not reproduced",
         value=share,
         margin=min(share - PRECISE, true / asked - MOST),
     )
@@ -105,14 +113,16 @@ def _members(cell: Record) -> Claim:
     ours, null = cell.filter.tpr_at_1pct, cell.margin.tpr_at_1pct
     return Claim(
         "heads-members",
-        "",
-        "AdamW as it comes and a secret start hide the features, and not who was trained on.",
-        "",
-        f"{ours:.0%} of the members at 1 % false alarms by a matched filter,"
-        f" {cell.filter.tpr_at_01pct:.0%} at 0.1 %, AUC {cell.filter.auc:.3f};"
-        f" {cell.matches.cos_08} features above cosine 0.8",
-        f"the head's own confidence: {null:.0%}, AUC {cell.margin.auc:.3f}",
-        "finding" if ours > MOST and ours > 2 * null else "not reproduced",
+        sentence=(
+            "AdamW as it comes and a secret start hide the features, and not who was trained on."
+        ),
+        ours=(
+            f"{ours:.0%} of the members at 1 % false alarms by a matched filter,"
+            f" {cell.filter.tpr_at_01pct:.0%} at 0.1 %, AUC {cell.filter.auc:.3f};"
+            f" {cell.matches.cos_08} features above cosine 0.8"
+        ),
+        null=f"the head's own confidence: {null:.0%}, AUC {cell.margin.auc:.3f}",
+        verdict="finding" if ours > MOST and ours > 2 * null else "not reproduced",
         value=ours,
         null_value=null,
         margin=ours - max(MOST, 2 * null),
@@ -124,15 +134,18 @@ def _habits(cells: list[Record]) -> Claim:
     value = max(worst.matches.cos_08 / worst.n_train, worst.filter.tpr_at_1pct)
     return Claim(
         "heads-habits",
-        "",
-        "No habit of training or compressing a head hides both the features and the members.",
-        "",
-        "; ".join(
+        sentence=(
+            "No habit of training or compressing a head hides both the features and the members."
+        ),
+        ours="; ".join(
             f"{c.recipe}: {c.matches.cos_08} of {c.n_train}, {c.filter.tpr_at_1pct:.0%}"
             for c in cells
         ),
-        "features above cosine 0.8, members at 1 % false alarms; half is asked for of one of them",
-        "finding" if value > MOST else "not reproduced",
+        null=(
+            "features above cosine 0.8, members at 1 % false alarms; half is asked for of one of"
+            " them"
+        ),
+        verdict="finding" if value > MOST else "not reproduced",
         value=value,
         margin=value - MOST,
     )

@@ -24,15 +24,17 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     return [
         Claim(
             "kkt-residual-rises",
-            "",
-            "More training does not bring the images ever nearer to a KKT point: the residual of"
-            " layer 1 has a minimum on the way and rises after it.",
-            "",
-            f"smoothed: {smooth.kkt_residual_smoothed:.1%} at step {smooth.step},"
-            f" {ours.kkt_residual_smoothed:.1%} at step {ours.step}; hard: {hard.kkt_residual:.1%}"
-            f" at step {hard.step}, {ours.kkt_residual:.1%} at the end",
-            "no images: 100%; no rise: 1",
-            "finding" if all(both) else "partly" if any(both) else "not reproduced",
+            sentence=(
+                "More training does not bring the images ever nearer to a KKT point: the residual"
+                " of layer 1 has a minimum on the way and rises after it."
+            ),
+            ours=(
+                f"smoothed: {smooth.kkt_residual_smoothed:.1%} at step {smooth.step},"
+                f" {ours.kkt_residual_smoothed:.1%} at step {ours.step}; hard:"
+                f" {hard.kkt_residual:.1%} at step {hard.step}, {ours.kkt_residual:.1%} at the end"
+            ),
+            null="no images: 100%; no rise: 1",
+            verdict="finding" if all(both) else "partly" if any(both) else "not reproduced",
             value=min(rises),
             null_value=1.0,
         )

@@ -53,50 +53,61 @@ def claims(metrics: BilevelMetrics, _: BilevelSizes) -> list[Claim]:
     at_corners += f"(0, 1): {truth[0][-1]:.1f} and {partition[0][-1]:.1f}"
     below = [i for i, value in enumerate(metrics.lambda1) if value < 0.5]
 
-    def judged(
-        name: str,
-        figure: str,
-        sentence: str,
-        paper: str,
-        ours: str,
-        null: str,
-        lead: Callable[[Record], float],
-    ) -> Claim:
+    def judged(name: str, figure: str, lead: Callable[[Record], float], **words: str) -> Claim:
         """A sentence that holds where its lead is above 0; the null: the starts' own."""
-        value, begun = lead(metrics.distance), lead(metrics.start_distance)
-        place, holds = (f"landscape-bilevel-{name}", f"4.5, Fig. {figure}"), verdict(value > 0)
-        return Claim(*place, sentence, paper, ours, null, holds, value, begun, value)
+        value = lead(metrics.distance)
+        return Claim(
+            f"landscape-bilevel-{name}",
+            section=f"4.5, Fig. {figure}",
+            verdict=verdict(value > 0),
+            value=value,
+            null_value=lead(metrics.start_distance),
+            margin=value,
+            **words,
+        )
+
+    def before_partition(distance: Record) -> float:
+        return min(distance.truth[i][-1] - distance.partition[i][-1] for i in below)
+
+    def grows(distance: Record) -> float:
+        return min(a - b for a, b in pairwise(distance.truth[-1]))
 
     return [
         judged(
             "corners",
             "10a",
-            "From the truth the bilevel result is nearest to the truth, from the partition nearest"
-            " to the partition.",
-            "heatmap",
-            at_corners,
-            null,
             corner_lead,
+            sentence=(
+                "From the truth the bilevel result is nearest to the truth, from the partition"
+                " nearest to the partition."
+            ),
+            paper="heatmap",
+            ours=at_corners,
+            null=null,
         ),
         judged(
             "crossing",
             "11",
-            "Between partition and truth the bilevel result is closer to the partition below λ₁ ="
-            " 0.5.",
-            "0.5",
-            crossing_text(metrics),
-            "starts swap at 0.5",
-            lambda distance: min(distance.truth[i][-1] - distance.partition[i][-1] for i in below),
+            before_partition,
+            sentence=(
+                "Between partition and truth the bilevel result is closer to the partition"
+                " below λ₁ = 0.5."
+            ),
+            paper="0.5",
+            ours=crossing_text(metrics),
+            null="starts swap at 0.5",
         ),
         judged(
             "noise",
             "12",
-            "Between noise and truth the bilevel result's distance to the truth grows with the"
-            " share of noise.",
-            "curve",
-            "from λ₂ = 1 to 0: " + ", ".join(f"{value:.1f}" for value in reversed(truth[-1])),
-            null,
-            lambda distance: min(a - b for a, b in pairwise(distance.truth[-1])),
+            grows,
+            sentence=(
+                "Between noise and truth the bilevel result's distance to the truth grows with"
+                " the share of noise."
+            ),
+            paper="curve",
+            ours="from λ₂ = 1 to 0: " + ", ".join(f"{value:.1f}" for value in reversed(truth[-1])),
+            null=null,
         ),
         _connected(metrics.connection),
     ]
@@ -117,15 +128,17 @@ def _connected(found: Record) -> Claim:
     )
     return Claim(
         "landscape-bilevel-connected",
-        "",
-        "All training sets of the affine classifier are connected, pixels being any real numbers:"
-        " explicit curves lead from the truth to where the attack ends from the partition and from"
-        " noise.",
-        "",
-        f"{first}highest error of the retrained classifier on the curves {error:.0e}, longest step "
-        f"{max(route.largest_step for route in routes):.2f} of the straight segment's",
-        f"straight segments: {straight:.2g} at least",
-        "finding" if all(holds) else of_all(holds),
+        sentence=(
+            "All training sets of the affine classifier are connected, pixels being any real"
+            " numbers: explicit curves lead from the truth to where the attack ends from the"
+            " partition and from noise."
+        ),
+        ours=(
+            f"{first}highest error of the retrained classifier on the curves {error:.0e}, longest"
+            f" step {max(route.largest_step for route in routes):.2f} of the straight segment's"
+        ),
+        null=f"straight segments: {straight:.2g} at least",
+        verdict="finding" if all(holds) else of_all(holds),
         value=error,
         null_value=straight,
     )
@@ -212,16 +225,21 @@ def decoreco_claims(metrics: DecorecoMetrics, _: DecorecoSizes) -> list[Claim]:
         smoother.append(same.minima_to_partition < other.minima_to_partition)
     claim = Claim(
         "landscape-smoothed",
-        "4.5",
-        "DecoReco's landscape is a smoothed version of the bilevel one, with fewer local minima.",
-        "conjecture",
-        f"same affine net, relative to noise: mean barrier {same.barrier_mean:.2g} against"
-        f" {other.barrier_mean:.2g}, curvature at the end from noise {same.curvature.random:.1g}"
-        f" against {other.curvature.random:.1g}, minima on the line from truth to partition"
-        f" {same.minima_to_partition:.1f} against {other.minima_to_partition:.1f}; {sum(smoother)}"
-        f" of {len(smoother)} comparisons hold",
-        "no difference: none holds",
-        of_all(smoother),
+        section="4.5",
+        sentence=(
+            "DecoReco's landscape is a smoothed version of the bilevel one, with fewer local"
+            " minima."
+        ),
+        paper="conjecture",
+        ours=(
+            f"same affine net, relative to noise: mean barrier {same.barrier_mean:.2g} against"
+            f" {other.barrier_mean:.2g}, curvature at the end from noise"
+            f" {same.curvature.random:.1g} against {other.curvature.random:.1g}, minima on the line"
+            f" from truth to partition {same.minima_to_partition:.1f} against"
+            f" {other.minima_to_partition:.1f}; {sum(smoother)} of {len(smoother)} comparisons hold"
+        ),
+        null="no difference: none holds",
+        verdict=of_all(smoother),
         value=float(sum(smoother)) / len(smoother),
         null_value=0.0,
     )
@@ -258,15 +276,19 @@ def _corners(metrics: RecipeMetrics) -> Claim:
     least = min(lead(truth.end, "truth"), lead(partition.end, "partition"))
     return Claim(
         "landscape-decoreco-corners",
-        "4.5, Fig. 10b",
-        "From the truth DecoReco's result is nearest to the truth, from the partition nearest to"
-        " the partition.",
-        "heatmap",
-        f"(1, 1): {_to(truth.end)}{_ncc(truth)}; (0, 1): {_to(partition.end)}{_ncc(partition)}",
-        f"held-out images: {metrics.null_distance_to_truth:.1f} to truth",
-        verdict(least > 0),
-        least,
-        min(lead(truth.start, "truth"), lead(partition.start, "partition")),
+        section="4.5, Fig. 10b",
+        sentence=(
+            "From the truth DecoReco's result is nearest to the truth, from the partition nearest"
+            " to the partition."
+        ),
+        paper="heatmap",
+        ours=(
+            f"(1, 1): {_to(truth.end)}{_ncc(truth)}; (0, 1): {_to(partition.end)}{_ncc(partition)}"
+        ),
+        null=f"held-out images: {metrics.null_distance_to_truth:.1f} to truth",
+        verdict=verdict(least > 0),
+        value=least,
+        null_value=min(lead(truth.start, "truth"), lead(partition.start, "partition")),
     )
 
 
@@ -278,18 +300,21 @@ def _crossing(metrics: RecipeMetrics) -> Claim:
     )
     return Claim(
         "landscape-decoreco-crossing",
-        "4.5, Fig. 11",
-        "Between partition and truth DecoReco's result is closer to the partition below λ₁ = 0.5.",
-        "0.5",
-        "to truth and to partition: "
+        section="4.5, Fig. 11",
+        sentence=(
+            "Between partition and truth DecoReco's result is closer to the partition below λ₁ ="
+            " 0.5."
+        ),
+        paper="0.5",
+        ours="to truth and to partition: "
         + "; ".join(
             f"{cell.end.truth:.1f} and {cell.end.partition:.1f} (λ₁ = {cell.lambda1:g})"
             for cell in line
         ),
-        f"the starts lead by {begun:.2g}",
-        verdict(least > 0),
-        least,
-        begun,
+        null=f"the starts lead by {begun:.2g}",
+        verdict=verdict(least > 0),
+        value=least,
+        null_value=begun,
     )
 
 
@@ -301,16 +326,16 @@ def _near_truth(metrics: RecipeMetrics) -> Claim:
     gain = min(FIFTH * cell.end.truth - cell.bilevel.truth for cell in beside)
     return Claim(
         "landscape-near-truth",
-        "4.5",
-        "Near the truth the bilevel distances become much smaller than DecoReco's.",
-        "heatmaps",
-        f"{metrics.at(1, 1).end.truth:.1f} at (1, 1), "
+        section="4.5",
+        sentence="Near the truth the bilevel distances become much smaller than DecoReco's.",
+        paper="heatmaps",
+        ours=f"{metrics.at(1, 1).end.truth:.1f} at (1, 1), "
         + ", ".join(f"{cell.end.truth:.1f} against {cell.bilevel.truth:.1f}" for cell in beside)
         + " beside it; a fifth less is asked for",
-        "the starts: " + ", ".join(f"{cell.start.truth:.1f}" for cell in beside),
-        verdict(gain > 0),
-        gain,
-        min((FIFTH - 1) * cell.start.truth for cell in beside),
+        null="the starts: " + ", ".join(f"{cell.start.truth:.1f}" for cell in beside),
+        verdict=verdict(gain > 0),
+        value=gain,
+        null_value=min((FIFTH - 1) * cell.start.truth for cell in beside),
     )
 
 
@@ -325,16 +350,24 @@ def _degrades(metrics: RecipeMetrics) -> Claim:
     has_it = truth.end.truth < metrics.null_distance_to_truth
     return Claim(
         "landscape-degrades",
-        "4.5, Fig. 12",
-        "With a growing share of noise the bilevel result loses the truth faster than DecoReco's.",
-        "curves",
-        f"from truth to noise the distance grows by {ours:.1f}, the bilevel one's by {theirs:.1f}"
+        section="4.5, Fig. 12",
+        sentence=(
+            "With a growing share of noise the bilevel result loses the truth faster than"
+            " DecoReco's."
+        ),
+        paper="curves",
+        ours=(
+            f"from truth to noise the distance grows by {ours:.1f}, the bilevel one's by"
+            f" {theirs:.1f}"
+        )
         + ("" if has_it else "; at (1, 1) the truth is lost already: undecided"),
-        f"the starts' by {begun:.1f}; held-out images: {metrics.null_distance_to_truth:.1f} to"
-        " truth",
-        verdict(theirs - ours > TENTH * theirs) if has_it else "undecided",
-        theirs - ours,
-        theirs - begun,
+        null=(
+            f"the starts' by {begun:.1f}; held-out images: {metrics.null_distance_to_truth:.1f} to"
+            " truth"
+        ),
+        verdict=verdict(theirs - ours > TENTH * theirs) if has_it else "undecided",
+        value=theirs - ours,
+        null_value=theirs - begun,
     )
 
 

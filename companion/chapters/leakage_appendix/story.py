@@ -53,18 +53,20 @@ def no_bias(metrics: Metrics) -> Claim:
     same = [each <= SAME for each in off.values()]
     return Claim(
         "leakage-no-bias",
-        "C&C Lemma 3.1 (5)",
-        "Without a bias the input of the fully connected layer is determined as well.",
-        "proved, for ∂ℓ/∂z known",
-        "R-GAP's errors with (5), the gradient of the bias withheld, differ from those with (4) by"
-        " at most "
+        section="C&C Lemma 3.1 (5)",
+        sentence="Without a bias the input of the fully connected layer is determined as well.",
+        paper="proved, for ∂ℓ/∂z known",
+        ours=(
+            "R-GAP's errors with (5), the gradient of the bias withheld, differ from those with (4)"
+            " by at most "
+        )
         + ", ".join(f"{value:.0e} on {name}" for name, value in off.items())
         + "; ∂ℓ/∂z follows from the softmax",
-        "with the bias: MSE "
+        null="with the bias: MSE "
         + ", ".join(
             f"{np.mean(row.with_bias):.2g} on {name}" for name, row in metrics.without_bias.items()
         ),
-        verdict(all(same)) if all(same) or not any(same) else "partly",
+        verdict=verdict(all(same)) if all(same) or not any(same) else "partly",
         value=max(off.values()),
         null_value=SAME,
     )
@@ -90,21 +92,27 @@ def hard_constraint(metrics: Metrics, sizes: Sizes) -> Claim:
     sooner = hard.reached is not None and hard.steps <= soft.steps and took <= 1 / SPREAD
     return Claim(
         "leakage-hard-constraint",
-        "C&C Appendix B",
-        "With U x = V as a hard constraint, a trust region takes much longer to the same result"
-        " than a soft one.",
-        "much longer",
-        f"truck, {sizes.constrained}: the soft constraint reaches MSE {soft.mse:.4f} in"
-        f" {soft.seconds:.3g} s ({soft.steps} steps); the trust region, given U as a matrix, is"
-        f" {until(hard)}; in coordinates of the kernel of U it is {until(kernel)}, with"
-        f" {found.kernel_seconds:.3g} s for their basis. What U sees of the move ends, relative to"
-        f" the start, at {hard.violation:.0e}, {kernel.violation:.0e}, and {soft.violation:.2g}"
-        " (soft)",
-        f"the start: MSE {found.start_mse:.4f}; {took:.2g} times the soft constraint's time, and"
-        f" {beside:.2g} in the kernel; processors differ by up to {SPREAD:g} times: above"
-        f" {longer:g} it is longer, up to {1 / SPREAD:g} and in no more steps it is not, and"
-        " between it is undecided",
-        "reproduced" if took > longer else ("not reproduced" if sooner else "undecided"),
+        section="C&C Appendix B",
+        sentence=(
+            "With U x = V as a hard constraint, a trust region takes much longer to the same result"
+            " than a soft one."
+        ),
+        paper="much longer",
+        ours=(
+            f"truck, {sizes.constrained}: the soft constraint reaches MSE {soft.mse:.4f} in"
+            f" {soft.seconds:.3g} s ({soft.steps} steps); the trust region, given U as a matrix, is"
+            f" {until(hard)}; in coordinates of the kernel of U it is {until(kernel)}, with"
+            f" {found.kernel_seconds:.3g} s for their basis. What U sees of the move ends, relative"
+            f" to the start, at {hard.violation:.0e}, {kernel.violation:.0e}, and"
+            f" {soft.violation:.2g} (soft)"
+        ),
+        null=(
+            f"the start: MSE {found.start_mse:.4f}; {took:.2g} times the soft constraint's time,"
+            f" and {beside:.2g} in the kernel; processors differ by up to {SPREAD:g} times: above"
+            f" {longer:g} it is longer, up to {1 / SPREAD:g} and in no more steps it is not, and"
+            " between it is undecided"
+        ),
+        verdict="reproduced" if took > longer else ("not reproduced" if sooner else "undecided"),
         value=hard.mse,
         null_value=soft.mse,
     )
@@ -132,20 +140,23 @@ def smaller_gradients(metrics: Metrics) -> Claim:
     ]
     return Claim(
         "leakage-smaller-gradients",
-        "C&C Appendix F",
-        "A pre-trained network gives smaller gradients on an unseen image than an untrained one.",
-        "likely",
-        "; ".join(
+        section="C&C Appendix F",
+        sentence=(
+            "A pre-trained network gives smaller gradients on an unseen image than an untrained"
+            " one."
+        ),
+        paper="likely",
+        ours="; ".join(
             f"{name}: of {words} smaller on {smaller(row):.0%} of {len(row.after)}, in the middle "
             f"{ratio(row):.2g} times as large"
             for name, words, row in rows
         ),
-        "images it trained on: "
+        null="images it trained on: "
         + "; ".join(
             f"{name} smaller on {smaller(row.seen):.0%}, {ratio(row.seen):.2g} times"
             for name, row in metrics.trained.items()
         ),
-        (
+        verdict=(
             "reproduced"
             if min(shares) > MOST and all(shown)
             else ("partly" if any(shown) else "not reproduced")

@@ -119,13 +119,15 @@ def method_claim(method: str, metrics: Metrics, sizes: Sizes) -> Claim:
     ]
     return Claim(
         f"leakage-{method.replace('_', '-')}",
-        "C&C 4, Appendix E",
-        f"Mean squared error of {LABELS[method]} over the two images, untrained networks.",
-        "; ".join(f"{name}: {ran[name]:.4g}" for name in names),
-        ours,
-        f"a grey image: {grey:.4f}, better than this attack on {len(worse)} of {len(ran)} networks,"
-        f" and as published on {len(by_grey)}",
-        judgement,
+        section="C&C 4, Appendix E",
+        sentence=f"Mean squared error of {LABELS[method]} over the two images, untrained networks.",
+        paper="; ".join(f"{name}: {ran[name]:.4g}" for name in names),
+        ours=ours,
+        null=(
+            f"a grey image: {grey:.4f}, better than this attack on {len(worse)} of {len(ran)}"
+            f" networks, and as published on {len(by_grey)}"
+        ),
+        verdict=judgement,
         value=float(sum(ok for ok, _ in near.values())),
         null_value=float(len(by_grey)),
     )
@@ -171,13 +173,15 @@ def hybrid_against(parent: str, metrics: Metrics, sizes: Sizes) -> Claim:
 
     return Claim(
         f"leakage-hybrid-against-{parent.replace('_', '-')}",
-        "C&C 4, Appendix E",
-        f"Hybrid improves on {LABELS[parent]}.",
-        said(theirs),
-        said(worse),
-        f"{len(names) / 2:g} of {len(names)} by tossing coins, and {better} or more in "
-        f"{by_coins(better, len(names)):.2g} of all cases",
-        (
+        section="C&C 4, Appendix E",
+        sentence=f"Hybrid improves on {LABELS[parent]}.",
+        paper=said(theirs),
+        ours=said(worse),
+        null=(
+            f"{len(names) / 2:g} of {len(names)} by tossing coins, and {better} or more in "
+            f"{by_coins(better, len(names)):.2g} of all cases"
+        ),
+        verdict=(
             "undecided"
             if not comparable
             else "partly"
@@ -233,14 +237,18 @@ def pre_trained_claim(names: list[str], metrics: Metrics) -> Claim:
     )
     return Claim(
         "leakage-pre-trained",
-        "C&C 4, Appendices E, F",
-        "On pre-trained networks the quality of reconstructions has degraded for all methods.",
-        said(theirs) + f": {sum(theirs_too)} of {len(theirs_too)} degraded",
-        said(ours)
+        section="C&C 4, Appendices E, F",
+        sentence=(
+            "On pre-trained networks the quality of reconstructions has degraded for all methods."
+        ),
+        paper=said(theirs) + f": {sum(theirs_too)} of {len(theirs_too)} degraded",
+        ours=said(ours)
         + f": {sum(degraded)} of {len(degraded)}; our own variant: {trained[0].n_train} images, not"
         " 10 000, " + f"{trained[0].epochs} epochs of 300, training accuracy {accuracies}",
-        "1 (no change); half of them by tossing coins",
-        judgement if metrics.images.the_papers and trained[0].epochs == EPOCHS else "undecided",
+        null="1 (no change); half of them by tossing coins",
+        verdict=(
+            judgement if metrics.images.the_papers and trained[0].epochs == EPOCHS else "undecided"
+        ),
         value=float(sum(degraded)),
         null_value=len(degraded) / 2,
     )

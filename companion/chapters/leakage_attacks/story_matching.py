@@ -65,15 +65,20 @@ def authors(metrics: Metrics) -> Claim:
     ]
     return Claim(
         "leakage-authors-setting",
-        "",
-        "As its own authors run it, with one cosine over the whole gradient and their own steps,"
-        " CosineTV has a lower error than Hybrid as published.",
-        "not run",
-        f"error over Hybrid's, {extent(metrics)}: {ratio}; lower on {len(better)} of {len(each)}"
-        " networks",
-        f"CosineTV as the paper runs it, over Hybrid's: {metrics.ratio('cosine_tv', 'hybrid')}; 1"
-        " for no difference",
-        {True: "finding", False: "not reproduced", None: "undecided"}[ratio.lower],
+        sentence=(
+            "As its own authors run it, with one cosine over the whole gradient and their own"
+            " steps, CosineTV has a lower error than Hybrid as published."
+        ),
+        paper="not run",
+        ours=(
+            f"error over Hybrid's, {extent(metrics)}: {ratio}; lower on {len(better)} of"
+            f" {len(each)} networks"
+        ),
+        null=(
+            f"CosineTV as the paper runs it, over Hybrid's: {metrics.ratio('cosine_tv', 'hybrid')};"
+            " 1 for no difference"
+        ),
+        verdict={True: "finding", False: "not reproduced", None: "undecided"}[ratio.lower],
         value=ratio.mean,
         null_value=1.0,
     )
@@ -90,14 +95,15 @@ def equal_footing(metrics: Metrics) -> Claim:
     last = ratios[SUFFIXES["_both"]]
     return Claim(
         "leakage-equal-footing",
-        "",
-        "With one cosine and the steps of CosineTV's authors for both, Hybrid falls behind"
-        " CosineTV.",
-        "not run",
-        f"Hybrid's error over CosineTV's, {extent(metrics)}: "
+        sentence=(
+            "With one cosine and the steps of CosineTV's authors for both, Hybrid falls behind"
+            " CosineTV."
+        ),
+        paper="not run",
+        ours=f"Hybrid's error over CosineTV's, {extent(metrics)}: "
         + "; ".join(f"{name} {ratio}" for name, ratio in ratios.items()),
-        "1 for no difference",
-        {True: "not reproduced", False: "finding", None: "undecided"}[last.lower],
+        null="1 for no difference",
+        verdict={True: "not reproduced", False: "finding", None: "undecided"}[last.lower],
         value=last.mean,
         null_value=1.0,
     )

@@ -32,16 +32,20 @@ def noise_claim(metrics: Metrics) -> Claim:
     found = [z is not None for z in hides.values()]
     return Claim(
         "leakage-noise",
-        "C&C Appendix G",
-        "Noise on the gradient is a defence against an attacker who takes every pixel by itself:"
-        " enough of it leaves hardly anything that is better than a grey image.",
-        "“we can add noise”, “so that the value of [c(M)] can be reduced”",
-        "for this attacker the most probable image is no better than grey (its error is above"
-        f" {NO_BETTER:.0%} of grey's) from this noise on: {said}, in units of the gradient's norm"
-        " on every entry",
-        "a grey image; R-GAP is worse than grey from "
+        section="C&C Appendix G",
+        sentence=(
+            "Noise on the gradient is a defence against an attacker who takes every pixel by"
+            " itself: enough of it leaves hardly anything that is better than a grey image."
+        ),
+        paper="“we can add noise”, “so that the value of [c(M)] can be reduced”",
+        ours=(
+            "for this attacker the most probable image is no better than grey (its error is above"
+            f" {NO_BETTER:.0%} of grey's) from this noise on: {said}, in units of the gradient's"
+            " norm on every entry"
+        ),
+        null="a grey image; R-GAP is worse than grey from "
         + ", ".join(f"{name} z = {z:g}" for name, z in lost.items() if z is not None),
-        "finding" if all(found) else "partly" if any(found) else "not reproduced",
+        verdict="finding" if all(found) else "partly" if any(found) else "not reproduced",
         value=max((z or math.inf) for z in hides.values()),
         null_value=most,
     )
@@ -75,18 +79,18 @@ def predicted_claim(metrics: Metrics) -> Claim:
     }
     every = [ratio for each in ratios.values() for ratio in each]
     near = [1 / WITHIN <= ratio <= WITHIN for ratio in every]
+    off = max(mean(metrics.grey[name]) / mean(rows[0].mse) for name, rows in metrics.noise.items())
     return Claim(
         "defences-predicted",
-        "",
-        "The adversary knows how far off they are: on average over images the posterior variance,"
-        " computed without the truth, is within a factor of two of the error of the most probable"
-        " image at every noise.",
-        "",
-        "the error is between these multiples of the predicted one: "
+        sentence=(
+            "The adversary knows how far off they are: on average over images the posterior"
+            " variance, computed without the truth, is within a factor of two of the error of the"
+            " most probable image at every noise."
+        ),
+        ours="the error is between these multiples of the predicted one: "
         + "; ".join(f"{name} {min(each):.2f} and {max(each):.2f}" for name, each in ratios.items()),
-        "predicting grey's error at every noise is off by a factor of up to "
-        f"{max(mean(metrics.grey[name]) / mean(rows[0].mse) for name, rows in metrics.noise.items()):.0e}",  # noqa: E501
-        (
+        null=f"predicting grey's error at every noise is off by a factor of up to {off:.0e}",
+        verdict=(
             "finding"
             if all(near)
             else ("partly" if sum(near) >= 0.8 * len(near) else "not reproduced")
@@ -101,16 +105,16 @@ def metric_claim(metrics: Metrics) -> Claim:
     lowered = [any(c < row.c[0] for c in row.c[1:]) for row in metrics.deficiency]
     return Claim(
         "defences-metric",
-        "C&C Appendix G",
-        "Noise on the gradients reduces c(M).",
-        "an insight from the analysis",
-        "; ".join(
+        section="C&C Appendix G",
+        sentence="Noise on the gradients reduces c(M).",
+        paper="an insight from the analysis",
+        ours="; ".join(
             f"c(M) of {row.network} is "
             + ", ".join(f"{c} at σ = {s:g}" for s, c in zip(row.sigma, row.c, strict=True))
             for row in metrics.deficiency
         ),
-        "without noise: the first number of each",
-        verdict(all(lowered)) if all(lowered) or not any(lowered) else "partly",
+        null="without noise: the first number of each",
+        verdict=verdict(all(lowered)) if all(lowered) or not any(lowered) else "partly",
         value=float(sum(lowered)),
         null_value=0.0,
     )

@@ -63,11 +63,11 @@ def tenth_claim(metrics: Metrics) -> Claim:
     open_ = [share < NO_BETTER for share in left.values()]
     return Claim(
         "prior-tenth",
-        "",
-        "A tenth of the gradient's norm on every entry does not hide an image from whoever knows"
-        f" {WHOLE}.",
-        "",
-        "error over the better null's at z = 0.1, and mean NCC with the image: "
+        sentence=(
+            "A tenth of the gradient's norm on every entry does not hide an image from whoever"
+            f" knows {WHOLE}."
+        ),
+        ours="error over the better null's at z = 0.1, and mean NCC with the image: "
         + "; ".join(
             f"{name} {left[name]:.2f} and {np.mean(row.ncc):.2f}" for name, row in rows.items()
         )
@@ -75,7 +75,7 @@ def tenth_claim(metrics: Metrics) -> Claim:
         + ", ".join(f"{name} {row.own} of {len(row.ncc)}" for name, row in rows.items())
         + f"; above {NO_BETTER:.0%} of the null's from "
         + ", ".join(f"{name} {in_words(z)}" for name, z in hides.items()),
-        "the mean of the public images: error over a grey image's, and NCC, "
+        null="the mean of the public images: error over a grey image's, and NCC, "
         + "; ".join(
             f"{name} {mean(metrics.mean[name]) / mean(metrics.grey[name]):.2f} and"
             f" {np.mean(guessed):.2f}"
@@ -87,7 +87,7 @@ def tenth_claim(metrics: Metrics) -> Claim:
             f" {np.mean(row.blind_ncc):.2f}"
             for name, row in rows.items()
         ),
-        (
+        verdict=(
             "undecided"
             if not rows
             else ("finding" if all(open_) else "partly" if any(open_) else "not reproduced")

@@ -31,20 +31,21 @@ def imprint_claim(metrics: Metrics) -> Claim:
     most = max(rows, key=lambda row: row.found)
     return Claim(
         "leakage-imprint",
-        "",
-        "A server that chooses the network reads every image of a batch that is alone in its bin,"
-        " and knows which of its candidates are images.",
-        "as reported (Fowl et al. 2022)",
-        "images read: "
+        sentence=(
+            "A server that chooses the network reads every image of a batch that is alone in its"
+            " bin, and knows which of its candidates are images."
+        ),
+        paper="as reported (Fowl et al. 2022)",
+        ours="images read: "
         + "; ".join(
             f"{row.found} of {row.n} with {row.bins} bins ({row.alone} alone in theirs; {row.known}"
             " held to be images" + (f", {row.falsely_known} wrongly)" if row.falsely_known else ")")
             for row in rows
         ),
-        "from the rows of an ordinary layer as wide: "
+        null="from the rows of an ordinary layer as wide: "
         + "; ".join(f"{row.honest} of {row.n} with {row.bins} units" for row in rows)
         + f"; by chance {most.expected:.0f} of {most.n} would be alone in {most.bins} bins",
-        "finding" if all(good) else ("partly" if any(good) else "not reproduced"),
+        verdict="finding" if all(good) else ("partly" if any(good) else "not reproduced"),
         value=most.found,
         null_value=most.honest,
     )

@@ -25,24 +25,27 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     return [
         Claim(
             "leakage-table-1",
-            "C&C 3.2, Table 1",
-            "Rank deficiencies of all layers and the security metric c(M) of the eight networks.",
-            "; ".join(f"{name}: {PUBLISHED_RANK[name][1]}" for name in rows),
-            f"{sum(same)} of {len(rows)} networks equal in every integer",
-            f"by counting equations, all taken for independent: {sum(counted)} of {len(rows)}",
-            verdict(all(same)) if all(same) or not any(same) else "partly",
+            section="C&C 3.2, Table 1",
+            sentence=(
+                "Rank deficiencies of all layers and the security metric c(M) of the eight"
+                " networks."
+            ),
+            paper="; ".join(f"{name}: {PUBLISHED_RANK[name][1]}" for name in rows),
+            ours=f"{sum(same)} of {len(rows)} networks equal in every integer",
+            null=f"by counting equations, all taken for independent: {sum(counted)} of {len(rows)}",
+            verdict=verdict(all(same)) if all(same) or not any(same) else "partly",
             value=float(sum(same)),
             null_value=float(sum(counted)),
         ),
         Claim(
             "leakage-generic-rank",
-            "",
-            "rank(U) = min(n_in, n_out + |W| − c_out²) predicts every deficiency from the layer's"
-            " shape alone.",
-            "",
-            f"{sum(generic)} of {len(rows)} networks",
-            f"without c_out²: {sum(counted)} of {len(rows)}",
-            (
+            sentence=(
+                "rank(U) = min(n_in, n_out + |W| − c_out²) predicts every deficiency from the"
+                " layer's shape alone."
+            ),
+            ours=f"{sum(generic)} of {len(rows)} networks",
+            null=f"without c_out²: {sum(counted)} of {len(rows)}",
+            verdict=(
                 "finding"
                 if all(generic)
                 else ("partly" if sum(generic) > sum(counted) else "not reproduced")
@@ -72,14 +75,16 @@ def metric_predicts(metrics: Metrics) -> Claim:
     counted = sum(judged.values())
     return Claim(
         "leakage-metric-predicts",
-        "C&C 4",
-        "It is more likely for all methods to have better reconstructions with a bigger c(M).",
-        "argued from Table 1 and the figures",
-        "Spearman correlation of c(M) with PSNR (published; diverged runs left out): "
+        section="C&C 4",
+        sentence=(
+            "It is more likely for all methods to have better reconstructions with a bigger c(M)."
+        ),
+        paper="argued from Table 1 and the figures",
+        ours="Spearman correlation of c(M) with PSNR (published; diverged runs left out): "
         + ", ".join(f"{label(key)} {value:.2f}" for key, value in rho.items()),
-        "how often networks in random order have as much: "
+        null="how often networks in random order have as much: "
         + ", ".join(f"{label(key)} {chance[key] or 0.0:.2g}" for key in judged),
-        (
+        verdict=(
             "undecided"
             if not judged
             else (verdict(counted > 0) if counted in (0, len(judged)) else "partly")

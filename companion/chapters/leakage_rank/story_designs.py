@@ -61,15 +61,17 @@ def recommendation(metrics: Metrics, sizes: Sizes) -> Claim:
     holds = by_c is not None and by_c[1] > 0
     return Claim(
         "leakage-recommendation",
-        "C&C 3.2",
-        "Against leakage, design a network with a small c(M).",
-        "recommended",
-        f"{len(rows)} networks drawn at random, {sizes.side} × {sizes.side}: rank correlation of"
-        f" c(M) with CosineTV's PSNR {in_words(by_c)}, of the joint rank {in_words(by_rank)}; of"
-        f" the {len(low)} networks with c(M) < 0 Gauss–Newton finds all that is read of every image"
-        f" on {len(given)}",
-        chance(len(rows)),
-        (
+        section="C&C 3.2",
+        sentence="Against leakage, design a network with a small c(M).",
+        paper="recommended",
+        ours=(
+            f"{len(rows)} networks drawn at random, {sizes.side} × {sizes.side}: rank correlation"
+            f" of c(M) with CosineTV's PSNR {in_words(by_c)}, of the joint rank"
+            f" {in_words(by_rank)}; of the {len(low)} networks with c(M) < 0 Gauss–Newton finds all"
+            f" that is read of every image on {len(given)}"
+        ),
+        null=chance(len(rows)),
+        verdict=(
             "undecided"
             if by_c is None
             else ("not reproduced" if not holds else ("partly" if given else "reproduced"))
@@ -85,12 +87,14 @@ def wide_claim(metrics: Metrics) -> Claim:
     found = correlation([row.width for row in rows], [decibels(row) for row in rows])
     return Claim(
         "designs-wide",
-        "C&C 3.2",
-        "Networks whose first layers are wide are less secure.",
-        "from the metric",
-        f"rank correlation of the first layer's width with CosineTV's PSNR {in_words(found)}",
-        chance(len(rows)),
-        "undecided" if found is None else ("reproduced" if found[1] > 0 else "not reproduced"),
+        section="C&C 3.2",
+        sentence="Networks whose first layers are wide are less secure.",
+        paper="from the metric",
+        ours=f"rank correlation of the first layer's width with CosineTV's PSNR {in_words(found)}",
+        null=chance(len(rows)),
+        verdict=(
+            "undecided" if found is None else ("reproduced" if found[1] > 0 else "not reproduced")
+        ),
         value=found and found[0],
         null_value=0.0,
     )

@@ -29,25 +29,25 @@ def claims(metrics: Metrics, _: IdentifiabilitySizes) -> list[Claim]:
     return [
         Claim(
             "identifiability-counterfactual",
-            "",
-            "Where the gradient does not determine the image, another photograph can be moved,"
-            " inside the pixels' range, until it has the same gradient, and stays nearer to what it"
-            " was than to the victim.",
-            "",
-            "MSE to the victim and to the start: "
+            sentence=(
+                "Where the gradient does not determine the image, another photograph can be moved,"
+                " inside the pixels' range, until it has the same gradient, and stays nearer to"
+                " what it was than to the victim."
+            ),
+            ours="MSE to the victim and to the start: "
             + "; ".join(
                 f"{name} {each.mse_to_victim:.3f} and {each.mse_to_start:.3f}"
                 for name, each in rows.items()
             )
             + f"; gradients differ by {max(each.residual for each in rows.values()):.0e} at most",
-            f"the two photographs: {next(iter(rows.values())).start_mse:.3f}"
+            null=f"the two photographs: {next(iter(rows.values())).start_mse:.3f}"
             + (
                 f"; where all is read and fixed, it ends at the victim: MSE {max(closed):.0e} at"
                 " most"
                 if closed
                 else ""
             ),
-            (
+            verdict=(
                 "finding"
                 if all(same) and all(elsewhere)
                 else ("partly" if any(same) else "not reproduced")

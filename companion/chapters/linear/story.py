@@ -27,69 +27,86 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     return [
         Claim(
             "linear-underdetermined",
-            "3.1",
-            "The reconstruction problem of a linear model is “extremely underdetermined”.",
-            "L·N equations for N·K unknowns",
-            f"{moved.unknowns} unknowns, rank {moved.jacobian_rank}, solution set of dimension"
-            f" {moved.solution_dim}",
-            "determined: 1 unknown an equation",
-            verdict(moved.solution_dim > 0.9 * moved.unknowns),
+            section="3.1",
+            sentence="The reconstruction problem of a linear model is “extremely underdetermined”.",
+            paper="L·N equations for N·K unknowns",
+            ours=(
+                f"{moved.unknowns} unknowns, rank {moved.jacobian_rank}, solution set of dimension"
+                f" {moved.solution_dim}"
+            ),
+            null="determined: 1 unknown an equation",
+            verdict=verdict(moved.solution_dim > 0.9 * moved.unknowns),
             value=moved.unknowns / (moved.unknowns - moved.solution_dim),
             null_value=1.0,
         ),
         Claim(
             "linear-trivial",
-            "3.1",
-            "X̄ = 0, Y = 0 is “a trivial (but unreasonable) solution”.",
-            "residual 0",
-            f"residual {trivial.residual_as_in_paper:.0f} as stated",
-            "with a bias column of ones and weight decay:"
-            f" {trivial.residual_with_bias_and_decay:.2g}",
-            ("partly" if bias_matters else "reproduced") if zero_solves else "not reproduced",
+            section="3.1",
+            sentence="X̄ = 0, Y = 0 is “a trivial (but unreasonable) solution”.",
+            paper="residual 0",
+            ours=f"residual {trivial.residual_as_in_paper:.0f} as stated",
+            null=(
+                "with a bias column of ones and weight decay:"
+                f" {trivial.residual_with_bias_and_decay:.2g}"
+            ),
+            verdict=(
+                ("partly" if bias_matters else "reproduced") if zero_solves else "not reproduced"
+            ),
             value=trivial.residual_as_in_paper,
             null_value=trivial.residual_with_bias_and_decay,
         ),
         Claim(
             "linear-kernel",
-            "3.1",
-            "That ∇L lies in ker(X̄ᵀ) suffices, “which further enlarges the possible solution"
-            " space”.",
-            "",
-            "Anscombe's quartet: one line, product of X̄ᵀ and the gradient at most"
-            f" {max(kernel.anscombe_product_max):.0e}; kernel dimension {kernel.repeated} for one"
-            f" image repeated {moved.n} times",
-            f"norms of these gradients: from {min(kernel.anscombe_gradient_norm):.1f}; kernel"
-            f" dimension {kernel.train} for {moved.n} different photographs",
-            verdict(in_kernel and same_line),
+            section="3.1",
+            sentence=(
+                "That ∇L lies in ker(X̄ᵀ) suffices, “which further enlarges the possible solution"
+                " space”."
+            ),
+            ours=(
+                "Anscombe's quartet: one line, product of X̄ᵀ and the gradient at most"
+                f" {max(kernel.anscombe_product_max):.0e}; kernel dimension {kernel.repeated} for"
+                f" one image repeated {moved.n} times"
+            ),
+            null=(
+                f"norms of these gradients: from {min(kernel.anscombe_gradient_norm):.1f}; kernel"
+                f" dimension {kernel.train} for {moved.n} different photographs"
+            ),
+            verdict=verdict(in_kernel and same_line),
             value=max(kernel.anscombe_product_max),
             null_value=min(kernel.anscombe_gradient_norm),
         ),
         Claim(
             "linear-counterfactual",
-            "",
-            "Two disjoint sets of natural photographs have the same classifier.",
-            "",
-            f"relative error of θ {moved.relative_theta_error:.0e} after moving each image by"
-            f" {moved.mean_change_l2:.2f} in L2; distance to the nearest training image"
-            f" {moved.nn_train_l2:.1f}",
-            f"unmoved images: {moved.relative_theta_error_unmoved:.2f}; held-out images' distance "
-            f"{moved.held_out_nn_l2:.1f}",
-            "finding" if same and unlike else "not reproduced",
+            sentence="Two disjoint sets of natural photographs have the same classifier.",
+            ours=(
+                f"relative error of θ {moved.relative_theta_error:.0e} after moving each image by"
+                f" {moved.mean_change_l2:.2f} in L2; distance to the nearest training image"
+                f" {moved.nn_train_l2:.1f}"
+            ),
+            null=(
+                f"unmoved images: {moved.relative_theta_error_unmoved:.2f}; held-out images'"
+                f" distance {moved.held_out_nn_l2:.1f}"
+            ),
+            verdict="finding" if same and unlike else "not reproduced",
             value=moved.relative_theta_error,
             null_value=moved.relative_theta_error_unmoved,
         ),
         Claim(
             "linear-8bit",
-            "",
-            "Two disjoint sets of photographs with 8 bits a channel have the same float32"
-            " classifier, bit by bit.",
-            "",
-            f"{twins.agree} of {twins.numbers} float32 numbers equal (n = {twins.n} each); the"
-            f" float64 classifier is within {twins.largest_relative_difference:.0e} of each;"
-            f" photographs changed by {twins.mean_change_levels:.1f} of 255 levels",
-            f"moved, then rounded: {twins.agree_rounded} equal; photographs as they were:"
-            f" {twins.agree_unmoved}",
-            "finding" if all_bits else "partly" if nearly else "not reproduced",
+            sentence=(
+                "Two disjoint sets of photographs with 8 bits a channel have the same float32"
+                " classifier, bit by bit."
+            ),
+            ours=(
+                f"{twins.agree} of {twins.numbers} float32 numbers equal (n = {twins.n} each); the"
+                f" float64 classifier is within {twins.largest_relative_difference:.0e} of each;"
+                f" photographs changed by {twins.mean_change_levels:.1f} of 255 levels"
+            ),
+            null=(
+                f"moved, then rounded: {twins.agree_rounded} equal; photographs as they were:"
+                f" {twins.agree_unmoved}"
+            ),
+            verdict="finding" if all_bits else "partly" if nearly else "not reproduced",
             value=twins.agree,
             null_value=max(twins.agree_rounded, twins.agree_unmoved),
         ),

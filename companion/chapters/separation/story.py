@@ -47,14 +47,16 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     return [
         Claim(
             "separation-unmixes",
-            "",
-            "Independent component analysis of pixel differences reads most training images out of"
-            " the first layer.",
-            "",
-            f"{matches.ncc_07} of {n} above NCC 0.7, {matches.ncc_08} above 0.8, from the first"
-            " layer alone",
-            null,
-            "finding" if clears(matches.ncc_07, best.ncc_07) else "not reproduced",
+            sentence=(
+                "Independent component analysis of pixel differences reads most training images out"
+                " of the first layer."
+            ),
+            ours=(
+                f"{matches.ncc_07} of {n} above NCC 0.7, {matches.ncc_08} above 0.8, from the first"
+                " layer alone"
+            ),
+            null=null,
+            verdict="finding" if clears(matches.ncc_07, best.ncc_07) else "not reproduced",
             value=matches.ncc_07,
             null_value=best.ncc_07,
         ),
@@ -80,15 +82,19 @@ def _would_know(certainty: Record) -> Claim:
     return by_another_attack(
         Claim(
             "separation-would-know",
-            "1, 5",
-            "An adversary without the training data cannot tell true from false reconstructions"
-            " with certainty.",
-            "argued",
-            f"{name}: {right} of the {found.sure} rated above 0.95 are true,"
-            f" {text(found.precision_sure)} [{low:.2f}, {high:.2f}], {lift:.2f} times the base"
-            f" rate; they are {found.recall_sure:.2f} of all true ones; AUC {text(found.auc)}",
-            f"a guess: {found.true} of {found.candidates} candidates are true, {share:.2f}",
-            found_out,
+            section="1, 5",
+            sentence=(
+                "An adversary without the training data cannot tell true from false reconstructions"
+                " with certainty."
+            ),
+            paper="argued",
+            ours=(
+                f"{name}: {right} of the {found.sure} rated above 0.95 are true,"
+                f" {text(found.precision_sure)} [{low:.2f}, {high:.2f}], {lift:.2f} times the base"
+                f" rate; they are {found.recall_sure:.2f} of all true ones; AUC {text(found.auc)}"
+            ),
+            null=f"a guess: {found.true} of {found.candidates} candidates are true, {share:.2f}",
+            verdict=found_out,
             value=found.precision_sure,
             null_value=share,
             margin=share - low,

@@ -34,17 +34,21 @@ def _start_erased(metrics: RecipeMetrics) -> Claim:
     holds = erased and all(map(found_more, erased)) and not any(map(found_more, stands))
     return Claim(
         "leak-start-erased",
-        "",
-        "From PyTorch's own start, gradient descent gives its images away when weight decay has"
-        " erased that start (Σ lr · decay / (1 − momentum) of 3 or more), and not while it stands"
-        " (below 0.5).",
-        "",
-        f"above NCC 0.7 where erased: {_said(erased)}; where it stands: {_said(stands)} of"
-        f" {metrics.cells[0].n_train}; rank correlation of the excess with what is left of the"
-        f" start: {rho:.2f}",
-        f"best null where erased: {_said(erased, 'best_null')}; where it stands:"
-        f" {_said(stands, 'best_null')}",
-        "finding" if holds else "not reproduced",
+        sentence=(
+            "From PyTorch's own start, gradient descent gives its images away when weight decay has"
+            " erased that start (Σ lr · decay / (1 − momentum) of 3 or more), and not while it"
+            " stands (below 0.5)."
+        ),
+        ours=(
+            f"above NCC 0.7 where erased: {_said(erased)}; where it stands: {_said(stands)} of"
+            f" {metrics.cells[0].n_train}; rank correlation of the excess with what is left of the"
+            f" start: {rho:.2f}"
+        ),
+        null=(
+            f"best null where erased: {_said(erased, 'best_null')}; where it stands:"
+            f" {_said(stands, 'best_null')}"
+        ),
+        verdict="finding" if holds else "not reproduced",
         value=min((cell.matches.ncc_07 for cell in erased), default=None),
         null_value=max((cell.best_null.ncc_07 for cell in erased), default=None),
     )
@@ -56,14 +60,18 @@ def _known_start(metrics: RecipeMetrics) -> Claim:
     by_adam = [cell for cell in known if cell.cell.startswith("Adam")]
     return Claim(
         "leak-known-start",
-        "",
-        "Whoever knows the start needs no decay where training follows the gradient: the difference"
-        " is enough.",
-        "",
-        f"above NCC 0.7, without decay: {_said(by_sgd)} of {metrics.cells[0].n_train} by SGD, "
-        f"{_said(by_adam)} by Adam, whose steps leave the span of the images",
-        f"best null: {_said(by_sgd, 'best_null')} by SGD, {_said(by_adam, 'best_null')} by Adam",
-        "finding" if by_sgd and all(map(found_more, by_sgd)) else "not reproduced",
+        sentence=(
+            "Whoever knows the start needs no decay where training follows the gradient: the"
+            " difference is enough."
+        ),
+        ours=(
+            f"above NCC 0.7, without decay: {_said(by_sgd)} of {metrics.cells[0].n_train} by SGD, "
+            f"{_said(by_adam)} by Adam, whose steps leave the span of the images"
+        ),
+        null=(
+            f"best null: {_said(by_sgd, 'best_null')} by SGD, {_said(by_adam, 'best_null')} by Adam"
+        ),
+        verdict="finding" if by_sgd and all(map(found_more, by_sgd)) else "not reproduced",
         value=min((cell.matches.ncc_07 for cell in by_sgd), default=None),
         null_value=max((cell.best_null.ncc_07 for cell in by_sgd), default=None),
     )

@@ -22,12 +22,16 @@ def claims(metrics: SizeMetrics, _: MapSizes) -> list[Claim]:
     return [
         Claim(
             "separation-size",
-            "",
-            "Up to some number of images separation finds most of them; beyond it ever fewer.",
-            "",
-            f"above NCC 0.7 at width {here[0].width}: {listed}",
-            "best null: " + ", ".join(str(cell.best_null.ncc_07) for cell in here),
-            "finding" if max(shares) > 0.5 and shares[-1] < max(shares) / 2 else "not reproduced",
+            sentence=(
+                "Up to some number of images separation finds most of them; beyond it ever fewer."
+            ),
+            ours=f"above NCC 0.7 at width {here[0].width}: {listed}",
+            null="best null: " + ", ".join(str(cell.best_null.ncc_07) for cell in here),
+            verdict=(
+                "finding"
+                if max(shares) > 0.5 and shares[-1] < max(shares) / 2
+                else "not reproduced"
+            ),
             value=max(shares),
             null_value=max(cell.best_null.ncc_07 / cell.n_train for cell in here),
         )
