@@ -3,7 +3,7 @@ SHELL := bash
 PYTHON ?= python3
 PROFILE ?= laptop
 DATA ?= auto
-EDITION ?=
+EDITION ?= laptop-cifar10
 ALL ?=
 JOBS ?= 2
 
@@ -48,7 +48,7 @@ mutants: env ## how many of 200 one-line faults in the science its unit tests no
 render: env ## HTML of the published edition in book/executed, without executing
 	@$(BIN)/recon render
 
-publish: env ## promote an edition on CIFAR-10 into book/executed (EDITION=laptop-cifar10; default the newest)
+publish: env ## promote an edition on CIFAR-10 into book/executed (EDITION=laptop-cifar10)
 	@$(BIN)/recon publish $(EDITION)
 
 references: env ## execute the chapters at smoke, and write what nbval compares with

@@ -1,9 +1,9 @@
 """How PyTorch's threads wait for each other, by default and as recon sets it
 (OMP_WAIT_POLICY=PASSIVE).
 
-    python benchmarks/threads.py [--products 4000] [--rounds 3]
+    python benchmarks/threads.py [--products 1000] [--rounds 3]
 
-Seconds of 4,000 products of 300 × 300 matrices in float32, in processes of their own with as many
+Seconds of 1,000 products of 300 × 300 matrices in float32, in processes of their own with as many
 threads as PyTorch takes, on a quiet machine and beside one busy process; by turns, the least of
 three. Writes benchmarks/threads.json, unless --products says otherwise.
 """
@@ -19,7 +19,7 @@ from contextlib import contextmanager, nullcontext
 
 from timing import write
 
-PRODUCTS = 4000
+PRODUCTS = 1000
 POLICIES: dict[str, dict[str, str]] = {"default": {}, "passive": {"OMP_WAIT_POLICY": "PASSIVE"}}
 PLACES = ("quiet", "beside a busy process")
 MULTIPLY = """

@@ -60,7 +60,8 @@ def add_commands(command: Callable[..., Any], **shared: argparse.ArgumentParser)
         "edition",
         type=a_path,
         nargs="?",
-        help="a name under build/ or a folder (default: the newest)",
+        default="laptop-cifar10",
+        help="a name under build/ or a folder (default laptop-cifar10)",
     )
 
     command(
@@ -154,15 +155,15 @@ def _replay(
 
     from companion.chapters.replay import (
         every_kept,
-        images_are_here,
         of_this_week,
         replay,
         write_replays,
     )
+    from recon.images.registry import load_pool
 
     if which["everything"] + which["weekly"] + bool(names) != 1:
         raise ReconError("name experiments, or --all of them, or --weekly for some")
-    if which["weekly"] and not images_are_here(data_root):
+    if which["weekly"] and load_pool("auto", data_root).name != "cifar10":
         say("no replay: CIFAR-10 is not here, and the kept runs are of its images")
         return 0
     chosen = of_this_week() if which["weekly"] else every_kept()

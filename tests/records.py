@@ -14,9 +14,9 @@ from recon.images.bundle import PER_IMAGE, Bundle
 
 def replace(table: Any, **changes: Any) -> Any:
     """A copy with other values of these names: of a record, or of a dataclass."""
-    return (
-        table.but(**changes) if isinstance(table, Record) else dataclasses.replace(table, **changes)
-    )
+    if isinstance(table, Record):
+        return type(table)({**table, **changes})
+    return dataclasses.replace(table, **changes)
 
 
 def bundle_of(train: Tensor, init: Tensor, held_out: Tensor, shape: tuple[int, ...]) -> Bundle:

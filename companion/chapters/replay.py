@@ -158,11 +158,6 @@ def of_this_week(count: int = 4) -> list[tuple[str, int]]:
     return (everything + everything)[first : first + count]
 
 
-def images_are_here(data_root: str | Path | None = None) -> bool:
-    """Whether CIFAR-10, of which the kept runs are, can be had."""
-    return load_pool("auto", data_root).name == "cifar10"
-
-
 def _outcome(
     chosen: Experiment[Any, Any],
     stored: Result[Any],

@@ -31,8 +31,8 @@ def render(root: Path = ROOT) -> Path:
         return build_html(root, root / "book" / "executed", out / "html", out / "html.log")
 
 
-def publish(edition: str | Path | None = None, root: Path = ROOT) -> Path:
-    """Promote an edition (a folder, a name under build/, or the newest on CIFAR-10) into
+def publish(edition: str | Path = "laptop-cifar10", root: Path = ROOT) -> Path:
+    """Promote an edition (a folder, or a name under build/) into
     book/executed/.
 
     ReconError, one sentence, for an edition that is incomplete, in error, stale, not on CIFAR-10,
@@ -132,22 +132,13 @@ def _copy_result(folder: Path, target: Path) -> None:
         temporary.write_text(as_json(result, sha256), encoding="utf-8")
 
 
-def _find_edition(edition: str | Path | None, root: Path) -> Path:
-    if edition is not None:
-        for folder in (Path(edition), root / "build" / edition):
-            if (folder / "executed").is_dir():
-                return folder
-        raise ReconError(
-            f"there is no edition '{edition}': give a folder under build/ that `recon book` made"
-        )
-    pages = [
-        page for name in PUBLISHABLE for page in root.glob(f"build/{name}-cifar10/executed/*.ipynb")
-    ]
-    if not pages:
-        raise ReconError(
-            "there is no edition on CIFAR-10 to publish: run `recon book --data cifar10` first"
-        )
-    return max(pages, key=lambda page: page.lstat().st_mtime).parents[1]
+def _find_edition(edition: str | Path, root: Path) -> Path:
+    for folder in (Path(edition), root / "build" / edition):
+        if (folder / "executed").is_dir():
+            return folder
+    raise ReconError(
+        f"there is no edition '{edition}': give a folder under build/ that `recon book` made"
+    )
 
 
 def _publishable_pages(folder: Path, root: Path) -> list[Path]:

@@ -3,11 +3,9 @@
 import re
 from collections.abc import Mapping
 from dataclasses import is_dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from pydantic import TypeAdapter
-
-R = TypeVar("R", bound="Record")
 
 
 class Record(dict[str, Any]):
@@ -31,10 +29,6 @@ class Record(dict[str, Any]):
     def only(self, *names: str) -> dict[str, Any]:
         """The values of these names, in this order."""
         return {name: self[name] for name in names}
-
-    def but(self: R, **changes: Any) -> R:
-        """A copy with other values of these names."""
-        return type(self)({**self, **changes})
 
 
 def record(value: Any) -> Any:

@@ -179,12 +179,7 @@ class Result(Generic[M]):
         return self.made.claims
 
     def array(self, name: str) -> Tensor:
-        """One array by name; KeyError lists what there is."""
-        if name not in self.arrays:
-            raise KeyError(
-                f"{self.made.experiment} has no array '{name}', only"
-                f" {', '.join(sorted(self.arrays))}"
-            )
+        """One array by name."""
         return self.arrays[name]
 
     def figure(self, name: str) -> Tensor:

@@ -58,7 +58,7 @@ def full():
 def changed(metrics: Metrics, name: str, method: str, **scores) -> Metrics:
     """The same with other scores of one method on one network."""
     row = metrics[name]
-    return metrics.but(**{name: row.but(**{method: row[method].but(**scores)})})
+    return replace(metrics, **{name: replace(row, **{method: replace(row[method], **scores)})})
 
 
 def verdicts(metrics: Metrics, **sizes) -> dict[str, str]:
@@ -105,7 +105,7 @@ def test_table_1_of_the_edition_is_the_papers_and_one_wrong_integer_is_seen():
         "partly",
     ]
     wrong = replace(metrics.networks["CNN3 V1"], rd=[0, -4532])
-    first, second, _ = rank_claims(metrics.but(**{"CNN3 V1": wrong}), sizes)
+    first, second, _ = rank_claims(replace(metrics, **{"CNN3 V1": wrong}), sizes)
     assert first.verdict == second.verdict == "partly" and first.ours.startswith("7 of 8")
     assert second.ours.startswith("7 of 8")
 

@@ -65,7 +65,7 @@ def test_round_trip(tmp_path):
     back = read(tmp_path)
     assert (back.metrics, back.made) == (example().metrics, example().made)
     assert all(torch.equal(back.array(name), array) for name, array in example().arrays.items())
-    with pytest.raises(KeyError, match="only index, x"):
+    with pytest.raises(KeyError):
         back.array("y")
     assert json.loads((tmp_path / "result.json").read_text())["metrics"]["score"]["ncc_0.6"] == 3
 

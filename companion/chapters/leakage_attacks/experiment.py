@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -88,13 +89,84 @@ SIZES = {
     "laptop": Sizes(matched=("CNN2 V2", "CNN3 V2"), share=0.05, dlg_steps=0, epochs=20),
     "paper": Sizes(),
 }
-#: suffix of CosineTV's and Hybrid's name -> (one cosine over the whole gradient, steps)
-CHOICES: dict[str, tuple[bool, Descent]] = {
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How long gradient matching searches.
+
+    Attributes:
+        cosine_steps: of CosineTV.
+        hybrid_share: of Hybrid's published steps.
+        dlg_steps: of DLG.
+    """
+
+    cosine_steps: int
+    hybrid_share: float
+    dlg_steps: int
+
+
+#: from gradients of one image each, a budget and a place for checkpoints to the images (B, c, h, w)
+Attack = Callable[[Gradient, Budget, Checkpoints], Tensor]
+
+
+def _rgap(gradient: Gradient, _budget: Budget, _kept: Checkpoints) -> Tensor:
+    return torch.cat([rgap(victim) for victim in gradient.split()])
+
+
+def _any_solution(gradient: Gradient, _budget: Budget, _kept: Checkpoints) -> Tensor:
+    solved = [gauss_newton(JointSystem.of(each)).x for each in gradient.split()]
+    return torch.stack(solved).view(-1, *gradient.network.shape)
+
+
+def _smoothest(gradient: Gradient, _budget: Budget, _kept: Checkpoints) -> Tensor:
+    systems = [JointSystem.of(each) for each in gradient.split()]
+    solved = [tv_min(system, gauss_newton(system).x).x for system in systems]
+    return torch.stack(solved).view(-1, *gradient.network.shape)
+
+
+def _dlg(gradient: Gradient, budget: Budget, _kept: Checkpoints) -> Tensor:
+    single = gradient.to(torch.float32)
+    return dlg(single, seeded_start(single, SEED), budget.dlg_steps)[0]
+
+
+def _cosine_tv(
+    whole: bool, descent: Descent, gradient: Gradient, budget: Budget, kept: Checkpoints
+) -> Tensor:
+    """In float32, as published, with one cosine over the whole gradient or one a tensor."""
+    single = gradient.to(torch.float32)
+    start, place = seeded_start(single, SEED), kept.at("cosine")
+    steps = budget.cosine_steps
+    found = cosine_tv(single, start, steps, place, whole=whole, descent=descent)
+    return found.x_hat.view(-1, *gradient.network.shape)
+
+
+def _hybrid(
+    whole: bool, descent: Descent, gradient: Gradient, budget: Budget, kept: Checkpoints
+) -> Tensor:
+    """The same of Hybrid."""
+    single = gradient.to(torch.float32)
+    return hybrid(single, budget.hybrid_share, kept, whole=whole, descent=descent)
+
+
+#: suffix of CosineTV's and Hybrid's name -> one cosine over the whole gradient, steps
+WAYS = {
     "": (False, PAPERS),
     "_whole": (True, PAPERS),
     "_steps": (False, GEIPINGS),
     "_both": (True, GEIPINGS),
 }
+#: a new attack is a function above and a line here
+ATTACKS: dict[str, Attack] = {
+    "rgap": _rgap,
+    "gauss_newton": _any_solution,
+    "smoothest": _smoothest,
+    "dlg": _dlg,
+    **{f"cosine_tv{suffix}": partial(_cosine_tv, *way) for suffix, way in WAYS.items()},
+    **{f"hybrid{suffix}": partial(_hybrid, *way) for suffix, way in WAYS.items()},
+}
+#: those of Appendix E, and CosineTV as its authors run it: what this page calls it -> attack
+MATCHING = {"cosine_tv": "cosine_tv", "cosine_tv_authors": "cosine_tv_both", "hybrid": "hybrid"}
 
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
@@ -124,54 +196,20 @@ def attack_network(sizes: Sizes, context: Context, name: str) -> Tensors:
     """
     found, attacked = Victims.of(context.pool), Attacked.of(name, context.pool, sizes.epochs)
     gradient = Gradient.each(attacked.network, attacked.theta, found.x, found.labels)
-    matching = ["cosine_tv", "cosine_tv_authors", "hybrid", *(["dlg"] if sizes.dlg_steps else [])]
-    cosine_steps = max(1, round(sizes.share * COSINE_STEPS))
+    budget = Budget(max(1, round(sizes.share * COSINE_STEPS)), sizes.share, sizes.dlg_steps)
+    chosen = {"rgap": "rgap"}
+    if name in sizes.matched:
+        chosen |= MATCHING | ({"dlg": "dlg"} if sizes.dlg_steps else {})
     images = {}
-    for method in ("rgap", *(matching if name in sizes.matched else [])):
+    for method, attack in chosen.items():
         kept = context.checkpoints.inside(f"{name} {method}".replace(" ", "-"))
-        called = method.replace("_authors", "_both")
-        images[method] = attack(
-            called, gradient, kept, cosine_steps, sizes.share, sizes.dlg_steps
-        ).double()
+        images[method] = ATTACKS[attack](gradient, budget, kept).double()
     row = {method: scores(x_hat, found) for method, x_hat in images.items()}
     if name.endswith(PRE_TRAINED):
         row["pre_training"] = Record(
             epochs=sizes.epochs, n_train=attacked.n_train, accuracy=attacked.accuracy
         )
     return {**packed(row), **images}
-
-
-def attack(
-    method: str,
-    gradient: Gradient,
-    kept: Checkpoints,
-    cosine_steps: int,
-    share: float,
-    dlg_steps: int,
-) -> Tensor:
-    """The images (B, c, h, w). Matching runs in float32, as published.
-
-    Args:
-        share: of Hybrid's published steps.
-    """
-    single, shape = gradient.to(torch.float32), (len(gradient.labels), *gradient.network.shape)
-    if method == "rgap":
-        return torch.cat([rgap(victim) for victim in gradient.split()])
-    if method in ("gauss_newton", "smoothest"):
-        systems = [JointSystem.of(each) for each in gradient.split()]
-        solved = [gauss_newton(system).x for system in systems]
-        if method == "smoothest":
-            solved = [tv_min(system, x).x for system, x in zip(systems, solved, strict=True)]
-        return torch.stack(solved).view(shape)
-    start = seeded_start(single, SEED)
-    if method == "dlg":
-        return dlg(single, start, dlg_steps)[0]
-    base = "hybrid" if method.startswith("hybrid") else "cosine_tv"
-    whole, descent = CHOICES[method.removeprefix(base)]
-    if base == "hybrid":
-        return hybrid(single, share, kept, whole=whole, descent=descent)
-    found = cosine_tv(single, start, cosine_steps, kept.at("cosine"), whole=whole, descent=descent)
-    return found.x_hat.view(shape)
 
 
 def scores(x_hat: Tensor, found: Victims) -> Record:

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.leakage_attacks.experiment import CHOICES, attack, shown
+from companion.chapters.leakage_attacks.experiment import ATTACKS, Budget, shown
 from companion.chapters.leakage_common import (
     LEAST,
     TABLE_1,
@@ -132,8 +132,7 @@ def compute(sizes: MatchingSizes, context: Context) -> Outcome[Metrics]:
 
 def methods(sizes: MatchingSizes) -> list[str]:
     """What runs on every network."""
-    matched = [method + suffix for method in ("cosine_tv", "hybrid") for suffix in CHOICES]
-    return ["rgap", "gauss_newton", "smoothest", *(["dlg"] if sizes.dlg_steps else []), *matched]
+    return [name for name in ATTACKS if name != "dlg" or sizes.dlg_steps]
 
 
 def matching_unit(sizes: MatchingSizes, context: Context, unit: str) -> Tensors:
@@ -145,7 +144,8 @@ def matching_unit(sizes: MatchingSizes, context: Context, unit: str) -> Tensors:
     attacked = Attacked.of(name, context.pool)
     gradient = Gradient.each(attacked.network, attacked.theta, victims.x, victims.labels)
     kept = context.checkpoints.inside(unit.replace(" ", "-"))
-    x_hat = attack(method, gradient, kept, sizes.cosine_steps, sizes.hybrid_share, sizes.dlg_steps)
+    budget = Budget(sizes.cosine_steps, sizes.hybrid_share, sizes.dlg_steps)
+    x_hat = ATTACKS[method](gradient, budget, kept)
     found: Tensors = {"x_hat": x_hat.double()}
     if method == "gauss_newton":
         first = JointSystem.of(gradient.split()[0])
