@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -39,6 +40,8 @@ FILE = Path("book") / "replays.json"
 BANDS = {20: 1e-3, 200: 1e-2, 10_000_000: 0.2}
 RESULT_BAND = 0.2  # of what a finished part of a run gives
 PART = ": result"  # row of a trace: what one of several runs gave
+#: of a network that is trained first: a start, and no part of what attacks it
+NETWORK = re.compile(r"(net|network)?-?\d*: result")
 #: of a score of reconstructions that are kept in 8 bits: the share by which it may differ, and by
 #: how much at least: half a grey level in each of 3,072 numbers is a distance of 0.06, and one
 #: image may be at a threshold
@@ -104,7 +107,7 @@ def replay(
     parts = {
         "start": bool(compared),
         "scores": reconstructions is not None,
-        "a part": any(name.endswith(PART) for name in compared),
+        "a part": any(name.endswith(PART) and not NETWORK.fullmatch(name) for name in compared),
     }
     by = (
         "whole"
@@ -117,7 +120,7 @@ def replay(
         kept_at=stored.made.commit,
         by=by or NOTHING,
         agrees=bool(by) and not differences,
-        largest=float(f"{max((share for _, share in shares(known, trace.rows)), default=0.0):.2g}"),
+        largest=max((share for _, share in shares(known, trace.rows)), default=0.0),
         differences=tuple(differences),
         seconds=round(time.monotonic() - began, 1),
     )

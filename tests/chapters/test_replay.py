@@ -110,7 +110,8 @@ def test_nothing_replayed_is_no_agreement(replayed, stored):
 
 
 @pytest.mark.parametrize(
-    ("ending", "by"), [(": result", "start and a part"), (": reconstruct", "start")]
+    ("ending", "by"),
+    [("h: result", "start and a part"), (": reconstruct", "start"), ("network: result", "start")],
 )
 def test_one_run_of_several_that_ended_is_a_part(replayed, stored, monkeypatch, ending, by):
     rows = {
