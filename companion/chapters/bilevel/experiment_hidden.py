@@ -399,6 +399,6 @@ def _path(row: Tensors, images: Bundle) -> Record:
 
     return Record(
         first_sum=trace[0, 0].item(),
-        alike=at(last, row["alike"]).but(settled_sum=row["settled"].item()),
+        alike=Record({**at(last, row["alike"]), "settled_sum": row["settled"].item()}),
         end=at(len(trace) - 1, row["x_hat"]),
     )

@@ -110,7 +110,7 @@ def _train(
     rows = [
         observed(network, theta, images, alpha, k, trained.history) for k, theta in looks.items()
     ]
-    return rows[-1].but(observed=rows), trained
+    return Record({**rows[-1], "observed": rows}), trained
 
 
 def observed(
