@@ -116,7 +116,7 @@ SIZES = {
         train_iterations=150,
         n_held_out=50,
     ),
-    "laptop": Sizes(n_train=40, width=64, steps=60, seeds=1),
+    "laptop": Sizes(n_train=40, width=64, steps=40, seeds=1),
     "paper": Sizes(n_train=40, width=PAPER_WIDTH, steps=100, seeds=1, n_held_out=1000),
 }
 
@@ -144,7 +144,7 @@ PATH_SIZES = {
         train_iterations=150,
         n_held_out=50,
     ),
-    "laptop": PathSizes(),
+    "laptop": PathSizes(steps=100),
     "paper": PathSizes(width=PAPER_WIDTH, n_held_out=1000),
 }
 

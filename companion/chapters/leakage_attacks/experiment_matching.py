@@ -95,8 +95,8 @@ SIZES = {
     "laptop": MatchingSizes(
         networks=("CNN2 V2", "CNN3 V2"),
         images=2,
-        cosine_steps=600,
-        hybrid_share=0.05,
+        cosine_steps=400,
+        hybrid_share=0.035,
         dlg_steps=0,
     ),
     "paper": MatchingSizes(),

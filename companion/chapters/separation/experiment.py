@@ -68,7 +68,7 @@ SIZES = {
     "laptop": Sizes(
         n_train=100,
         width=1000,
-        train_steps=600,
+        train_steps=450,
         attack=SeparationSettings(restarts=2),
         shadow_n=(100, 150),
         harder_n=(150,),
