@@ -109,7 +109,8 @@ SIZES = {
     "laptop": Sizes(
         batches=(*_grid(8, 6, (1, 2, 4, 8, 10, 16), (2, 4)), Batch(side=16, channels=6, n=4)),
         shown=Batch(side=16, channels=6, n=4),
-        starts=3,
+        starts=2,
+        separated=(8, 16, 32, 64),
     ),
     "paper": Sizes(
         batches=(
