@@ -14,7 +14,7 @@ import inspect
 import re
 import sys
 import textwrap
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 from pkgutil import walk_packages
 from typing import Any
 
@@ -77,26 +77,28 @@ def doors() -> str:
 
 
 def plain(
-    _app: Sphinx, _what: str, _name: str, _obj: object, _options: object, lines: list[str]
+    _app: Sphinx, _what: str, _name: str, obj: object, _options: object, lines: list[str]
 ) -> None:
     """Docstrings are plain text with `code` and formulas: nothing in them is markup but doctests.
 
     Of reStructuredText's characters only those are left that a paragraph cannot trip over; what is
-    indented stays as it is typed; the sections `SECTIONS` become lists.
+    indented stays as it is typed; the sections `SECTIONS` become lists, but in what a library says
+    of a function that is a default here.
     """
+    sections = () if str(getattr(obj, "__module__", "")).startswith("torch") else SECTIONS
     blocks = "\n".join(lines).strip("\n").split("\n\n")
-    lines[:] = "\n\n".join(map(_plain_block, blocks)).split("\n") + [""]
+    lines[:] = "\n\n".join(_plain_block(block, sections) for block in blocks).split("\n") + [""]
 
 
 #: of Google's style, one argument a line
 SECTIONS = ("Args:", "Attributes:")
 
 
-def _plain_block(block: str) -> str:
+def _plain_block(block: str, sections: Sequence[str]) -> str:
     rows = block.strip("\n").split("\n")
     if rows[0].startswith(">>>"):
         return block
-    if rows[0] in SECTIONS:
+    if rows[0] in sections:
         return "\n".join(map(_item, items_of(rows[1:])))
     if any(row.startswith("  ") for row in rows):
         return "::\n\n" + "\n".join(f"   {row}" for row in rows)
