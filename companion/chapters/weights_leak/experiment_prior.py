@@ -67,7 +67,7 @@ SIZES = {
         attack=PriorSettings(orthogonal=3, free=7),
     ),
     "laptop": PriorSizes(
-        n_train=60, side=16, width=200, denoiser=DenoiserSettings(steps=500, step_size=2e-3)
+        n_train=60, side=16, width=200, denoiser=DenoiserSettings(steps=650, step_size=2e-3)
     ),
     "paper": PriorSizes(
         n_train=500,
