@@ -82,7 +82,7 @@ class Sizes:
     shown: Batch
     starts: int = 5
     iterations: int = 100
-    separated: tuple[int, ...] = (8, 16, 32, 64, 128)
+    separated: tuple[int, ...] = (8, 16, 32, 64)
     width: int = 1000
     mixed: tuple[int, ...] = (2, 3, 4)
 
@@ -110,7 +110,6 @@ SIZES = {
         batches=(*_grid(8, 6, (1, 2, 4, 8, 10, 16), (2, 4)), Batch(side=16, channels=6, n=4)),
         shown=Batch(side=16, channels=6, n=4),
         starts=2,
-        separated=(8, 16, 32, 64),
     ),
     "paper": Sizes(
         batches=(
