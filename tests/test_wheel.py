@@ -28,8 +28,9 @@ TRIED = {
         """
 from recon.attacks.separation import FirstLayer, SeparationSettings, separate
 x = torch.rand(12, 3 * 8 * 8, generator=g)
-found = separate(FirstLayer(torch.randn(20, 12, generator=g) @ x), (3, 8, 8),
-SeparationSettings(rank=4)) assert found.x_hat.isfinite().all()
+layer = FirstLayer(torch.randn(20, 12, generator=g) @ x)
+found = separate(layer, (3, 8, 8), SeparationSettings(rank=4))
+assert found.x_hat.isfinite().all()
 """
     ),
     "scoring": (
@@ -43,12 +44,12 @@ assert auc(numpy.arange(4.0), numpy.arange(4) > 1) == 1
     "audit": (
         """
 x, y = torch.rand(24, 3, 8, 8, generator=g), torch.arange(24) % 2
-net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(192, 16), torch.nn.ReLU(),
-torch.nn.Linear(16, 2)) report = recon.audit(
-    net, (x, y), torch.rand(24, 3, 8, 8, generator=g), transform="none", out=sys.argv[3], profile="smoke"
-)
+layers = torch.nn.Linear(192, 16), torch.nn.ReLU(), torch.nn.Linear(16, 2)
+net = torch.nn.Sequential(torch.nn.Flatten(), *layers)
+new = torch.rand(24, 3, 8, 8, generator=g)
+report = recon.audit(net, (x, y), new, transform="none", out=sys.argv[3], profile="smoke")
 assert report.verdict and "<html" in open(sys.argv[3] + "/report.html").read()
-"""  # noqa: E501
+"""
     ),
     "no companion": (
         """
