@@ -2,9 +2,8 @@
 benchmarks/leakage.json.
 
 1. Hybrid's step on layer 1 of CNN2 V1, both images, float32: ours (convolutions, gradients written
-   out, one backward
-   pass) against stepping with dense U, and gradients of each image by double backward through
-   autograd.
+   out, one backward pass) against stepping with dense U, and gradients of each image by double
+   backward through autograd.
 2. The full rank table: all layers of all eight networks.
 3. R-GAP: seconds per image, every network.
 4. The hard constraint of CNN2 V2: a step of the trust region that is given all rows of U, some of

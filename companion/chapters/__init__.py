@@ -1,14 +1,15 @@
 """One folder a chapter, all alike:
 
-    experiment.py   `Metrics`: what is measured, in words · `SIZES`: how large, one instance of a
-    dataclass a profile ·
+    experiment.py   `Metrics`: what is measured, in words
+                    `SIZES`: how large, one instance of a dataclass a profile
                     `compute(sizes, context) -> Outcome`
-    story.py        `claims(metrics, sizes)`: each sentence with the paper's value, ours, the null and a verdict ·
+    story.py        `claims(metrics, sizes)`: each sentence with the paper's value, ours, the null
+                    and a verdict
                     `FIGURES`: a function `plot_*(result)` for each figure of the page
 
 A second experiment of a chapter has two such files with a name of its own. The folder's
 `__init__.py` puts them together as `Experiment`s, which `registry` finds: there is no list to edit.
-"""  # noqa: E501
+"""
 
 import difflib
 from collections.abc import Mapping

@@ -4,11 +4,10 @@ pass.
 A raw count condemns nobody and acquits nobody: above NCC 0.6, blends of photographs match a fifth
 of 500 training images, and as many held-out ones. So a verdict asks:
 
-    preference   of the images that an attack matches above NCC 0.6, in one competition of training
-    with held-out
-                 images, more were trained on than of those that the best blend matches (exact
-                 binomial test, p < 0.01);
-                 a share, so that blurred matches dilute it and cannot raise it
+    preference   of the images that an attack matches above NCC 0.6, in one competition of
+                 training with held-out images, more were trained on than of those that the best
+                 blend matches (exact binomial test, p < 0.01); a share, so that blurred matches
+                 dilute it and cannot raise it
     SSIM > 0.4   the count of Haim et al. (2022) and Buzaglo et al. (2023), above its best null
     NCC > 0.8    above its best null
 

@@ -4,14 +4,13 @@ enter.
 Two things make candidates look like training images without one having been recovered; each gets a
 p-value.
 
-1. Chance.  `target_decoy`: an exact permutation test, which takes training and held-out images as
-   exchangeable given the candidates.  True of candidates that know nothing of the training set.
-2. Blur.  Any mixture of training images is nearer to them than to held-out ones.  The nulls of
-   `recon.scoring.nulls`
-   are what blur scores; the hardest, random mixtures of the training images, knows the truth.  Of
-   each, DRAWS sets of
-   as many candidates as the attack offers: the attack's excess (training minus held-out images found) must be above all
-   of theirs, and p is that of one more draw of a normal distribution like theirs (Student's t, spread at least 1).
+1. Chance. `target_decoy`: an exact permutation test, which takes training and held-out images as
+   exchangeable given the candidates. True of candidates that know nothing of the training set.
+2. Blur. Any mixture of training images is nearer to them than to held-out ones. The nulls of
+   `recon.scoring.nulls` are what blur scores; the hardest, random mixtures of the training images,
+   knows the truth. Of each, DRAWS sets of as many candidates as the attack offers: the attack's
+   excess (training minus held-out images found) must be above all of theirs, and p is that of one
+   more draw of a normal distribution like theirs (Student's t, spread at least 1).
 
 The p-value of an attack at a threshold is the larger of the two, valid whichever explanation holds.
 It is a leak where the smallest, times the number of looks (Bonferroni), is below LEVEL. Looks are
@@ -21,7 +20,7 @@ on at most LEVEL of networks that hold nothing.
 Before any of that, are held-out images such as training images are? `near_copies` finds those that
 are training images but for noise, brightness or contrast; `two_sample` is a classifier two-sample
 test (Lopez-Paz & Oquab 2017).
-"""  # noqa: E501
+"""
 
 from __future__ import annotations
 

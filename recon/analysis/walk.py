@@ -5,8 +5,8 @@ classifier.
 i orthogonal to w. F(X) = 0 of `recon.analysis.solution_set` reads in its bias, along θ* and across
 w
 
-    Σ_i s_i a_i = nωb = c,     Σ_i h(a_i) = nω‖θ*‖² = C,  h(a) = a log((1 − a)/a),     Σ_i s_i a_i
-    u_i = 0.
+    Σ_i s_i a_i = nωb = c,   Σ_i h(a_i) = nω‖θ*‖² = C,   h(a) = a log((1 − a)/a),
+    Σ_i s_i a_i u_i = 0.
 
 The last is linear in u, with coefficients that are never 0, so the set is connected if and only if
 that of the a's is, A. h is strictly concave, so H = Σ h(a_i) ≥ C is convex.

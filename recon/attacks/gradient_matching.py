@@ -1,16 +1,16 @@
 """Gradient matching: DLG, CosineTV and Hybrid of Chen & Campbell (2022); see `recon.attacks.rgap`
 for linear systems.
 
-    DLG       min_x Σ_j ‖g_j(x) − g_j‖²                          (Zhu, Liu & Han 2019), by L-BFGS
-    CosineTV  min_x Σ_j D(g_j(x), g_j) + τ TV(x)                 (Geiping et al. 2020, as the paper
-    has it), by Adam
-    Hybrid    min_x α Σ_{j≥i} D(g_j(x), g_j) + β TV(x) + γ ‖U_i x − V_i‖²     (16), layer by layer, by Adam
+    DLG       min_x Σ_j ‖g_j(x) − g_j‖²
+    CosineTV  min_x Σ_j D(g_j(x), g_j) + τ TV(x)
+    Hybrid    min_x α Σ_{j≥i} D(g_j(x), g_j) + β TV(x) + γ ‖U_i x − V_i‖²     (16)
 
-with D(u, v) = 1 − ⟨u, v⟩/(‖u‖ ‖v‖) (10), g_j the gradient of parameter tensor j, TV the mean
-absolute difference of horizontal plus that of vertical neighbours. Geiping et al. themselves take
-*one* cosine, D(g(x), g) with g all tensors as one vector, and other steps: two choices, `whole` and
-`Descent`, that are here for both attacks.
-"""  # noqa: E501
+DLG (Zhu, Liu & Han 2019) goes by L-BFGS, CosineTV (Geiping et al. 2020, as the paper has it) by
+Adam, Hybrid layer by layer, by Adam; D(u, v) = 1 − ⟨u, v⟩/(‖u‖ ‖v‖) (10), g_j the gradient of
+parameter tensor j, TV the mean absolute difference of horizontal plus that of vertical neighbours.
+Geiping et al. themselves take *one* cosine, D(g(x), g) with g all tensors as one vector, and other
+steps: two choices, `whole` and `Descent`, that are here for both attacks.
+"""
 
 from __future__ import annotations
 

@@ -4,19 +4,20 @@ closed-form gradient.
 At a KKT point of the maximum-margin problem, θ = Σ_i c_i ∇_θ Φ(x_i; θ) with c_i = λ_i y_i, λ_i ≥ 0
 (y_i = ±1). So
 
-    R(x, c) = Σ_l ω_l ‖θ_l − Σ_i c_i ∇_{θ_l} Φ(x_i; θ)‖²,        l = 1 … L the layers (weights and bias together),
+    R(x, c) = Σ_l ω_l ‖θ_l − Σ_i c_i ∇_{θ_l} Φ(x_i; θ)‖²,
 
-is zero at the training data. For a fully connected net ∇_{W_l} Φ(x_i) = δ_{l,i} h_{l−1,i}ᵀ, with
-activations h, and δ_L = 1, δ_l = (δ_{l+1} W_{l+1}) ⊙ σ'(z_l). The derivative of R needs that of
-ReLU' : as in the reference recipe the forward pass keeps ReLU, and its derivative is taken to be s
-= sigmoid(α z) wherever it occurs, with s' = α s (1 − s).
+l = 1 … L the layers (weights and bias together), is zero at the training data. For a fully
+connected net ∇_{W_l} Φ(x_i) = δ_{l,i} h_{l−1,i}ᵀ, with activations h, and δ_L = 1, δ_l = (δ_{l+1}
+W_{l+1}) ⊙ σ'(z_l). The derivative of R needs that of ReLU' : as in the reference recipe the forward
+pass keeps ReLU, and its derivative is taken to be s = sigmoid(α z) wherever it occurs, with s' = α
+s (1 − s).
 
 Two forms of the same number, chosen layer by layer by their cost (m images, layer a × b):
 
     direct   ‖W − δᵀ diag(c) h‖², with weight-sized arrays: three products of m·a·b multiplications;
-    Gram     ‖W‖² − 2 Σ c_i ⟨δ_i, z_i⟩ + cᵀ (δδᵀ ⊙ hhᵀ) c: four of m²·(a or b), nothing of the size
-    of W.
-"""  # noqa: E501
+    Gram     ‖W‖² − 2 Σ c_i ⟨δ_i, z_i⟩ + cᵀ (δδᵀ ⊙ hhᵀ) c: four of m²·(a or b), and nothing
+             of the size of W.
+"""
 
 from dataclasses import dataclass
 

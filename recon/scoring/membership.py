@@ -7,10 +7,9 @@ are compared with that of the network in question.
 - LiRA, online, with one common variance, as Carlini et al. (2022) advise for few shadows:
   score = log N(φ; μ_in, σ_in²) − log N(φ; μ_out, σ_out²), means by image, variances over all
   images.
-- RMIA (Zarifzadeh et al. 2024): score = share of the other images z for which (p(x)/p̄(x)) /
-  (p(z)/p̄(z)) ≥ γ, where
-  p̄ is the mean over shadows.  They take z from the population; here z are all other images that
-  are asked about.
+- RMIA (Zarifzadeh et al. 2024): score = share of the other images z for which
+  (p(x)/p̄(x)) / (p(z)/p̄(z)) ≥ γ, where p̄ is the mean over shadows. They take z from the
+  population; here z are all other images that are asked about.
 
 Under the null that the network does not depend on which of the images are members, given that
 members and others are exchangeable, every relabelling of them is as likely as the true one: shadows

@@ -4,12 +4,11 @@ certify arrival.
 Without weight decay gradient descent on the logistic loss drives θ/‖θ‖ to a KKT point of the
 maximum-margin problem
 
-    min ½‖θ‖²   s.t.   y_i Φ(x_i; θ) ≥ 1         (Lyu & Li 2020; Ji & Telgarsky 2020; eq. 3 of Haim
-    et al. 2022),
+    min ½‖θ‖²   s.t.   y_i Φ(x_i; θ) ≥ 1
 
-so θ = Σ_i λ_i y_i ∇_θ Φ(x_i; θ) with λ_i ≥ 0, and λ_i = 0 off the margin. Plain gradient descent
-needs 10⁶ epochs. Descent on the *logarithm* of the loss, whose gradient is ∇E/E, does not slow down
-as the loss falls.
+(Lyu & Li 2020; Ji & Telgarsky 2020; eq. 3 of Haim et al. 2022), so θ = Σ_i λ_i y_i ∇_θ Φ(x_i; θ)
+with λ_i ≥ 0, and λ_i = 0 off the margin. Plain gradient descent needs 10⁶ epochs. Descent on the
+*logarithm* of the loss, whose gradient is ∇E/E, does not slow down as the loss falls.
 """
 
 from __future__ import annotations
