@@ -92,10 +92,10 @@ def test_other_images_are_one_sentence(replayed, stored):
 
 
 def test_the_band_grows_with_the_steps():
-    steps = torch.tensor([1.0, 100.0, 50_000.0], dtype=torch.float64)
+    steps = torch.tensor([1.0, 10.0, 50_000.0], dtype=torch.float64)
     before = torch.stack([steps, torch.ones(3, dtype=torch.float64)], 1)
-    for number, allowed in enumerate((1e-3, 1e-2, 0.2)):
-        for share, seen in ((0.9, False), (1.5, True)):
+    for number, allowed in enumerate((1e-3, 1e-2, 0.5)):
+        for share, seen in ((0.9, False), (2.5, True)):
             now = before.clone()
             now[number, 1] += share * allowed
             assert bool(list(differing_traces({"x": before}, {"x": now}))) == seen
