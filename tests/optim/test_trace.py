@@ -86,3 +86,14 @@ def test_a_sweep_that_runs_out_of_time_hands_over_what_it_began(tmp_path):
     assert {"short: descent", "long: descent"} <= trace.rows.keys()
     assert not any(name.startswith("never") for name in trace.rows)
     assert not (tmp_path / "runs" / "long.safetensors").exists()
+
+
+def test_time_that_is_up_is_told_from_a_failure_that_wraps_it():
+    """TorchScript raises a RuntimeError for whatever is raised inside it."""
+    with pytest.raises(OutOfTime), time_limit(0.05):
+        try:
+            time.sleep(5)
+        except OutOfTime as error:
+            raise RuntimeError("in the interpreter") from error
+    with pytest.raises(RuntimeError, match="a failure"), time_limit(5):
+        raise RuntimeError("a failure")
