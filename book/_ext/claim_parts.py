@@ -11,17 +11,8 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
-from companion.chapters.catalogue import (
-    CHECK,
-    MIXED,
-    PAPERS,
-    UNDECIDED,
-    Row,
-    best,
-    catalogue,
-    place,
-    rows,
-)
+from companion.chapters.catalogue import CHECK, MIXED, UNDECIDED, Row, best, place, rows
+from companion.chapters.claims import PAPERS, claims_page
 from companion.chapters.replay import read_replays
 from recon.errors import ReconError
 
@@ -67,7 +58,7 @@ def checked(sources: Sources) -> dict[str, list[Row]]:
     by_id = defaultdict(list)
     for row in rows(sources.results, sources.root):
         by_id[row.claim.id].append(row)
-    listed = catalogue(sources.root)
+    listed = claims_page(sources.root)
     found = {
         paper: [row for name in listed[paper] for row in by_id.get(name, [])] for paper in PAPERS
     }
@@ -213,7 +204,7 @@ def by_figure(sources: Sources, paper: str) -> str:
     """
     counted = best(row for rows_ in checked(sources).values() for row in rows_)
     lines = ["| In the paper | They say | We find | Null | Verdict |", "|---|---|---|---|---|"]
-    for item in catalogue(sources.root)["figures"][paper]:
+    for item in claims_page(sources.root)["figures"][paper]:
         mine = {name: counted[name] for name in item["claims"] if name in counted}
         chapters = {row.chapter: chapter_name(row.chapter) for row in mine.values()}
         links = ", ".join(f"[{said}](executed/{stem})" for stem, said in chapters.items())
@@ -249,7 +240,7 @@ def headlines(sources: Sources) -> str:
     """
     counted = best(row for rows_ in checked(sources).values() for row in rows_)
     lines = ["| Finding | Where | Verdict |", "|---|---|---|"]
-    for name in catalogue(sources.root)["headlines"]:
+    for name in claims_page(sources.root)["headlines"]:
         if name in counted:
             row = counted[name]
             if not row.replayed:
@@ -282,7 +273,7 @@ def failed(sources: Sources) -> str:
         name for name, row in counted.items() if row.verdict in (FAILED, CONTRADICTED, STOPPING)
     }
     lines = ["| They say | What we find |", "|---|---|"]
-    for item in catalogue(sources.root)["why"]:
+    for item in claims_page(sources.root)["why"]:
         mine = [name for name in item["claims"] if name in left]
         left -= set(mine)
         if mine:
@@ -301,7 +292,7 @@ def replies(sources: Sources) -> str:
     """What the authors could answer to every verdict on their papers other than "reproduced", and
     the run that would settle it; ReconError for a verdict without a reply.
     """
-    found, said = checked(sources), catalogue(sources.root)["replies"]
+    found, said = checked(sources), claims_page(sources.root)["replies"]
     counted = best(row for paper in PAPERS if paper != "ours" for row in found[paper])
     open_ = [
         name for name, row in counted.items() if row.verdict not in ("reproduced", CHECK, "finding")
@@ -334,7 +325,7 @@ def verdicts(sources: Sources) -> str:
     counts = {
         paper: Counter(row.verdict for row in best(found[paper]).values()) for paper in PAPERS
     }
-    left_out = Counter(item["paper"] for item in catalogue(sources.root)["not_attempted"])
+    left_out = Counter(item["paper"] for item in claims_page(sources.root)["not_attempted"])
     lines = ["| | " + " | ".join(PAPERS.values()) + " |", "|---|" + "---:|" * len(PAPERS)]
     for kind, said in KINDS.items():
         numbers = " | ".join(str(counts[paper][kind]) for paper in PAPERS)
@@ -350,7 +341,7 @@ def verdicts(sources: Sources) -> str:
 def not_attempted(sources: Sources) -> str:
     """What the papers say and nobody ran here, with the reason."""
     lines = ["| Paper | Claim | Why not |", "|---|---|---|"]
-    for item in catalogue(sources.root)["not_attempted"]:
+    for item in claims_page(sources.root)["not_attempted"]:
         sentence = f"{item['sentence']} (§ {item['section']})"
         lines.append(f"| {PAPERS[item['paper']]} | {escaped(sentence)} | {item['why']} |")
     return "\n".join(lines)

@@ -37,7 +37,8 @@ from reference_parts import doors, modules
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from companion.chapters.catalogue import PAPERS, best, catalogue, rows
+from companion.chapters.catalogue import best, rows
+from companion.chapters.claims import PAPERS, claims_page
 from companion.press.edition import is_appendix
 from companion.press.numbers import rendered
 from recon.errors import ReconError
@@ -144,9 +145,8 @@ def write_thumbnails(app: Sphinx) -> None:
     for stem, nb in books.items():
         if found := thumbnail(nb):
             write_small(found[0], folder / f"{stem}.png", 480)
-    for item in (
-        each for items in catalogue(root)["figures"].values() for each in items if "picture" in each
-    ):
+    rows = [row for of_paper in claims_page(root)["figures"].values() for row in of_paper]
+    for item in (row for row in rows if "picture" in row):
         stem, _, name = item["picture"].partition("#")
         if stem in books:
             write_small(figure_named(books[stem], name), folder / f"{stem}-{name}.png", 200)
@@ -184,7 +184,7 @@ def proof(sources: Sources) -> str:
 
 def paper_figures(sources: Sources) -> str:
     """The map from the papers' figures to pages: one line a paper."""
-    of = catalogue(sources.root)["figures"]
+    of = claims_page(sources.root)["figures"]
     counted = best(rows(sources.results, sources.root))
     lines = []
     for paper, items in of.items():

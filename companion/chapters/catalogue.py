@@ -15,19 +15,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from companion.chapters import load, registry, sizes_at
+from companion.chapters.claims import PAPERS, claims_page
 from companion.chapters.replay import ENOUGH, NOTHING, outcome, read_replays
 from companion.store.results import Claim, Result
 from recon.errors import ReconError
 
-PAPERS = {
-    "runkel2024": "Runkel et al.",
-    "chen2022": "Chen & Campbell",
-    "others": "other papers",
-    "ours": "ours",
-}
 YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 UNDECIDED, MIXED, CHECK = "undecided", "mixed", "check"
 NOT_TESTED = "not tested at the paper's size"  # why a paper's sentence is undecided
@@ -209,16 +202,6 @@ def seeds_of(root: Path, name: str, result: Result[Any]) -> list[Result[Any]]:
     return [others[seed] for seed in sorted(others) if seed != result.made.seed]
 
 
-def catalogue(root: Path) -> dict[str, Any]:
-    """book/claims.yml: ids by paper, and what was not attempted; ReconError if it cannot be
-    read.
-    """
-    try:
-        return yaml.safe_load((root / "book" / "claims.yml").read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError) as error:
-        raise ReconError(f"book/claims.yml cannot be read: {error}") from error
-
-
 def records(results: Path, root: Path, published: bool) -> list[dict[str, Any]]:
     """What `recon claims --json` prints;
 
@@ -265,7 +248,7 @@ def records(results: Path, root: Path, published: bool) -> list[dict[str, Any]]:
         )
     if not found:
         raise ReconError(f"there are no results in {results}: run an experiment or the book first")
-    for item in catalogue(root)["not_attempted"] if published else ():
+    for item in claims_page(root)["not_attempted"] if published else ():
         empty = dict.fromkeys(("id", "ours", "null", "chapter"), "")
         found.append({**empty, **item, "verdict": "not attempted", "paper": PAPERS[item["paper"]]})
     return found

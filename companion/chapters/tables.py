@@ -3,12 +3,14 @@ sweep.
 """
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 
 from companion.chapters.base import Tensors
 from companion.store.record import Record, record
+from recon.optim.trace import note
 
 
 class MatchTable(Record):
@@ -47,10 +49,26 @@ def flat(table: Any) -> dict[str, Any]:
 
 
 def packed(table: Any) -> Tensors:
-    """A table, or a list of them, as JSON, as a tensor of bytes, for `Context.sweep`."""
+    """A table, or a list of them, as JSON, as a tensor of bytes, for `Context.sweep`; a trace gets
+    its numbers, but for counts.
+    """
+    note("result", *numbers(record(table)))
     return {
         "json": torch.frombuffer(bytearray(json.dumps(record(table)).encode()), dtype=torch.uint8)
     }
+
+
+def numbers(table: Any) -> list[float]:
+    """All of a record but whole ones, its names in the order of the alphabet.
+
+    >>> numbers({"b": 0.5, "a": [1.5, {"matches": 3}]})
+    [1.5, 0.5]
+    """
+    if isinstance(table, Mapping):
+        table = [table[name] for name in sorted(table)]
+    if isinstance(table, list):
+        return [number for part in table for number in numbers(part)]
+    return [table] if isinstance(table, float) else []
 
 
 def unpacked(tensors: Tensors) -> Any:

@@ -18,7 +18,8 @@ from jinja2 import Environment, StrictUndefined, TemplateError
 from nbformat import NotebookNode
 
 from companion.chapters import ROOT, load
-from companion.chapters.catalogue import best, catalogue, rows
+from companion.chapters.catalogue import best, rows
+from companion.chapters.claims import claims_page
 from companion.store.results import VERDICTS
 from recon.errors import ReconError
 from recon.store.files import atomic_path
@@ -133,4 +134,4 @@ def counts(root: Path, results: Path, paper: str) -> list[int]:
 @cache
 def _counted(root: Path, results: Path, paper: str) -> Counter[str]:
     counted = best(rows(results, root))
-    return Counter(counted[name].verdict for name in catalogue(root)[paper] if name in counted)
+    return Counter(counted[name].verdict for name in claims_page(root)[paper] if name in counted)

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from recon.optim.trace import note_step
+
 ARMIJO = 1e-4
 #: θ (p,) -> energy () and gradient (p,), in new memory every time
 ValueAndGrad = Callable[[Tensor], tuple[Tensor, Tensor]]
@@ -24,12 +26,14 @@ class LBFGSSettings:
         max_iter: iterations at most.
         history: curvature pairs remembered.
         halvings: of a step, before its line search has failed.
+        label: under which its energies are noted; "" for none.
     """
 
     tol: float = 1e-5
     max_iter: int = 500
     history: int = 10
     halvings: int = 30
+    label: str = ""
 
 
 @dataclass(frozen=True)
@@ -131,6 +135,8 @@ def lbfgs(
             pairs.order.clear()
         else:  # no descent to be had at this precision
             break
+        if settings.label:
+            note_step(settings.label, iteration, at.energy)
     return LBFGSResult(at.theta, at.energy, norm, iteration, pairs.scale)
 
 

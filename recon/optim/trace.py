@@ -110,3 +110,10 @@ def note_descent(name: str, energies: Tensor) -> None:
     if trace is not None and len(energies):
         steps = [step for step in MILESTONES if step <= len(energies)]
         trace.add(name, steps, torch.stack([energies[step - 1].double().mean() for step in steps]))
+
+
+def note_step(name: str, step: int, energy: Tensor) -> None:
+    """Energy () of a descent after a step, where that is one of the `MILESTONES`."""
+    trace = _current.get()
+    if trace is not None and step in MILESTONES:
+        trace.add(name, [step], energy.detach()[None])

@@ -11,7 +11,8 @@ from types import SimpleNamespace
 import pytest
 
 from companion.chapters import ROOT, load
-from companion.chapters.catalogue import CHECKS, PAPERS, Row, catalogue
+from companion.chapters.catalogue import CHECKS, Row
+from companion.chapters.claims import PAPERS, claims_page
 from companion.press.numbers import TEMPLATE, rendered, write_readme
 from companion.store.results import Claim
 from recon.errors import ReconError
@@ -67,7 +68,7 @@ def test_the_readme_is_one_screen():
 
 
 def test_the_readme_counts_every_claim_of_a_paper():
-    listed = catalogue(ROOT)
+    listed = claims_page(ROOT)
     kinds = json.loads(rendered("{{ kinds() | tojson }}"))
     for paper in ("runkel2024", "chen2022"):
         counted = json.loads(rendered("{{ counts(P) | tojson }}".replace("P", f"'{paper}'")))
@@ -144,4 +145,4 @@ def test_an_identity_is_a_check_unless_it_breaks():
     row = replace(row, claim=replace(row.claim, id=CHECKS[0]))
     assert row.verdict == "check"
     assert replace(row, seeds=(replace(row.claim, verdict="not reproduced"),)).verdict == "mixed"
-    assert set(CHECKS) <= {name for paper in PAPERS for name in catalogue(ROOT)[paper]}
+    assert set(CHECKS) <= {name for paper in PAPERS for name in claims_page(ROOT)[paper]}

@@ -257,7 +257,7 @@ def train_unit(sizes: AttackSizes, context: Context, seed: str) -> Tensors:
     objective = HiddenObjective(
         network.with_inputs(len(space.basis)), coordinates, images.y, sizes.weight_decay
     )
-    settings = LBFGSSettings(tol=1e-6, max_iter=sizes.train_iterations, history=20)
+    settings = LBFGSSettings(1e-6, sizes.train_iterations, history=20, label="training")
     return {"theta": lbfgs(objective.value_and_grad, theta_0, settings).theta, "basis": space.basis}
 
 

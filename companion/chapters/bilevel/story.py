@@ -14,12 +14,13 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from companion.chapters.base import Tensors
-from companion.chapters.bilevel.common import PAPER_AFFINE, PAPER_HIDDEN, STARTS
+from companion.chapters.bilevel.common import PAPER_AFFINE, STARTS
 from companion.chapters.bilevel.experiment_affine import Metrics as AffineMetrics
 from companion.chapters.bilevel.experiment_affine import Sizes as AffineSizes
 from companion.chapters.bilevel.experiment_hidden import Metrics, PathMetrics, PathSizes, Sizes
 from companion.chapters.bilevel.experiment_shared import Metrics as SharedMetrics
 from companion.chapters.bilevel.experiment_shared import Sizes as SharedSizes
+from companion.chapters.claims import claim
 from companion.chapters.pictures import image_rows, levels, photographs
 from companion.store.record import Record
 from companion.store.results import Claim, Result, orders_below, verdict
@@ -43,14 +44,8 @@ def claims(metrics: AffineMetrics, _: AffineSizes) -> list[Claim]:
     partition = metrics.partition
     return [
         *_affine_distances(metrics),
-        Claim(
+        claim(
             "affine-random-noise",
-            section="4.3 a, Fig. 1a",
-            sentence=(
-                "From a random start no training image is reconstructed; the results look like"
-                " random noise."
-            ),
-            paper="noise (visual)",
             ours=f"nearest training image {metrics.random.nn_train_l2:.1f} away in L2",
             null=held_out,
             verdict=verdict(metrics.random.nn_train_l2 > null.held_out_nn_l2),
@@ -58,13 +53,8 @@ def claims(metrics: AffineMetrics, _: AffineSizes) -> list[Claim]:
             null_value=null.held_out_nn_l2,
             margin=metrics.random.nn_train_l2 - null.held_out_nn_l2,
         ),
-        Claim(
+        claim(
             "affine-truth-perfect",
-            section="4.3 b, Fig. 2a",
-            sentence=(
-                "From the ground truth the affine classifier recovers the training data perfectly."
-            ),
-            paper="perfect (visual)",
             ours=(
                 f"moved {metrics.truth.moved_l2:.1e} in L2"
                 if metrics.truth.moved_l2
@@ -75,14 +65,8 @@ def claims(metrics: AffineMetrics, _: AffineSizes) -> list[Claim]:
             value=metrics.truth.nn_train_l2,
             null_value=null.held_out_nn_l2,
         ),
-        Claim(
+        claim(
             "affine-partition-is-start",
-            section="4.3 c, Fig. 3",
-            sentence=(
-                "From another partition the images come back that were used for the initialisation,"
-                " not the training data."
-            ),
-            paper="visual",
             ours=(
                 f"{partition.nearer_to_partition:.0%} nearer to the start partition; nearest"
                 f" training image {partition.nn_train_l2:.1f} away"
@@ -102,11 +86,8 @@ def claims(metrics: AffineMetrics, _: AffineSizes) -> list[Claim]:
 def _affine_distances(metrics: AffineMetrics) -> list[Claim]:
     """At most the paper's own, for each start."""
     return [
-        Claim(
+        claim(
             f"affine-distance-{name}",
-            section="4.3, Table 1",
-            sentence=f"The parameter distance after solving from the {name} start is small.",
-            paper=f"{PAPER_AFFINE[name]:.2e}",
             ours=f"{reached.distance_sum:.1e}" + ("" if reached.converged else " (still falling)"),
             null=f"another data set: {metrics.null.other_data_sum:.2g}",
             verdict=verdict(reached.distance_sum <= PAPER_AFFINE[name]),
@@ -126,13 +107,8 @@ def hidden_claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     ended = random.converged == 1
     return [
         *(_distance(metrics, name) for name in STARTS),
-        Claim(
+        claim(
             "hidden-random-noise",
-            section="4.3 a, Fig. 1b",
-            sentence=(
-                "From a random start the one-hidden net's reconstructions look like random noise."
-            ),
-            paper="noise (visual)",
             ours=f"nearest training image {random.nn_train_l2:.1f} away"
             + ("" if ended else "; still falling: undecided"),
             null=f"held-out images: {null.held_out_nn_l2:.1f}",
@@ -142,12 +118,8 @@ def hidden_claims(metrics: Metrics, _: Sizes) -> list[Claim]:
             margin=random.nn_train_l2 - null.held_out_nn_l2,
         ),
         _inner_start_decides(metrics),
-        Claim(
+        claim(
             "hidden-seeds-agree-up-to-order",
-            sentence=(
-                "Two seeds on the same data differ mostly by the order of their hidden units, which"
-                " ‖θ* − θ‖² cannot see."
-            ),
             ours=f"{null.other_seed_aligned_sum:.2g} after the best renumbering",
             null=f"{null.other_seed_sum:.3g} as they are",
             verdict=_finding(
@@ -178,11 +150,8 @@ def _settled(metrics: Metrics, reached: Record) -> bool:
 def _distance(metrics: Metrics, start: str) -> Claim:
     null, reached = metrics.null, metrics.inner_start.uniform[start]
     settled = _settled(metrics, reached)
-    return Claim(
+    return claim(
         f"hidden-distance-{start}",
-        section="4.3, Table 1",
-        sentence=f"The parameter distance from the {start} start remains small (θ⁰ uniform).",
-        paper=f"{PAPER_HIDDEN[start]:.2e}",
         ours=(
             f"sum {reached.settled_sum:.3g}, mean per parameter"
             f" {reached.settled_sum / metrics.n_params:.1e}"
@@ -208,13 +177,8 @@ def _inner_start_decides(metrics: Metrics) -> Claim:
         f"{end.settled_sum:.3g} from {words}" + ("" if end.converged == 1 else " (still falling)")
         for end, words in ((inner[name].partition, words) for name, words in INNER.items())
     ]
-    return Claim(
+    return claim(
         "hidden-inner-start-decides",
-        sentence=(
-            "With the inner problem started at the released θ* the distance from a random start"
-            " falls far below that of two seeds; from a θ⁰ of the adversary's own it does not.  Two"
-            " seeds whose units are renumbered are nearer still."
-        ),
         ours=f"random start: {', '.join(random)}; partition start: {', '.join(partition)}"
         + ("" if decided else "; still falling: undecided"),
         null=(
@@ -230,26 +194,7 @@ def _inner_start_decides(metrics: Metrics) -> Claim:
 
 
 #: start -> what the claim has of the paper
-SHOWN = {
-    "truth": {
-        "id": "hidden-truth-resembles",
-        "section": "4.3 b, Fig. 2b",
-        "sentence": (
-            "From the ground truth even the one-hidden net recovers images resembling the training"
-            " data."
-        ),
-        "paper": "resembling (visual)",
-    },
-    "partition": {
-        "id": "hidden-partition-is-start",
-        "section": "4.3 c, Fig. 4",
-        "sentence": (
-            "From another partition the images used for the initialisation come back, not the"
-            " training data."
-        ),
-        "paper": "visual",
-    },
-}
+PATH_CLAIMS = {"truth": "hidden-truth-resembles", "partition": "hidden-partition-is-start"}
 
 
 def path_claims(metrics: PathMetrics, _: PathSizes) -> list[Claim]:
@@ -259,7 +204,7 @@ def path_claims(metrics: PathMetrics, _: PathSizes) -> list[Claim]:
     gone before. Alike: a mean NCC with the start of at least `ALIKE`.
     """
     found = []
-    for start, of_the_paper in SHOWN.items():
+    for start, name in PATH_CLAIMS.items():
         paths = [by_start[start] for by_start in metrics.paths.values()]
         end = min(path.end.ncc_with_start for path in paths)
         fallen = min(1 - path.alike.settled_sum / path.first_sum for path in paths)
@@ -276,8 +221,8 @@ def path_claims(metrics: PathMetrics, _: PathSizes) -> list[Claim]:
             judged = "depends on stopping" if fallen >= FALLEN else "not reproduced"
             margin = fallen - FALLEN
         found.append(
-            Claim(
-                **of_the_paper,
+            claim(
+                name,
                 ours=ours,
                 null=f"held-out images: {metrics.held_out_nn_l2:.1f}",
                 verdict=judged,
@@ -307,15 +252,8 @@ def shared_claims(metrics: SharedMetrics, _: SharedSizes) -> list[Claim]:
     stays = starts.partition.own_start_is_nearest >= OWN and starts.random.nn_train_l2 > held_out
     shown = "not reproduced" if not stays or small < 0 else "reproduced" if work >= 0 else "partly"
     return [
-        Claim(
+        claim(
             "hidden-shared-start",
-            section="4.3, Table 1, Figs. 1b and 4",
-            sentence=(
-                "If released and inner training share θ⁰ ~ U(0, 1), the distance is small from"
-                " every start, photographs still look like those of the start, and noise like"
-                " noise."
-            ),
-            paper=", ".join(f"{start} {PAPER_HIDDEN[start]:.1e}" for start in STARTS),
             ours=", ".join(f"{start} {starts[start].last_sum:.2g}" for start in STARTS)
             + f"; {starts.partition.own_start_is_nearest:.0%} of the photographs nearest to their"
             f" own start; from noise the nearest training image {starts.random.nn_train_l2:.1f}"

@@ -17,6 +17,7 @@ from companion.chapters.candidates.experiment_sets import (
     SetSizes,
 )
 from companion.chapters.candidates.experiment_sets import Metrics as SetMetrics
+from companion.chapters.claims import claim
 from companion.chapters.pictures import HELD_OUT as HELD_OUT_COLOUR
 from companion.chapters.pictures import NOISE as NOISE_COLOUR
 from companion.chapters.pictures import (
@@ -44,17 +45,8 @@ def exact(metrics: SetMetrics) -> Claim:
     ours, null, n = metrics.sets[NOISE], metrics.sets[NOT_BLIND], metrics.n_train
     kept = max(ours.difference, ours.margin_change) <= ROUNDING and ours.smallest_multiplier >= 0
     told = null.difference > 1e6 * ours.difference
-    return Claim(
+    return claim(
         "counterfactual-exact",
-        section="Refael et al. 2026, abstract",
-        sentence=(
-            "Without prior knowledge of the data, other training sets explain the weights exactly"
-            " as well, and may lie far from the true one."
-        ),
-        paper=(
-            "“infinitely many alternative solutions that may lie arbitrarily far from the true"
-            " training set”"
-        ),
         ours=(
             f"{ours.images} images with pixels in [0, 1]: the sum of gradients differs by"
             f" {ours.difference:.0e}, a margin by {ours.margin_change:.0e} at most;"
@@ -76,12 +68,8 @@ def natural(metrics: SetMetrics) -> Claim:
     truth, noise, near = (metrics.sets[name] for name in (TRUTH, NOISE, PHOTOGRAPH))
     reached = near.far > metrics.n_train / 10 and near.natural > truth.natural / 2
     strict = noise.natural <= 0.1 * truth.natural and not reached
-    return Claim(
+    return claim(
         "counterfactual-photographs",
-        sentence=(
-            "The exact sets that lie far from the training images do not look like photographs, and"
-            " towards another photograph the free directions hardly lead."
-        ),
         ours=(
             f"{noise.natural:.0%} of the far pairs' images look natural; towards another photograph"
             f" {near.far} of {metrics.n_train} pairs get below NCC 0.7, the median stays at"

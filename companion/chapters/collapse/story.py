@@ -6,6 +6,7 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from companion.chapters.base import Tensors
+from companion.chapters.claims import claim
 from companion.chapters.collapse.experiment import Metrics, Sizes
 from companion.chapters.pictures import (
     HELD_OUT,
@@ -31,14 +32,8 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     )
     bar = f"true training data: {truth:.1e}"
     return [
-        Claim(
+        claim(
             "collapse-repeated-train",
-            section="3.2",
-            sentence=(
-                "It is sufficient to find a single example with the desired output and repeat it"
-                " many times."
-            ),
-            paper="argued, not measured",
             ours=f"objective {metrics.objective_repeated_train:.1e}",
             null=bar,
             verdict=verdict(metrics.objective_repeated_train <= truth),
@@ -46,14 +41,8 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
             null_value=metrics.objective_repeated_noise,
             margin=orders_below(metrics.objective_repeated_train, truth),
         ),
-        Claim(
+        claim(
             "collapse-repeated-heldout",
-            section="3.2",
-            sentence=(
-                "The collapse can happen with any example classified with extremely high confidence"
-                " (here: one unseen)."
-            ),
-            paper="argued, not measured",
             ours=(
                 f"objective {metrics.objective_repeated_heldout:.1e} for the most confident"
                 f" held-out pair; {metrics.share_of_held_out_below_truth:.0%} of all held-out"
@@ -65,13 +54,8 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
             null_value=metrics.objective_repeated_noise,
             margin=orders_below(metrics.objective_repeated_heldout, truth),
         ),
-        Claim(
+        claim(
             "collapse-weight-decay",
-            sentence=(
-                "With weight decay in the objective the collapse onto one natural image per class"
-                " no longer passes."
-            ),
-            paper="footnote 1 of the paper asks for the decay, for another reason",
             ours=f"held-out pair {decay.objective_repeated_heldout:.1e}",
             null=(
                 f"true training data: {decay.objective_true:.1e}; no images at all:"

@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from companion.chapters.base import Tensors
+from companion.chapters.claims import claim
 from companion.chapters.decoreco.experiment import Metrics, PartitionMetrics, Sizes
 from companion.chapters.decoreco.experiment_published import CHANCE, FIFTY, PublishedSizes
 from companion.chapters.decoreco.experiment_published import Metrics as PublishedMetrics
@@ -47,14 +48,8 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     reference = metrics.variants.reference
     found, ours, null = _judged(reference, metrics.n_train)
     return [
-        Claim(
+        claim(
             "decoreco-random-fails",
-            section="4.4, Fig. 5",
-            sentence=(
-                "From x ~ N(0, 1), variance not tuned, at most the first three reconstructions"
-                " resemble natural images."
-            ),
-            paper="at most 3 (visual)",
             ours=f"{ours}, by the published recipe, {came_text(reference)}",
             null=null,
             verdict=if_in_full(
@@ -87,11 +82,8 @@ def published_claims(metrics: PublishedMetrics, _: PublishedSizes) -> list[Claim
     resemble = "reproduced" if similar.as_realistic else "partly"
     resemble = resemble if similar.p_value <= CHANCE else "not reproduced"
     return [
-        Claim(
+        claim(
             "decoreco-tuned-recovers",
-            section="4.4, Figs. 7, 8",
-            sentence="With the tuned scale of the start, reconstructions resemble training images.",
-            paper="40 shown (visual)",
             ours=f"{ours}, by the published recipe, {came_text(arm)}",
             null=null,
             verdict=if_in_full(arm, found.verdict),
@@ -99,14 +91,8 @@ def published_claims(metrics: PublishedMetrics, _: PublishedSizes) -> list[Claim
             null_value=arm.best_null.ssim_04,
             margin=found.margin,
         ),
-        Claim(
+        claim(
             "decoreco-some-are-false",
-            section="4.4, Figs. 6, 7",
-            sentence=(
-                "The ten ranked first resemble a training image; one after rank 50 does not, and"
-                " looks as realistic."
-            ),
-            paper="4 of 5 in the top 10; the fifth at rank 51",
             ours=f"{said}, by the published recipe, {came_text(arm)}",
             null=f"with images nobody trained on {similar.held_out_true:.1f}",
             verdict=if_in_full(arm, resemble),
@@ -147,14 +133,8 @@ def partition_claims(metrics: PartitionMetrics, _: Sizes) -> list[Claim]:
     odds = stayed * metrics.n_train / max((m - stayed) * m, 1)
     how = f"by the published recipe, {came_text(arm)}"
     return [
-        Claim(
+        claim(
             "decoreco-partition-start",
-            section="4.4, Fig. 9",
-            sentence=(
-                "Started from another CIFAR partition, most results reflect the images of the"
-                " initialisation."
-            ),
-            paper="most (visual)",
             ours=(
                 f"{stayed} of {m} are nearer to an image of the start partition than to any"
                 f" training image, {arm.nearest_is_own_start} nearest to their own, {how}"
@@ -170,11 +150,8 @@ def partition_claims(metrics: PartitionMetrics, _: Sizes) -> list[Claim]:
             null_value=chance,
             margin=odds - 2,
         ),
-        Claim(
+        claim(
             "decoreco-partition-moved",
-            section="4.4, Fig. 9",
-            sentence="A single training image appears among the results.",
-            paper="1 of those shown",
             ours=f"{moved} of {m} left their start for a training image (p = {p_value:.1g}), {how}",
             null=f"{arm.moved_to_held_out} left it for a held-out image",
             verdict=if_in_full(arm, verdict(some_few)),

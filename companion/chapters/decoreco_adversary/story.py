@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from companion.chapters.base import Tensors
+from companion.chapters.claims import claim
 from companion.chapters.decoreco_adversary.discrimination import TRUSTED
 from companion.chapters.decoreco_adversary.experiment import Metrics
 from companion.chapters.decoreco_adversary.networks import Sizes
@@ -37,7 +38,6 @@ PAPER_N = 500
 SURE = 0.9  # share of true ones among the most trusted, from which on the adversary is said to know
 BY_STATIONARITY = ("combined", "agreement")  # the second, where there is nothing to practise on
 BY_SEPARATION = ("certainty", "stability")
-THESIS = "An adversary without the training data cannot tell true from false reconstructions"
 
 
 def claims(metrics: Metrics, sizes: Sizes) -> list[Claim]:
@@ -53,7 +53,6 @@ def claims(metrics: Metrics, sizes: Sizes) -> list[Claim]:
     of_more = f"; n = {more.n_train}; of these candidates only"
     held = _thesis(
         "adversary-cannot-tell",
-        "natural-looking ones of DecoReco",
         decoreco.natural,
         BY_STATIONARITY,
         stopped,
@@ -69,7 +68,6 @@ def claims(metrics: Metrics, sizes: Sizes) -> list[Claim]:
         by_another_attack(
             _thesis(
                 "adversary-cannot-tell-separated",
-                "natural separated ones",
                 more.natural,
                 BY_SEPARATION,
                 of_more,
@@ -79,7 +77,7 @@ def claims(metrics: Metrics, sizes: Sizes) -> list[Claim]:
     ]
 
 
-def _thesis(name: str, which: str, group: Record, kinds: tuple[str, ...], how: str) -> Claim:
+def _thesis(name: str, group: Record, kinds: tuple[str, ...], how: str) -> Claim:
     """By the first of the kinds of evidence that there is; Where no network has true and other
     candidates, there is nothing to tell apart: the thesis fails if all are true, and holds if none
     is.
@@ -99,12 +97,8 @@ def _thesis(name: str, which: str, group: Record, kinds: tuple[str, ...], how: s
         ours, found = _ours(group, kind), _verdict(group.evidence[kind], group)
         top = group.evidence[kind].precision_at_20.mean
     margin = None if top is None or group.attainable is None else SURE * group.attainable - top
-    sentence = f"{THESIS} with certainty: {which}."
-    return Claim(
+    return claim(
         name,
-        section="1, 5",
-        sentence=sentence,
-        paper="argued",
         ours=ours + how,
         null=_null(group),
         verdict=found,
@@ -196,12 +190,8 @@ def _asks_separation(group: Record, how: str) -> Claim:
                 if all(high is None or asked.auc.low > high for high in highs)
                 else "partly"
             )
-    return Claim(
+    return claim(
         "adversary-asks-separation",
-        sentence=(
-            "Separation of the same weights tells which natural-looking reconstructions of DecoReco"
-            " are true, better than all evidence of stationarity does."
-        ),
         ours=ours,
         null=_null(group),
         verdict=found,
@@ -253,13 +243,13 @@ def plot_told(result: Result[Metrics]) -> Figure:
             ylim=(-0.5, len(said)),
         )
         ax.yaxis.set_minor_locator(NullLocator())
-        for value, style, words in (
-            (group.guess.precision_at_20, ":", "a guess"),
-            (group.attainable, "--", "at best"),
+        for value, style, words, aside in (
+            (group.guess.precision_at_20, ":", "a guess", -22),
+            (group.attainable, "--", "at best", 22),
         ):
             if value is not None and value < 1:
                 ax.axvline(value, color=REFERENCE, linestyle=style, linewidth=1)
-                note(ax, words, (value, len(said) - 0.3), (-4, 0), REFERENCE, ha="right")
+                note(ax, words, (value, len(said) - 0.3), (aside, 0), REFERENCE, "center")
         ax.set_title(
             f"{attack}, {result.metrics.arms[arm].n_train} images in each network", loc="left"
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
+from companion.chapters.claims import claim
 from companion.chapters.decoreco_truth.experiment import Metrics, Sizes
 from companion.chapters.pictures import PAGE, STARTS, chart, note
 from companion.chapters.tables import null_text
@@ -30,14 +31,8 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
         "not reproduced" if ratio > AS_GOOD else "partly" if clears(found, best) else "reproduced"
     )
     return [
-        Claim(
+        claim(
             "truth-partition-as-good",
-            section="1, 4.4",
-            sentence=(
-                "From other photographs the attack converges, to an energy as low as from the"
-                " training images."
-            ),
-            paper="converges (§1, Figs. 3, 4, 9); “as low” is our reading",
             ours=(
                 f"after the attack: from the partition {after.partition:.1%}, from the truth"
                 f" {after.truth:.1%}, {ratio:.2f} times; before it: partition"

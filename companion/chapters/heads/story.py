@@ -9,6 +9,7 @@ import torch
 from matplotlib.figure import Figure
 
 from companion.chapters.base import Tensors
+from companion.chapters.claims import claim
 from companion.chapters.heads.experiment import SGD, Metrics, Sizes, best_null
 from companion.chapters.pictures import (
     FREE,
@@ -56,12 +57,8 @@ def claims(metrics: Metrics, sizes: Sizes) -> list[Claim]:
 def _unmixed(first: Record) -> Claim:
     """Of the most images that are at most two thirds of the hidden units."""
     ours, null, ica = first.matches.cos_09, best_null(first).cos_09, first.fast_ica or first.null
-    return Claim(
+    return claim(
         "heads-unmix",
-        sentence=(
-            "The first layer of a head trained with weight decay gives nearly all training features"
-            " back."
-        ),
         ours=(
             f"{ours} of {first.n_train} above cosine 0.9, {first.matches.cos_08} above 0.8;"
             f" FastICA: {ica.cos_09} and {ica.cos_08}"
@@ -92,12 +89,8 @@ def _certified(metrics: Metrics) -> Claim:
     asked = sum(c.n_train for c in exact)
     share = true / max(said, 1)
     holds = share >= PRECISE and true > MOST * asked
-    return Claim(
+    return claim(
         "heads-certified",
-        sentence=(
-            "Where SGD leaves a clean span, the adversary knows without any other head which"
-            " features are true: they have more zeros than chance."
-        ),
         ours=(
             f"{true} of {said} certified features are true, in {len(exact)} heads with {asked}"
             " training images"
@@ -111,11 +104,8 @@ def _certified(metrics: Metrics) -> Claim:
 
 def _members(cell: Record) -> Claim:
     ours, null = cell.filter.tpr_at_1pct, cell.margin.tpr_at_1pct
-    return Claim(
+    return claim(
         "heads-members",
-        sentence=(
-            "AdamW as it comes and a secret start hide the features, and not who was trained on."
-        ),
         ours=(
             f"{ours:.0%} of the members at 1 % false alarms by a matched filter,"
             f" {cell.filter.tpr_at_01pct:.0%} at 0.1 %, AUC {cell.filter.auc:.3f};"
@@ -132,11 +122,8 @@ def _members(cell: Record) -> Claim:
 def _habits(cells: list[Record]) -> Claim:
     worst = min(cells, key=lambda c: max(c.matches.cos_08 / c.n_train, c.filter.tpr_at_1pct))
     value = max(worst.matches.cos_08 / worst.n_train, worst.filter.tpr_at_1pct)
-    return Claim(
+    return claim(
         "heads-habits",
-        sentence=(
-            "No habit of training or compressing a head hides both the features and the members."
-        ),
         ours="; ".join(
             f"{c.recipe}: {c.matches.cos_08} of {c.n_train}, {c.filter.tpr_at_1pct:.0%}"
             for c in cells

@@ -5,6 +5,7 @@ from __future__ import annotations
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
+from companion.chapters.claims import claim
 from companion.chapters.kkt_training.experiment import Metrics, Sizes
 from companion.chapters.pictures import PAGE, REFERENCE, SERIES, Colour, chart, end_labels, note
 from companion.store.results import Claim, Result
@@ -22,12 +23,8 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     )
     both = [each >= 1.05 for each in rises]
     return [
-        Claim(
+        claim(
             "kkt-residual-rises",
-            sentence=(
-                "More training does not bring the images ever nearer to a KKT point: the residual"
-                " of layer 1 has a minimum on the way and rises after it."
-            ),
             ours=(
                 f"smoothed: {smooth.kkt_residual_smoothed:.1%} at step {smooth.step},"
                 f" {ours.kkt_residual_smoothed:.1%} at step {ours.step}; hard:"

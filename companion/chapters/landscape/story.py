@@ -15,6 +15,7 @@ import torch
 from matplotlib.figure import Figure
 
 from companion.chapters.base import Tensors
+from companion.chapters.claims import claim
 from companion.chapters.landscape.experiment_bilevel import FREE, BilevelSizes
 from companion.chapters.landscape.experiment_bilevel import Metrics as BilevelMetrics
 from companion.chapters.landscape.experiment_decoreco import DecorecoSizes
@@ -53,12 +54,11 @@ def claims(metrics: BilevelMetrics, _: BilevelSizes) -> list[Claim]:
     at_corners += f"(0, 1): {truth[0][-1]:.1f} and {partition[0][-1]:.1f}"
     below = [i for i, value in enumerate(metrics.lambda1) if value < 0.5]
 
-    def judged(name: str, figure: str, lead: Callable[[Record], float], **words: str) -> Claim:
+    def ahead(name: str, lead: Callable[[Record], float], **words: str) -> Claim:
         """A sentence that holds where its lead is above 0; the null: the starts' own."""
         value = lead(metrics.distance)
-        return Claim(
+        return claim(
             f"landscape-bilevel-{name}",
-            section=f"4.5, Fig. {figure}",
             verdict=verdict(value > 0),
             value=value,
             null_value=lead(metrics.start_distance),
@@ -73,39 +73,21 @@ def claims(metrics: BilevelMetrics, _: BilevelSizes) -> list[Claim]:
         return min(a - b for a, b in pairwise(distance.truth[-1]))
 
     return [
-        judged(
+        ahead(
             "corners",
-            "10a",
             corner_lead,
-            sentence=(
-                "From the truth the bilevel result is nearest to the truth, from the partition"
-                " nearest to the partition."
-            ),
-            paper="heatmap",
             ours=at_corners,
             null=null,
         ),
-        judged(
+        ahead(
             "crossing",
-            "11",
             before_partition,
-            sentence=(
-                "Between partition and truth the bilevel result is closer to the partition"
-                " below λ₁ = 0.5."
-            ),
-            paper="0.5",
             ours=crossing_text(metrics),
             null="starts swap at 0.5",
         ),
-        judged(
+        ahead(
             "noise",
-            "12",
             grows,
-            sentence=(
-                "Between noise and truth the bilevel result's distance to the truth grows with"
-                " the share of noise."
-            ),
-            paper="curve",
             ours="from λ₂ = 1 to 0: " + ", ".join(f"{value:.1f}" for value in reversed(truth[-1])),
             null=null,
         ),
@@ -126,13 +108,8 @@ def _connected(found: Record) -> Claim:
         max(route.error for route in routes),
         min(route.straight_error for route in routes),
     )
-    return Claim(
+    return claim(
         "landscape-bilevel-connected",
-        sentence=(
-            "All training sets of the affine classifier are connected, pixels being any real"
-            " numbers: explicit curves lead from the truth to where the attack ends from the"
-            " partition and from noise."
-        ),
         ours=(
             f"{first}highest error of the retrained classifier on the curves {error:.0e}, longest"
             f" step {max(route.largest_step for route in routes):.2f} of the straight segment's"
@@ -223,27 +200,23 @@ def decoreco_claims(metrics: DecorecoMetrics, _: DecorecoSizes) -> list[Claim]:
     # where neither has one, there is nothing to compare
     if same.minima_to_partition or other.minima_to_partition:
         smoother.append(same.minima_to_partition < other.minima_to_partition)
-    claim = Claim(
-        "landscape-smoothed",
-        section="4.5",
-        sentence=(
-            "DecoReco's landscape is a smoothed version of the bilevel one, with fewer local"
-            " minima."
-        ),
-        paper="conjecture",
-        ours=(
-            f"same affine net, relative to noise: mean barrier {same.barrier_mean:.2g} against"
-            f" {other.barrier_mean:.2g}, curvature at the end from noise"
-            f" {same.curvature.random:.1g} against {other.curvature.random:.1g}, minima on the line"
-            f" from truth to partition {same.minima_to_partition:.1f} against"
-            f" {other.minima_to_partition:.1f}; {sum(smoother)} of {len(smoother)} comparisons hold"
-        ),
-        null="no difference: none holds",
-        verdict=of_all(smoother),
-        value=float(sum(smoother)) / len(smoother),
-        null_value=0.0,
-    )
-    return [claim]
+    return [
+        claim(
+            "landscape-smoothed",
+            ours=(
+                f"same affine net, relative to noise: mean barrier {same.barrier_mean:.2g} against"
+                f" {other.barrier_mean:.2g}, curvature at the end from noise"
+                f" {same.curvature.random:.1g} against {other.curvature.random:.1g}, minima on the"
+                f" line from truth to partition {same.minima_to_partition:.1f} against"
+                f" {other.minima_to_partition:.1f}; {sum(smoother)} of {len(smoother)}"
+                " comparisons hold"
+            ),
+            null="no difference: none holds",
+            verdict=of_all(smoother),
+            value=float(sum(smoother)) / len(smoother),
+            null_value=0.0,
+        )
+    ]
 
 
 def recipe_claims(metrics: RecipeMetrics, _: RecipeSizes) -> list[Claim]:
@@ -274,14 +247,8 @@ def recipe_claims(metrics: RecipeMetrics, _: RecipeSizes) -> list[Claim]:
 def _corners(metrics: RecipeMetrics) -> Claim:
     truth, partition = metrics.at(1, 1), metrics.at(0, 1)
     least = min(lead(truth.end, "truth"), lead(partition.end, "partition"))
-    return Claim(
+    return claim(
         "landscape-decoreco-corners",
-        section="4.5, Fig. 10b",
-        sentence=(
-            "From the truth DecoReco's result is nearest to the truth, from the partition nearest"
-            " to the partition."
-        ),
-        paper="heatmap",
         ours=(
             f"(1, 1): {_to(truth.end)}{_ncc(truth)}; (0, 1): {_to(partition.end)}{_ncc(partition)}"
         ),
@@ -298,14 +265,8 @@ def _crossing(metrics: RecipeMetrics) -> Claim:
     least, begun = (
         min(cell[at].truth - cell[at].partition for cell in below) for at in ("end", "start")
     )
-    return Claim(
+    return claim(
         "landscape-decoreco-crossing",
-        section="4.5, Fig. 11",
-        sentence=(
-            "Between partition and truth DecoReco's result is closer to the partition below λ₁ ="
-            " 0.5."
-        ),
-        paper="0.5",
         ours="to truth and to partition: "
         + "; ".join(
             f"{cell.end.truth:.1f} and {cell.end.partition:.1f} (λ₁ = {cell.lambda1:g})"
@@ -324,11 +285,8 @@ def _near_truth(metrics: RecipeMetrics) -> Claim:
     """
     beside = [metrics.at(1, 0.75), metrics.at(0.75, 1)]
     gain = min(FIFTH * cell.end.truth - cell.bilevel.truth for cell in beside)
-    return Claim(
+    return claim(
         "landscape-near-truth",
-        section="4.5",
-        sentence="Near the truth the bilevel distances become much smaller than DecoReco's.",
-        paper="heatmaps",
         ours=f"{metrics.at(1, 1).end.truth:.1f} at (1, 1), "
         + ", ".join(f"{cell.end.truth:.1f} against {cell.bilevel.truth:.1f}" for cell in beside)
         + " beside it; a fifth less is asked for",
@@ -348,14 +306,8 @@ def _degrades(metrics: RecipeMetrics) -> Claim:
         noise[name].truth - truth[name].truth for name in ("end", "bilevel", "start")
     )
     has_it = truth.end.truth < metrics.null_distance_to_truth
-    return Claim(
+    return claim(
         "landscape-degrades",
-        section="4.5, Fig. 12",
-        sentence=(
-            "With a growing share of noise the bilevel result loses the truth faster than"
-            " DecoReco's."
-        ),
-        paper="curves",
         ours=(
             f"from truth to noise the distance grows by {ours:.1f}, the bilevel one's by"
             f" {theirs:.1f}"

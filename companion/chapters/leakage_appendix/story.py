@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from companion.chapters.base import Tensors
+from companion.chapters.claims import claim
 from companion.chapters.leakage_appendix.experiment import (
     Metrics,
     Sizes,
@@ -51,11 +52,8 @@ def no_bias(metrics: Metrics) -> Claim:
         for name, row in metrics.without_bias.items()
     }
     same = [each <= SAME for each in off.values()]
-    return Claim(
+    return claim(
         "leakage-no-bias",
-        section="C&C Lemma 3.1 (5)",
-        sentence="Without a bias the input of the fully connected layer is determined as well.",
-        paper="proved, for ∂ℓ/∂z known",
         ours=(
             "R-GAP's errors with (5), the gradient of the bias withheld, differ from those with (4)"
             " by at most "
@@ -90,14 +88,8 @@ def hard_constraint(metrics: Metrics, sizes: Sizes) -> Claim:
         MUCH * SPREAD,
     )
     sooner = hard.reached is not None and hard.steps <= soft.steps and took <= 1 / SPREAD
-    return Claim(
+    return claim(
         "leakage-hard-constraint",
-        section="C&C Appendix B",
-        sentence=(
-            "With U x = V as a hard constraint, a trust region takes much longer to the same result"
-            " than a soft one."
-        ),
-        paper="much longer",
         ours=(
             f"truck, {sizes.constrained}: the soft constraint reaches MSE {soft.mse:.4f} in"
             f" {soft.seconds:.3g} s ({soft.steps} steps); the trust region, given U as a matrix, is"
@@ -138,14 +130,8 @@ def smaller_gradients(metrics: Metrics) -> Claim:
     shown = [
         by_coins(round(smaller(row) * len(row.after)), len(row.after)) < 0.05 for *_, row in rows
     ]
-    return Claim(
+    return claim(
         "leakage-smaller-gradients",
-        section="C&C Appendix F",
-        sentence=(
-            "A pre-trained network gives smaller gradients on an unseen image than an untrained"
-            " one."
-        ),
-        paper="likely",
         ours="; ".join(
             f"{name}: of {words} smaller on {smaller(row):.0%} of {len(row.after)}, in the middle "
             f"{ratio(row):.2g} times as large"

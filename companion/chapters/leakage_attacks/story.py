@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from companion.chapters.base import Tensors
+from companion.chapters.claims import claim
 from companion.chapters.leakage_attacks.experiment import Metrics, Sizes
 from companion.chapters.leakage_common import EPOCHS, TABLE_1, by_coins
 from companion.chapters.pictures import (
@@ -117,10 +118,8 @@ def method_claim(method: str, metrics: Metrics, sizes: Sizes) -> Claim:
     by_grey = [
         name for name, published in ran.items() if abs(grey - published) <= WITHIN_MSE * published
     ]
-    return Claim(
+    return claim(
         f"leakage-{method.replace('_', '-')}",
-        section="C&C 4, Appendix E",
-        sentence=f"Mean squared error of {LABELS[method]} over the two images, untrained networks.",
         paper="; ".join(f"{name}: {ran[name]:.4g}" for name in names),
         ours=ours,
         null=(
@@ -171,10 +170,8 @@ def hybrid_against(parent: str, metrics: Metrics, sizes: Sizes) -> Claim:
             f", not on {', '.join(not_on)}" if not_on else ""
         )
 
-    return Claim(
+    return claim(
         f"leakage-hybrid-against-{parent.replace('_', '-')}",
-        section="C&C 4, Appendix E",
-        sentence=f"Hybrid improves on {LABELS[parent]}.",
         paper=said(theirs),
         ours=said(worse),
         null=(
@@ -235,12 +232,8 @@ def pre_trained_claim(names: list[str], metrics: Metrics) -> Claim:
     judgement = (
         verdict(any(degraded)) if as_theirs and all(degraded) or not any(degraded) else "partly"
     )
-    return Claim(
+    return claim(
         "leakage-pre-trained",
-        section="C&C 4, Appendices E, F",
-        sentence=(
-            "On pre-trained networks the quality of reconstructions has degraded for all methods."
-        ),
         paper=said(theirs) + f": {sum(theirs_too)} of {len(theirs_too)} degraded",
         ours=said(ours)
         + f": {sum(degraded)} of {len(degraded)}; our own variant: {trained[0].n_train} images, not"

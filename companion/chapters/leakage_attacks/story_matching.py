@@ -10,6 +10,7 @@ import torch
 from matplotlib.figure import Figure
 
 from companion.chapters.base import Tensors
+from companion.chapters.claims import claim
 from companion.chapters.leakage_attacks.experiment_matching import (
     MatchingSizes,
     Metrics,
@@ -63,13 +64,8 @@ def authors(metrics: Metrics) -> Claim:
         for name, row in each.items()
         if typical(row["cosine_tv_both"]) < typical(row["hybrid"])
     ]
-    return Claim(
+    return claim(
         "leakage-authors-setting",
-        sentence=(
-            "As its own authors run it, with one cosine over the whole gradient and their own"
-            " steps, CosineTV has a lower error than Hybrid as published."
-        ),
-        paper="not run",
         ours=(
             f"error over Hybrid's, {extent(metrics)}: {ratio}; lower on {len(better)} of"
             f" {len(each)} networks"
@@ -93,13 +89,8 @@ def equal_footing(metrics: Metrics) -> Claim:
         for suffix in SUFFIXES
     }
     last = ratios[SUFFIXES["_both"]]
-    return Claim(
+    return claim(
         "leakage-equal-footing",
-        sentence=(
-            "With one cosine and the steps of CosineTV's authors for both, Hybrid falls behind"
-            " CosineTV."
-        ),
-        paper="not run",
         ours=f"Hybrid's error over CosineTV's, {extent(metrics)}: "
         + "; ".join(f"{name} {ratio}" for name, ratio in ratios.items()),
         null="1 for no difference",

@@ -7,6 +7,7 @@ import torch
 from matplotlib.figure import Figure
 
 from companion.chapters.base import Tensors
+from companion.chapters.claims import claim
 from companion.chapters.leakage_batches.experiment import Metrics, Sizes
 from companion.chapters.pictures import (
     PAGE,
@@ -34,11 +35,8 @@ def mixture_claim(mixed: Record) -> Claim:
     """What eq. (4) and R-GAP make of the mean of several gradients."""
     exact = max(mixed.mixture_error) <= EXACT
     own = all(share > 1 / n for n, share in zip(mixed.sizes, mixed.share_of_own, strict=True))
-    return Claim(
+    return claim(
         "leakage-batches",
-        section="C&C 5, Appendix G",
-        sentence="For batches larger than one eq. (4) returns mixtures of the images.",
-        paper="batch size 1 only",
         ours=(
             f"equal to Σ w_i x_i up to {max(mixed.mixture_error):.0e} in a pixel; share of the"
             " label's own image "
@@ -60,12 +58,8 @@ def mixture_claim(mixed: Record) -> Claim:
 def separated_claim(rows: list[Record]) -> Claim:
     """Many images through a fully connected first layer."""
     cleared = [row.n for row in rows if clears(row.matches.ncc_08, row.best_null.ncc_08)]
-    return Claim(
+    return claim(
         "batches-unmixed",
-        sentence=(
-            "Where the first layer is fully connected, blind source separation takes large batches"
-            " apart."
-        ),
         ours="above NCC 0.8: "
         + ", ".join(f"{row.matches.ncc_08} of {row.n}" for row in rows)
         + "; within a tenth of grey's MSE: "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from statistics import fmean as mean
 
+from companion.chapters.claims import claim
 from companion.chapters.leakage_defences.experiment import Metrics, Sizes
 from companion.store.record import Record
 from companion.store.results import Claim, verdict
@@ -30,14 +31,8 @@ def noise_claim(metrics: Metrics) -> Claim:
     most = max(row.z for row in next(iter(metrics.noise.values())))
     lost = {name: rgap_lost(rows, metrics, name) for name, rows in metrics.noise.items()}
     found = [z is not None for z in hides.values()]
-    return Claim(
+    return claim(
         "leakage-noise",
-        section="C&C Appendix G",
-        sentence=(
-            "Noise on the gradient is a defence against an attacker who takes every pixel by"
-            " itself: enough of it leaves hardly anything that is better than a grey image."
-        ),
-        paper="“we can add noise”, “so that the value of [c(M)] can be reduced”",
         ours=(
             "for this attacker the most probable image is no better than grey (its error is above"
             f" {NO_BETTER:.0%} of grey's) from this noise on: {said}, in units of the gradient's"
@@ -80,13 +75,8 @@ def predicted_claim(metrics: Metrics) -> Claim:
     every = [ratio for each in ratios.values() for ratio in each]
     near = [1 / WITHIN <= ratio <= WITHIN for ratio in every]
     off = max(mean(metrics.grey[name]) / mean(rows[0].mse) for name, rows in metrics.noise.items())
-    return Claim(
+    return claim(
         "defences-predicted",
-        sentence=(
-            "The adversary knows how far off they are: on average over images the posterior"
-            " variance, computed without the truth, is within a factor of two of the error of the"
-            " most probable image at every noise."
-        ),
         ours="the error is between these multiples of the predicted one: "
         + "; ".join(f"{name} {min(each):.2f} and {max(each):.2f}" for name, each in ratios.items()),
         null=f"predicting grey's error at every noise is off by a factor of up to {off:.0e}",
@@ -103,11 +93,8 @@ def predicted_claim(metrics: Metrics) -> Claim:
 def metric_claim(metrics: Metrics) -> Claim:
     """The paper's one sentence on a defence."""
     lowered = [any(c < row.c[0] for c in row.c[1:]) for row in metrics.deficiency]
-    return Claim(
+    return claim(
         "defences-metric",
-        section="C&C Appendix G",
-        sentence="Noise on the gradients reduces c(M).",
-        paper="an insight from the analysis",
         ours="; ".join(
             f"c(M) of {row.network} is "
             + ", ".join(f"{c} at σ = {s:g}" for s, c in zip(row.sigma, row.c, strict=True))

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from companion.chapters.base import Tensors
+from companion.chapters.claims import claim
 from companion.chapters.leakage_defences.experiment import SMALL, AttackSizes
 from companion.chapters.leakage_defences.experiment_prior import Metrics
 from companion.chapters.leakage_defences.story import NO_BETTER, hidden_from
@@ -61,12 +62,8 @@ def tenth_claim(metrics: Metrics) -> Claim:
     rows = {name: row for name, row in at.items() if row is not None}
     left = {name: mean(row.mse) / null_of(metrics, name) for name, row in rows.items()}
     open_ = [share < NO_BETTER for share in left.values()]
-    return Claim(
+    return claim(
         "prior-tenth",
-        sentence=(
-            "A tenth of the gradient's norm on every entry does not hide an image from whoever"
-            f" knows {WHOLE}."
-        ),
         ours="error over the better null's at z = 0.1, and mean NCC with the image: "
         + "; ".join(
             f"{name} {left[name]:.2f} and {np.mean(row.ncc):.2f}" for name, row in rows.items()

@@ -6,6 +6,7 @@ import torch
 from matplotlib.figure import Figure
 
 from companion.chapters.base import Tensors
+from companion.chapters.claims import claim
 from companion.chapters.leakage_limits.experiment import Metrics, Sizes
 from companion.chapters.pictures import image_rows, levels, photographs
 from companion.store.results import Claim, Result
@@ -29,13 +30,8 @@ def imprint_claim(metrics: Metrics) -> Claim:
         for row in rows
     ]
     most = max(rows, key=lambda row: row.found)
-    return Claim(
+    return claim(
         "leakage-imprint",
-        sentence=(
-            "A server that chooses the network reads every image of a batch that is alone in its"
-            " bin, and knows which of its candidates are images."
-        ),
-        paper="as reported (Fowl et al. 2022)",
         ours="images read: "
         + "; ".join(
             f"{row.found} of {row.n} with {row.bins} bins ({row.alone} alone in theirs; {row.known}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
+from companion.chapters.claims import claim
 from companion.chapters.elements import element
 from companion.chapters.leakage_common import TABLE_1
 from companion.chapters.leakage_rank.experiment import Metrics, Sizes, as_published
@@ -23,13 +24,8 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     generic = [row.rd == row.generic_rd for row in rows.values()]
     counted = [row.rd == uncorrected(name, row) for name, row in rows.items()]
     return [
-        Claim(
+        claim(
             "leakage-table-1",
-            section="C&C 3.2, Table 1",
-            sentence=(
-                "Rank deficiencies of all layers and the security metric c(M) of the eight"
-                " networks."
-            ),
             paper="; ".join(f"{name}: {PUBLISHED_RANK[name][1]}" for name in rows),
             ours=f"{sum(same)} of {len(rows)} networks equal in every integer",
             null=f"by counting equations, all taken for independent: {sum(counted)} of {len(rows)}",
@@ -37,12 +33,8 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
             value=float(sum(same)),
             null_value=float(sum(counted)),
         ),
-        Claim(
+        claim(
             "leakage-generic-rank",
-            sentence=(
-                "rank(U) = min(n_in, n_out + |W| − c_out²) predicts every deficiency from the"
-                " layer's shape alone."
-            ),
             ours=f"{sum(generic)} of {len(rows)} networks",
             null=f"without c_out²: {sum(counted)} of {len(rows)}",
             verdict=(
@@ -73,13 +65,8 @@ def metric_predicts(metrics: Metrics) -> Claim:
     # ours would count R-GAP twice
     judged = {key: (chance[key] or 0.0) < LEVEL for key in rho if key in METHODS}
     counted = sum(judged.values())
-    return Claim(
+    return claim(
         "leakage-metric-predicts",
-        section="C&C 4",
-        sentence=(
-            "It is more likely for all methods to have better reconstructions with a bigger c(M)."
-        ),
-        paper="argued from Table 1 and the figures",
         ours="Spearman correlation of c(M) with PSNR (published; diverged runs left out): "
         + ", ".join(f"{label(key)} {value:.2f}" for key, value in rho.items()),
         null="how often networks in random order have as much: "

@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from scipy.stats import bootstrap
 
+from companion.chapters.claims import claim
 from companion.chapters.leakage_common import spearman
 from companion.chapters.leakage_rank.experiment_designs import Metrics, Sizes, decibels
 from companion.chapters.pictures import PAGE, SERIES, chart
@@ -59,11 +60,8 @@ def recommendation(metrics: Metrics, sizes: Sizes) -> Claim:
     low = [row for row in rows if row.c < 0]
     given = [row for row in low if all(row.found)]
     holds = by_c is not None and by_c[1] > 0
-    return Claim(
+    return claim(
         "leakage-recommendation",
-        section="C&C 3.2",
-        sentence="Against leakage, design a network with a small c(M).",
-        paper="recommended",
         ours=(
             f"{len(rows)} networks drawn at random, {sizes.side} × {sizes.side}: rank correlation"
             f" of c(M) with CosineTV's PSNR {in_words(by_c)}, of the joint rank"
@@ -85,11 +83,8 @@ def wide_claim(metrics: Metrics) -> Claim:
     """Wide layers at the beginning."""
     rows = metrics.designs
     found = correlation([row.width for row in rows], [decibels(row) for row in rows])
-    return Claim(
+    return claim(
         "designs-wide",
-        section="C&C 3.2",
-        sentence="Networks whose first layers are wide are less secure.",
-        paper="from the metric",
         ours=f"rank correlation of the first layer's width with CosineTV's PSNR {in_words(found)}",
         null=chance(len(rows)),
         verdict=(

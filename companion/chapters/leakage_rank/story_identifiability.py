@@ -6,6 +6,7 @@ import torch
 from matplotlib.figure import Figure
 
 from companion.chapters.base import Tensors
+from companion.chapters.claims import claim
 from companion.chapters.leakage_rank.experiment_identifiability import IdentifiabilitySizes, Metrics
 from companion.chapters.pictures import image_rows, levels, photographs
 from companion.store.record import Record
@@ -27,13 +28,8 @@ def claims(metrics: Metrics, _: IdentifiabilitySizes) -> list[Claim]:
     everything = [row for row in metrics.networks.values() if whole(row) and not row.unread_pixels]
     closed = [row.counterfactual.mse_to_victim for row in everything]
     return [
-        Claim(
+        claim(
             "identifiability-counterfactual",
-            sentence=(
-                "Where the gradient does not determine the image, another photograph can be moved,"
-                " inside the pixels' range, until it has the same gradient, and stays nearer to"
-                " what it was than to the victim."
-            ),
             ours="MSE to the victim and to the start: "
             + "; ".join(
                 f"{name} {each.mse_to_victim:.3f} and {each.mse_to_start:.3f}"

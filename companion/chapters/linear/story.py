@@ -6,6 +6,7 @@ import torch
 from matplotlib.figure import Figure
 
 from companion.chapters.base import Tensors
+from companion.chapters.claims import claim
 from companion.chapters.linear.experiment import Metrics, Sizes
 from companion.chapters.pictures import image_rows, photographs
 from companion.store.results import Claim, Result, verdict
@@ -25,11 +26,8 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     all_bits = twins.agree == twins.numbers and not twins.same_images
     nearly = twins.agree >= 0.9 * twins.numbers and not twins.same_images
     return [
-        Claim(
+        claim(
             "linear-underdetermined",
-            section="3.1",
-            sentence="The reconstruction problem of a linear model is “extremely underdetermined”.",
-            paper="L·N equations for N·K unknowns",
             ours=(
                 f"{moved.unknowns} unknowns, rank {moved.jacobian_rank}, solution set of dimension"
                 f" {moved.solution_dim}"
@@ -39,11 +37,8 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
             value=moved.unknowns / (moved.unknowns - moved.solution_dim),
             null_value=1.0,
         ),
-        Claim(
+        claim(
             "linear-trivial",
-            section="3.1",
-            sentence="X̄ = 0, Y = 0 is “a trivial (but unreasonable) solution”.",
-            paper="residual 0",
             ours=f"residual {trivial.residual_as_in_paper:.0f} as stated",
             null=(
                 "with a bias column of ones and weight decay:"
@@ -55,13 +50,8 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
             value=trivial.residual_as_in_paper,
             null_value=trivial.residual_with_bias_and_decay,
         ),
-        Claim(
+        claim(
             "linear-kernel",
-            section="3.1",
-            sentence=(
-                "That ∇L lies in ker(X̄ᵀ) suffices, “which further enlarges the possible solution"
-                " space”."
-            ),
             ours=(
                 "Anscombe's quartet: one line, product of X̄ᵀ and the gradient at most"
                 f" {max(kernel.anscombe_product_max):.0e}; kernel dimension {kernel.repeated} for"
@@ -75,9 +65,8 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
             value=max(kernel.anscombe_product_max),
             null_value=min(kernel.anscombe_gradient_norm),
         ),
-        Claim(
+        claim(
             "linear-counterfactual",
-            sentence="Two disjoint sets of natural photographs have the same classifier.",
             ours=(
                 f"relative error of θ {moved.relative_theta_error:.0e} after moving each image by"
                 f" {moved.mean_change_l2:.2f} in L2; distance to the nearest training image"
@@ -91,12 +80,8 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
             value=moved.relative_theta_error,
             null_value=moved.relative_theta_error_unmoved,
         ),
-        Claim(
+        claim(
             "linear-8bit",
-            sentence=(
-                "Two disjoint sets of photographs with 8 bits a channel have the same float32"
-                " classifier, bit by bit."
-            ),
             ours=(
                 f"{twins.agree} of {twins.numbers} float32 numbers equal (n = {twins.n} each); the"
                 f" float64 classifier is within {twins.largest_relative_difference:.0e} of each;"

@@ -10,6 +10,7 @@ from scipy.stats import binomtest, hypergeom
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from companion.chapters.claims import claim
 from companion.chapters.pictures import (
     FRAMES,
     PAGE,
@@ -45,12 +46,8 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
         f" {null_text(best.ncc_08, names.ncc_08)}"
     )
     return [
-        Claim(
+        claim(
             "separation-unmixes",
-            sentence=(
-                "Independent component analysis of pixel differences reads most training images out"
-                " of the first layer."
-            ),
             ours=(
                 f"{matches.ncc_07} of {n} above NCC 0.7, {matches.ncc_08} above 0.8, from the first"
                 " layer alone"
@@ -80,14 +77,8 @@ def _would_know(certainty: Record) -> Claim:
         "not reproduced" if knows(found) else "partly" if by_chance(found) < LEVEL else "reproduced"
     )
     return by_another_attack(
-        Claim(
+        claim(
             "separation-would-know",
-            section="1, 5",
-            sentence=(
-                "An adversary without the training data cannot tell true from false reconstructions"
-                " with certainty."
-            ),
-            paper="argued",
             ours=(
                 f"{name}: {right} of the {found.sure} rated above 0.95 are true,"
                 f" {text(found.precision_sure)} [{low:.2f}, {high:.2f}], {lift:.2f} times the base"

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from torch.nn.functional import normalize
 
 from companion.chapters.base import Tensors
+from companion.chapters.claims import claim
 from companion.chapters.pictures import (
     FREE,
     PAGE,
@@ -50,30 +51,27 @@ def claims(metrics: PriorMetrics, _: PriorSizes) -> list[Claim]:
     p_value = preference(pair, share)
     prefers = clears(found.matches.ncc_06, found.best_null.ncc_06) if n <= FEW else p_value < LEVEL
     held = (enough, more, prefers)
-    claim = Claim(
-        "separation-prior",
-        sentence=(
-            "Where independent components end, a prior learned on public photographs goes on: it"
-            " finds at least 8 % of the images beyond the best null above NCC 0.8, and more than"
-            " independent components by SSIM above 0.4."
-        ),
-        ours=(
-            f"of {n} images NCC above 0.8: {found.matches.ncc_08}, SSIM above 0.4:"
-            f" {found.matches.ssim_04}; by independent components alone {without.matches.ncc_08}"
-            f" and {without.matches.ssim_04}; trained on against held out, in one competition:"
-            f" {pair.targets} : {pair.decoys} (p = {p_value:.1g})"
-        ),
-        null=(
-            f"best null: {null_text(found.best_null.ncc_08, found.best_null_name.ncc_08)} and"
-            f" {null_text(found.best_null.ssim_04, found.best_null_name.ssim_04)}; of what the best"
-            f" blend matches {share:.0%} were trained on"
-        ),
-        verdict="finding" if all(held) else "partly" if any(held) else "not reproduced",
-        value=found.matches.ncc_08,
-        null_value=found.best_null.ncc_08,
-        margin=found.excess.ncc_08 - GOAL * n,
-    )
-    return [claim]
+    return [
+        claim(
+            "separation-prior",
+            ours=(
+                f"of {n} images NCC above 0.8: {found.matches.ncc_08}, SSIM above 0.4:"
+                f" {found.matches.ssim_04}; by independent components alone"
+                f" {without.matches.ncc_08} and {without.matches.ssim_04}; trained on against held"
+                f" out, in one competition:"
+                f" {pair.targets} : {pair.decoys} (p = {p_value:.1g})"
+            ),
+            null=(
+                f"best null: {null_text(found.best_null.ncc_08, found.best_null_name.ncc_08)} and"
+                f" {null_text(found.best_null.ssim_04, found.best_null_name.ssim_04)}; of what the"
+                f" best blend matches {share:.0%} were trained on"
+            ),
+            verdict="finding" if all(held) else "partly" if any(held) else "not reproduced",
+            value=found.matches.ncc_08,
+            null_value=found.best_null.ncc_08,
+            margin=found.excess.ncc_08 - GOAL * n,
+        )
+    ]
 
 
 def selected(_: PriorMetrics, arrays: Tensors, columns: int = 10) -> Tensors:

@@ -8,6 +8,7 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 from scipy.stats import spearmanr
 
+from companion.chapters.claims import claim
 from companion.chapters.pictures import FREE, PAGE, REFERENCE, SERIES, TRAIN, chart, ink, note
 from companion.chapters.weights_leak.experiment_recipes import KNOWN, RecipeSizes
 from companion.chapters.weights_leak.experiment_recipes import Metrics as RecipeMetrics
@@ -32,13 +33,8 @@ def _start_erased(metrics: RecipeMetrics) -> Claim:
     erased = [cell for cell in decay if (cell.erased or 0.0) >= 3]
     stands = [cell for cell in decay if cell.erased is not None and cell.erased < 0.5]
     holds = erased and all(map(found_more, erased)) and not any(map(found_more, stands))
-    return Claim(
+    return claim(
         "leak-start-erased",
-        sentence=(
-            "From PyTorch's own start, gradient descent gives its images away when weight decay has"
-            " erased that start (Σ lr · decay / (1 − momentum) of 3 or more), and not while it"
-            " stands (below 0.5)."
-        ),
         ours=(
             f"above NCC 0.7 where erased: {_said(erased)}; where it stands: {_said(stands)} of"
             f" {metrics.cells[0].n_train}; rank correlation of the excess with what is left of the"
@@ -58,12 +54,8 @@ def _known_start(metrics: RecipeMetrics) -> Claim:
     known = [cell for cell in metrics.of("decay") if cell.known == KNOWN[1] and cell.erased == 0.0]
     by_sgd = [cell for cell in known if cell.cell.startswith("SGD")]
     by_adam = [cell for cell in known if cell.cell.startswith("Adam")]
-    return Claim(
+    return claim(
         "leak-known-start",
-        sentence=(
-            "Whoever knows the start needs no decay where training follows the gradient: the"
-            " difference is enough."
-        ),
         ours=(
             f"above NCC 0.7, without decay: {_said(by_sgd)} of {metrics.cells[0].n_train} by SGD, "
             f"{_said(by_adam)} by Adam, whose steps leave the span of the images"

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from companion.chapters.claims import claim
 from companion.chapters.pictures import PAGE, heatmap, letters_on
 from companion.chapters.weights_leak.experiment_size import MapSizes
 from companion.chapters.weights_leak.experiment_size import Metrics as SizeMetrics
@@ -20,11 +21,8 @@ def claims(metrics: SizeMetrics, _: MapSizes) -> list[Claim]:
     shares = [cell.excess.ncc_07 / cell.n_train for cell in here]
     listed = ", ".join(f"{cell.matches.ncc_07} of {cell.n_train}" for cell in here)
     return [
-        Claim(
+        claim(
             "separation-size",
-            sentence=(
-                "Up to some number of images separation finds most of them; beyond it ever fewer."
-            ),
             ours=f"above NCC 0.7 at width {here[0].width}: {listed}",
             null="best null: " + ", ".join(str(cell.best_null.ncc_07) for cell in here),
             verdict=(
