@@ -24,7 +24,7 @@ from torch.nn.functional import one_hot
 
 from companion.chapters.heads.experiment import Cell, Task
 from companion.chapters.heads.scoring import RIDGE, assigned, similarity
-from recon.attacks.heads import sparsest
+from recon.attacks.heads import sparse_features
 from recon.attacks.separation import FirstLayer
 from recon.images.features import backbone, features
 from recon.scoring.metrics import ncc, ssim
@@ -129,7 +129,7 @@ def main() -> None:
     mirrored = task.pixels["public"].unflatten(1, SHAPE).flip(-1)
     z = public.standardised(torch.cat([public.features, features(mirrored, backbone())]))
     pixels = torch.cat([task.pixels["public"], mirrored.flatten(1)])
-    x_hat = sparsest(FirstLayer(released.w1), public).x_hat
+    x_hat = sparse_features(FirstLayer(released.w1), public).x_hat
     train, others = task.pixels["train"], task.pixels["others"][:n]
     cases = {
         "found": (assigned(x_hat, task.train, public), train),

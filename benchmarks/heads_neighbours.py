@@ -32,7 +32,7 @@ from torch.nn.functional import one_hot
 
 from companion.chapters.heads.experiment import Cell, Task
 from companion.chapters.heads.scoring import cosines
-from recon.attacks.heads import matched_filter, sparsest
+from recon.attacks.heads import matched_filter, sparse_features
 from recon.attacks.separation import FirstLayer
 from recon.scoring.membership import auc, true_rate
 
@@ -232,7 +232,7 @@ def main() -> None:
     ((task, released),) = heads([Cell()])
     labels = task.public_labels
     began = time.process_time()
-    found = sparsest(FirstLayer(released.w1), task.public)
+    found = sparse_features(FirstLayer(released.w1), task.public)
     seconds = time.process_time() - began
     report = {
         "seed": SEED,

@@ -22,7 +22,7 @@ from timing import one_by_one, write
 
 from companion.chapters.base import Context
 from companion.chapters.heads.experiment import SIZES, Cell
-from recon.attacks.heads import SparseSettings, matched_filter, sparsest
+from recon.attacks.heads import SparseSettings, matched_filter, sparse_features
 from recon.attacks.separation import FirstLayer
 from recon.images.registry import load_pool
 from recon.scoring.roc import true_rate
@@ -61,7 +61,7 @@ def main(ns: tuple[int, ...] = (100, 300)) -> None:
     for task, released in heads(Cell(n=n) for n in ns):
         for name, change in TRIED.items():
             start = time.process_time()
-            found = sparsest(FirstLayer(released.w1), task.public, replace(base, **change))
+            found = sparse_features(FirstLayer(released.w1), task.public, replace(base, **change))
             seconds = time.process_time() - start
             true = compute.similarity(found.x_hat, task.train, task.public).amax(1) > compute.TRUE
             rows[name][f"n = {len(task.train)}"] = {
@@ -77,7 +77,7 @@ def main(ns: tuple[int, ...] = (100, 300)) -> None:
         layer, rank = compute._searched(Cell(recipe=recipe), task, released.w1)
         for name, searched in (("mean put back", layer), ("as it is", FirstLayer(released.w1))):
             settings = replace(base, rank=rank if searched is layer else None)
-            x_hat = sparsest(searched, task.public, settings).x_hat
+            x_hat = sparse_features(searched, task.public, settings).x_hat
             found[f"{recipe}, {name}"] = compute.cosines(x_hat, task.train, task.public)
     ((task, released),) = heads([Cell(recipe="AdamW, default")])
     asked = torch.cat([task.train, task.others])

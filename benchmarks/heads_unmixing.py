@@ -29,8 +29,8 @@ from torch.nn.functional import normalize
 from companion.chapters.heads.experiment import Cell
 from companion.chapters.heads.scoring import cosines
 from companion.chapters.weights_leak.separation_prior import distinct, smoothed
-from recon.attacks.heads import Public, SparseSettings, span_of, sparsest
-from recon.attacks.separation import FirstLayer, orthogonalised
+from recon.attacks.heads import Public, SparseSettings, span_of, sparse_features
+from recon.attacks.separation import FirstLayer, orthogonalise
 
 Unmixing = Callable[[Tensor, Public], Tensor]
 
@@ -113,7 +113,7 @@ def learned_prior(steps: int = 1000, orthogonal: int = 15, free: int = 25) -> Un
         w = normalize(
             clean[torch.randint(len(clean), (len(basis),), generator=draws)] @ basis.mT, dim=1
         )
-        w = orthogonalised(w)
+        w = orthogonalise(w)
         for k in range(orthogonal + free):
             with torch.no_grad():
                 probe = normalize(torch.randn(w.shape, generator=draws), dim=1)
@@ -121,7 +121,7 @@ def learned_prior(steps: int = 1000, orthogonal: int = 15, free: int = 25) -> Un
             pull = here @ basis.mT / d**0.5
             traces = ((beside - here) @ basis.mT * probe).sum(1) / (0.2 * d**0.5)
             moved = normalize(pull - smoothed(traces, (pull * w).sum(1))[:, None] * w, dim=1)
-            w, before = (orthogonalised(moved) if k < orthogonal else moved), w
+            w, before = (orthogonalise(moved) if k < orthogonal else moved), w
             if k >= orthogonal:
                 w = distinct(w, 1 - (w * before).sum(1).abs(), draws)
         x = w @ basis
@@ -132,7 +132,9 @@ def learned_prior(steps: int = 1000, orthogonal: int = 15, free: int = 25) -> Un
 
 def linear_programmes(basis: Tensor, public: Public) -> Tensor:
     """What the chapter does."""
-    found = sparsest(FirstLayer(basis * public.units), public, SparseSettings(rank=len(basis)))
+    found = sparse_features(
+        FirstLayer(basis * public.units), public, SparseSettings(rank=len(basis))
+    )
     return found.x_hat / public.units
 
 

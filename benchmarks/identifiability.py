@@ -21,7 +21,7 @@ from timing import write
 from companion.chapters.leakage_common import SEED, TABLE_1, Attacked, Victims
 from recon.analysis.identifiability import determined
 from recon.attacks.gauss_newton import gauss_newton
-from recon.attacks.gradient_matching import COSINE_STEPS, GEIPINGS, cosine_tv, seeded_start
+from recon.attacks.gradient_matching import COSINE_STEPS, GEIPING_DESCENT, cosine_tv, seeded_start
 from recon.attacks.gradient_system import JointSystem, relative_residual
 from recon.images.registry import load_pool
 from recon.released import Gradient
@@ -81,7 +81,7 @@ def cosine(_: Attacked, gradient: Gradient, __: torch.Tensor) -> Callable[[int],
     """CosineTV."""
     single = gradient.to(torch.float32)
     start = seeded_start(single, SEED)
-    return lambda steps: cosine_tv(single, start, steps, whole=True, descent=GEIPINGS).x_hat
+    return lambda steps: cosine_tv(single, start, steps, whole=True, descent=GEIPING_DESCENT).x_hat
 
 
 def compare(rival: Rival, name: str) -> dict:

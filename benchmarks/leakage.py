@@ -23,7 +23,7 @@ from timing import seconds, side_by_side, write
 from companion.chapters.leakage_appendix.experiment import HardConstraint, minimised
 from companion.chapters.leakage_common import SEED, TABLE_1
 from recon.analysis.identifiability import rank_deficiency
-from recon.attacks.gradient_matching import PAPERS, GradientMatching, total_variation
+from recon.attacks.gradient_matching import CHEN_DESCENT, GradientMatching, total_variation
 from recon.attacks.rgap import layer_by_layer, rgap, system_of, systems
 from recon.released import Gradient
 
@@ -72,7 +72,7 @@ def hybrid_step(name: str = "CNN2 V1") -> dict:
         system = system_of(conv, weight, f.delta[0], shape)
         dense.append(torch.from_numpy(system.dense()).float())
         right.append(torch.cat([f.z.flatten(), exact.gradients["w1"][b].flatten()]).float())
-    attack = GradientMatching(gradient, 1, PAPERS, 1, False, ALPHA, BETA, GAMMA, (z, delta))
+    attack = GradientMatching(gradient, 1, CHEN_DESCENT, 1, False, ALPHA, BETA, GAMMA, (z, delta))
     start = torch.cat([f.x for f in found]).float()
 
     def ours() -> torch.Tensor:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from recon import attacks
 from recon.attacks import from_gradients, from_weights, heads
-from recon.attacks.batches import BatchSystem, ModuleSystem, by_hopping
+from recon.attacks.batches import BatchSystem, ModuleSystem, basin_hopping
 from recon.attacks.bilevel_span import SpanAttack, SpanWeights
 from recon.attacks.decoreco import DecoReco
 from recon.attacks.gauss_newton import gauss_newton
@@ -149,7 +149,7 @@ def bilevel_with_a_start(steps: int, put: Put) -> Any:
     star = SpanWeights.of(network, start_of(network, put), 6)
     y = put(torch.tensor([0.0, 1, 1]).double())
     start = put(network.init(seeded(1), dtype=torch.float64))
-    attack = SpanAttack(star, y, 0.01, star.onto, inner, inner, start=start)
+    attack = SpanAttack(star, y, 0.01, star.project, inner, inner, start=start)
     return reconstruct(attack, put(drawn(1, 3, 30)), steps)
 
 
@@ -177,7 +177,7 @@ def sparse_features(steps: int, put: Put) -> Any:
     settings = heads.SparseSettings(6, 12, rounds=2, restarts=2, iterations=steps)
     features = public.features[:5]
     responses = heads.matched_filter(layer.w1, layer.w1[:, 0], features, public)
-    found = heads.sparsest(layer, public, settings, bent=True)
+    found = heads.sparse_features(layer, public, settings, preconditioned=True)
     return found, responses, heads.span_test(layer, features, public, 4)
 
 
@@ -213,7 +213,7 @@ def batch(steps: int, put: Put) -> Any:
 
 
 def hopping(steps: int, put: Put) -> Any:
-    return by_hopping(ModuleSystem.of(sent(put, bias=True), SHAPE), steps // 2, enough=0.0)
+    return basin_hopping(ModuleSystem.of(sent(put, bias=True), SHAPE), steps // 2, enough=0.0)
 
 
 def last_layer(steps: int, put: Put) -> Any:
@@ -293,7 +293,8 @@ DOORS = {
     "by_dlg": Case(dlg, TORCH, steps=(1, 2)),
     "by_cosine_tv": Case(partial(cosine, gradient=ours), LOOP),
     "by_cosine_tv__of_a_module": Case(
-        partial(cosine, gradient=of_a_batch, whole=True, descent=from_gradients.GEIPINGS), LOOP
+        partial(cosine, gradient=of_a_batch, whole=True, descent=from_gradients.GEIPING_DESCENT),
+        LOOP,
     ),
     "by_hybrid": Case(hybrid, LOOP),
     "by_gauss_newton": Case(lambda steps, put: attacks.by_gauss_newton(ours(put), SHAPE)),
@@ -304,7 +305,7 @@ BELOW = {
     "logit_gradients": Case(last_layer),
     "gauss_newton__of_a_batch": Case(batch, NEWTON),
     # a hop, to which two steps count here, has 15 of Gauss–Newton; is it better, is it good enough
-    "by_hopping": Case(hopping, (15 * NEWTON + 2) / 2, sent=1 / 2),
+    "basin_hopping": Case(hopping, (15 * NEWTON + 2) / 2, sent=1 / 2),
     "tv_min": Case(smoothest, host=True),
 }
 TRAINERS = {

@@ -33,7 +33,7 @@ from docutils import nodes
 from docutils.statemachine import StringList
 from nbformat import NotebookNode
 from PIL import Image
-from reference_parts import doors, modules
+from reference_parts import attack_table, modules
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
@@ -216,7 +216,7 @@ def landing(app: Sphinx, docname: str, source: list[str]) -> None:
 
 
 PARTS = {
-    "doors": lambda _: doors(),
+    "attacks": lambda _: attack_table(),
     "contents": contents,
     "proof": proof,
     "failed": failed,

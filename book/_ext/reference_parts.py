@@ -25,7 +25,7 @@ from sphinx.ext.autodoc.preserve_defaults import DefaultValue
 import recon
 import recon_audit
 from recon.attacks import from_gradients, from_weights
-from recon.attacks.door import NEEDS
+from recon.attacks.registry import NEEDS
 
 WIDEST = 88  # characters of a signature on one line; a longer one has a line for each parameter
 LONGEST_VALUE = 60  # characters of a constant's value that the page shows
@@ -51,7 +51,7 @@ def modules(parts: Container[str] | None = None) -> list[str]:
     return [name for name in names if parts is None or part(name) in parts]
 
 
-def doors() -> str:
+def attack_table() -> str:
     """A Markdown table of the attacks that are one function each, and of what they need: as they
     say it themselves.
     """

@@ -18,8 +18,8 @@ from recon.attacks.haim_recipe import (
     STEPS,
     TUNED_SCALE,
     PublishedSettings,
+    displacement,
     marks,
-    moved,
     recover_as_published,
 )
 from recon.attacks.reconstruct import Reconstruction
@@ -42,7 +42,7 @@ class ReferenceSizes:
     """
     Attributes:
         steps: of the recipe, 50,000 in the original.
-        precision: of the products, see `recon.attacks.haim_recipe.products_in`.
+        precision: of the products, see `recon.attacks.haim_recipe.matmul_precision`.
     """
 
     steps: int = STEPS
@@ -149,7 +149,7 @@ def arm_of(
             trace[0, : len(share)] / layer_norms(weights.network, weights.params).double()
         ).tolist(),
         energy_share=share,
-        moved=moved(x_hat, found.accepted["x_init"][0]).double().mean().item(),
+        moved=displacement(x_hat, found.accepted["x_init"][0]).double().mean().item(),
         fell_layer_1=fell_layer_1(trace, sizes.steps).item(),
     )
 

@@ -19,7 +19,7 @@ from safetensors.torch import save_file
 
 import recon
 from recon import cli
-from recon.attacks.door import Candidates
+from recon.attacks.registry import Candidates
 from recon.errors import ReconError
 from recon.images.partitions import partition
 from recon.images.registry import load_pool
@@ -29,7 +29,7 @@ from recon.scoring.nulls import null_candidates
 from recon.store.tensors import load_tensors
 from recon.training.kkt import KKTSettings, train_to_kkt
 from recon_audit import attacks as module
-from recon_audit.anatomy import anatomy
+from recon_audit.anatomy import examine
 from recon_audit.attacks import (
     KINDS,
     RECONSTRUCTIONS,
@@ -39,7 +39,7 @@ from recon_audit.attacks import (
     attempts,
     by_rows,
     by_separation,
-    of_door,
+    run_with_defaults,
 )
 from recon_audit.audit import FOLDER
 from recon_audit.fit import mean_image
@@ -76,8 +76,8 @@ def load_weights(file, arch):
     """The network, θ*, and which tensor is which."""
     subject = subject_of(file, arch)
     widths = parse_arch(arch)
-    seen = anatomy(subject.module, (1, 1, widths[0]))
-    return seen.mlp, seen.theta, subject.tensors
+    anatomy = examine(subject.module, (1, 1, widths[0]))
+    return anatomy.mlp, anatomy.theta, subject.tensors
 
 
 @pytest.fixture(scope="module")
@@ -128,21 +128,6 @@ def leaking(trained, data, tmp_path_factory):
 def write(tensors, file):
     save_file({name: tensor.clone().contiguous() for name, tensor in tensors.items()}, file)
     return file
-
-
-class Page(HTMLParser):
-    """Tags with their attributes, and the text."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.tags, self.words = [], []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_data(self, data):
-        self.words.append(data)
 
 
 def test_a_net_in_the_kkt_regime_leaks(leaking):
@@ -283,59 +268,6 @@ def test_images_one_pixel_wide_are_not_separated(network, trained):
     assert not len(found.x_hat)
 
 
-def test_attacks_offer_two_candidates_per_image(network, trained, monkeypatch):
-    monkeypatch.setitem(module.BUDGETS, "smoke", (1, 5, 2))
-    _, theta, _ = load_weights(trained, ARCH)
-    released = Released(network.unflatten(theta)["w1"], network=network, theta=theta)
-    task = Task(released, (3, SIDE, SIDE), N - 4, "smoke", 0)
-    found = attempts(task, RECONSTRUCTIONS)
-    assert [attempt.name for attempt in found] == list(RECONSTRUCTIONS)
-
-    def by_guess(weights, shape, settings, generator):
-        assert weights.n_train == N - 4
-        return Candidates(
-            torch.rand(weights.n_train, *shape, generator=generator),
-            torch.ones(N - 4),
-            "nothing",
-            {},
-        )
-
-    monkeypatch.setitem(KINDS, "guess", Kind("A guess", "by a guess", "theta", of_door(by_guess)))
-    (guess,) = attempts(task, ["guess"])
-    assert guess.name == "guess" and guess.x_hat.shape == (N - 4, 3 * SIDE * SIDE)
-    (without,) = attempts(replace(task, released=Released(released.w1)), ["guess"])
-    assert without.why_not and not len(without.x_hat)
-    assert [len(attempt.x_hat) for attempt in found] == [2 * (N - 4)] * 3
-    w1 = network.unflatten(theta)["w1"]
-    images = torch.randn(N, DIM, generator=torch.Generator().manual_seed(0))
-    null = null_candidates(w1, images, images, 12, torch.Generator().manual_seed(0))["rows"]
-    assert torch.equal(by_rows(replace(task, n_train=6)).x_hat, null)
-
-
-def test_html_agrees_with_json_and_stands_alone(leaking):
-    report, out = leaking
-    assert json.loads((out / "report.json").read_text()) == json.loads(json.dumps(report))
-    html = (out / "report.html").read_text(encoding="utf-8")
-    page = Page(html)
-    text = " ".join(page.words)
-    assert all(line in text for line in report["lines"]) and report["weights"]["sha256"] in text
-    for name, about in report["result"]["attacks"].items():
-        assert NAMES[name] in text and about["how"] in text and f"{about['seconds']:.1f} s" in text
-        for row in about["counts"]:
-            assert f"{row['metric']} > {row['threshold']}" in text
-            assert "null" not in row or f"{row['null_mean']:.1f} ({row['null_max']})" in text
-    assert html.count("<tr class=decisive>") == 1
-    for pairs in report["matches"].values():
-        assert all(pair["image"] in text and f"NCC {pair['ncc']:.2f}" in text for pair in pairs)
-    images = [attrs for tag, attrs in page.tags if tag == "img"]
-    assert len(images) == 4 * N and all(
-        i["alt"] and i["src"].startswith("data:image/png;base64,") for i in images
-    )
-    assert ("html", {"lang": "en"}) in page.tags and "prefers-color-scheme: dark" in html
-    assert [tag for tag, _ in page.tags if tag in ("h1", "h2", "h3")] == ["h1"] + ["h2"] * 8
-    assert not {tag for tag, _ in page.tags} & {"script", "link", "iframe"} and "http" not in html
-
-
 def test_images_do_not_enter_the_attack(network, trained, data, pixels, tmp_path, monkeypatch):
     """Other images, the same number of them: the same candidates."""
     monkeypatch.setitem(module.BUDGETS, "smoke", (1, 20, 5))
@@ -369,29 +301,6 @@ def test_names_of_a_state_dict(names, network, trained, tmp_path):
     found, same, mapping = load_weights(file, ARCH)
     assert found == network and torch.equal(same, theta)
     assert mapping[0] == f"w1 = {names[0]}" and mapping[1] == f"b1 = {names[1]}"
-
-
-def test_a_sequential_of_torch_is_the_same_function(tmp_path):
-    layers = torch.nn.Sequential(
-        torch.nn.Linear(12, 7), torch.nn.ReLU(), torch.nn.Linear(7, 1)
-    ).double()
-    network, theta, _ = load_weights(write(layers.state_dict(), tmp_path / "s"), "12-7-1")
-    x = torch.randn(5, 12, generator=torch.Generator().manual_seed(0))
-    torch.testing.assert_close(network(network.unflatten(theta), x), layers.float()(x)[:, 0])
-
-
-def test_grey_images(tmp_path, pixels):
-    np.savez(tmp_path / "d.npz", train=pixels[:N, ..., 0], held_out=pixels[N:, ..., 0])
-    train, _ = load_images(tmp_path / "d.npz", expected=Expected(SIDE * SIDE))
-    assert train.pixels.shape == (N, 1, SIDE, SIDE)
-
-
-def test_means(data):
-    train, _ = load_images(data, expected=Expected(DIM))
-    by_channel = mean_image(train, "channel")
-    torch.testing.assert_close(by_channel[:, 0, 0], train.scaled.mean((0, 2, 3)))
-    assert (by_channel == by_channel[:, :1, :1]).all() and not mean_image(train, "none").any()
-    torch.testing.assert_close(mean_image(train, "image"), train.scaled.mean(0))
 
 
 def by_construction(n, m, seed=0, dim=3072):
@@ -509,163 +418,3 @@ def test_fewer_held_out_images_cut_what_is_compared(trained, data, pixels, tmp_p
 
 
 # ---------------------------------------------------------------------------------------- bad input
-
-
-def save_images(folder, pixels, name="0.png"):
-    folder.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(pixels).save(folder / name)
-
-
-@pytest.fixture
-def files(tmp_path, network, trained, data, pixels):
-    """What can be wrong, by name."""
-    params = network.unflatten(load_weights(trained, ARCH)[1])
-    made = {"good": trained, "data": data, "missing": tmp_path / "no such file"}
-    for name, tensors in {
-        "misshapen": {**params, "w2": params["w2"][:-1]},
-        "short bias": {**params, "b1": params["b1"][:-1]},
-        "nan": {**params, "w3": params["w3"] * torch.nan},
-        "integers": {**params, "w3": params["w3"].int()},
-        "extra": {**params, "bn.running_mean": params["b1"]},
-        "spare": {**params, "w4": params["w3"]},
-        "lacking": {name: value for name, value in params.items() if name != "w3"},
-        "no weights": {"b1": params["b1"]},
-        "empty": {},
-        "zero": {name: 0 * value for name, value in params.items()},
-    }.items():
-        made[name] = write(tensors, tmp_path / f"{name}.safetensors")
-    made["pickle"] = tmp_path / "pickle.safetensors"
-    made["pickle"].write_bytes(pickle.dumps({"w1": [1.0]}))
-    for name, arrays in {
-        "only train": {"train": pixels},
-        "only held out": {"held_out": pixels},
-        "few": {"train": pixels[:4], "held_out": pixels[4:]},
-        "float": {"train": np.full(pixels.shape, np.nan), "held_out": pixels},
-        "objects": {"train": np.array([{}]), "held_out": pixels},
-        "both": {"train": pixels[:N], "held_out": pixels[: N + 3]},
-        "size": {"train": pixels[:, :4], "held_out": pixels},
-    }.items():
-        made[name] = tmp_path / f"{name}.npz"
-        np.savez(made[name], **arrays)
-    made["not npz"] = tmp_path / "a.npz"
-    made["not npz"].write_bytes(b"PK\x03\x04 junk")
-    for name in ("no images", "small", "mixed", "broken", "folder without held out", "no data"):
-        made[name] = tmp_path / "folders" / name
-        made[name].mkdir(parents=True)
-    (made["no images"] / "train").mkdir()
-    save_images(made["small"] / "train", pixels[0, :4])
-    for image in ("0.png", "1.png"):
-        save_images(made["folder without held out"] / "train", pixels[0], image)
-    save_images(made["mixed"] / "train", pixels[0])
-    save_images(made["mixed"] / "train", pixels[0].reshape(4, 16, 3), "1.png")
-    save_images(made["mixed"] / "held_out", pixels[1])
-    save_images(made["broken"] / "train", pixels[0])
-    whole = (made["broken"] / "train" / "0.png").read_bytes()
-    (made["broken"] / "train" / "1.png").write_bytes(whole[: len(whole) // 2])
-    made["a file"] = tmp_path / "a file"
-    made["a file"].write_text("")
-    return made
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"weights": "missing"}, "there is no weights file"),
-        ({"weights": "pickle"}, "not a safetensors file"),
-        ({"weights": "misshapen"}, "no weight of shape (200, 200) for layer 2"),
-        ({"weights": "short bias"}, "the bias b1 of"),
-        ({"weights": "nan"}, "not finite"),
-        ({"weights": "integers"}, "not finite floats"),
-        ({"weights": "extra"}, "has no place for: bn.running_mean"),
-        ({"weights": "spare"}, "has no place for: w4"),
-        ({"weights": "lacking"}, "for layer 3"),
-        ({"weights": "no weights"}, "for layer 1"),
-        ({"weights": "empty"}, "no weights at all"),
-        ({"weights": "zero"}, "nothing to attack"),
-        ({"arch": "192-200-1"}, "has no place for"),
-        ({"arch": "192-200-200-2"}, "no weight of shape (2, 200) for layer 3"),
-        ({"arch": "192"}, "must be widths like"),
-        ({"arch": "192-1"}, "no weight of shape (1, 192)"),
-        ({"arch": "192-x-1"}, "must be widths like"),
-        ({"arch": "192-0-1"}, "must be widths like"),
-        ({"data": "missing"}, "there is no data at"),
-        ({"data": "only train"}, "likeness by chance cannot be told from leakage"),
-        ({"data": "folder without held out"}, "likeness by chance cannot be told from leakage"),
-        ({"data": "only held out"}, "has no array train"),
-        ({"data": "no data"}, "with the training images"),
-        ({"data": "few"}, "only 4 training images"),
-        ({"data": "float"}, "numbers that are not finite"),
-        ({"data": "objects"}, "cannot be read as an .npz of plain arrays"),
-        ({"data": "not npz"}, "cannot be read as an .npz"),
-        ({"data": "a file"}, "cannot be read as an .npz"),
-        ({"data": "both"}, "is the training image train[0]"),
-        ({"data": "size"}, "do not make 192 inputs"),
-        ({"data": "no images"}, "there are no images"),
-        ({"data": "small"}, "does not make 192 inputs"),
-        (
-            {"data": "mixed"},
-            (
-                "only 1 training images, and with fewer than 6 nothing is significant (used 1 of 2"
-                " files"
-            ),
-        ),
-        ({"data": "broken"}, "cannot be read"),
-        ({"out": "/dev/null/x"}, "cannot be written"),
-        ({"out": "a file"}, "cannot be written"),
-        ({"seed": "-1"}, "must not be negative"),
-        ({"mean": "median"}, "unknown mean 'median'"),
-        ({"device": "tpu"}, "unknown device 'tpu'"),
-    ],
-)
-def test_bad_input_is_one_sentence_and_exit_code_2(change, message, files, tmp_path, capsys):
-    given = {
-        "weights": "good",
-        "arch": ARCH,
-        "data": "data",
-        "out": str(tmp_path / "out"),
-        "profile": "smoke",
-    } | change
-    for name in ("weights", "data", "out"):
-        given[name] = str(files.get(given[name], given[name]))
-    arguments = [word for name, value in given.items() for word in (f"--{name}", value)]
-    assert cli.main(["audit", *arguments]) == 2
-    error = capsys.readouterr().err
-    assert message in error and error.count("\n") == 1 and "Traceback" not in error
-    assert not (tmp_path / "out" / "report.json").exists()
-
-
-def test_command_prints_the_answer_and_the_report(trained, data, tmp_path, monkeypatch, capsys):
-    monkeypatch.setitem(module.BUDGETS, "smoke", (1, 5, 2))
-    out = tmp_path / "ü out"
-    arguments = [
-        "audit",
-        "--weights",
-        str(trained),
-        "--arch",
-        ARCH,
-        "--data",
-        str(data),
-        "--out",
-        str(out),
-    ]
-    images = ["--attacks", "separation,rows,decoreco", "--canaries", "0"]
-    assert cli.main([*arguments, *images, "--profile", "smoke", "--device", "cpu"]) == 0
-    *lines, path = capsys.readouterr().out.splitlines()
-    summary = " ".join(lines).removeprefix("cannot tell: ")
-    assert (
-        path == str(out / "report.html")
-        and json.loads((out / "report.json").read_text())["summary"] == summary
-    )
-
-
-def test_a_folder_without_permission(trained, data, tmp_path, monkeypatch):
-    def refuse(**_):
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
-    with pytest.raises(ReconError, match="cannot be written"):
-        audit(trained, ARCH, data, tmp_path, profile="smoke")
-
-
-def test_arch():
-    assert parse_arch("3072-1000-1000-1") == (3072, 1000, 1000, 1)

@@ -13,7 +13,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from recon.attacks.door import Candidates
     from recon.attacks.from_gradients import (
         by_cosine_tv,
         by_dlg,
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
         by_retraining,
         by_separation,
     )
+    from recon.attacks.registry import Candidates
 
 __all__ = [
     "Candidates",
@@ -47,12 +47,12 @@ __all__ = [
     "by_separation",
 ]
 # modules that have them, imported when one is asked for
-PLACES = ("from_weights", "from_gradients", "door")
+MODULES = ("from_weights", "from_gradients", "registry")
 
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
-        for place in PLACES:
+        for place in MODULES:
             module = import_module(f"recon.attacks.{place}")
             if hasattr(module, name):
                 return getattr(module, name)

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.func import vjp
 
-from recon.attacks.gauss_newton import Dense, Normal, Solved, by_columns, gauss_newton
+from recon.attacks.gauss_newton import Dense, Normal, Solved, gauss_newton, jacobian_columns
 from recon.errors import ReconError
 from recon.nets.conv import ConvNet, cross_entropy_direction
 from recon.nets.module import ModuleNetwork
@@ -116,7 +116,7 @@ class BatchSystem:
             )
 
         features, delta, _ = passes(image)
-        return _Parts(features, delta, *by_columns(passes, image))
+        return _Parts(features, delta, *jacobian_columns(passes, image))
 
 
 @dataclass(frozen=True)
@@ -187,10 +187,10 @@ class ModuleSystem:
 
     def linear(self, x: Tensor) -> Dense:
         """With the whole Jacobian, (p, n·c·h·w): for small networks."""
-        return Dense(by_columns(self, x).mT)
+        return Dense(jacobian_columns(self, x).mT)
 
 
-def by_hopping(system: ModuleSystem, rounds: int, enough: float = 1e-20) -> Solved:
+def basin_hopping(system: ModuleSystem, rounds: int, enough: float = 1e-20) -> Solved:
     """Gauss–Newton, and up to `rounds` times again from its result with noise added: basin hopping
     (Wales & Doye 1997). A result of lower energy ‖h(x) − h*‖² is kept, and the noise grows; else it
     shrinks. It stops at energy ≤ `enough`. It goes by the energy alone, which the adversary sees.

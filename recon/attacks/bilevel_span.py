@@ -9,9 +9,9 @@ what of V is outside Q:
     ‖θ* − θ(x)‖² = ‖A − A*VQᵀ‖² + ‖A*V⊥‖² + ‖other layers‖²,      V⊥ = V − VQᵀQ,
     p = (p_Q, −2 A*V⊥/ω),      dl/dx = −(M A + (r/n)δ p_Q) Q + (2/ωn) r δ A*V⊥,
 
-with r, δ, M of `_mixed`. Nothing of the size of θ is ever formed: at the paper's 3072-6144-1 and n
-= 40 an outer step works on 6144 × 40 instead of 6144 × 3072 numbers. Every iterate stays in the
-span of the start and of the training images until a pixel box cuts it off.
+with r, δ, M of `_mixed_derivative`. Nothing of the size of θ is ever formed: at the paper's
+3072-6144-1 and n = 40 an outer step works on 6144 × 40 instead of 6144 × 3072 numbers. Every
+iterate stays in the span of the start and of the training images until a pixel box cuts it off.
 """
 
 from __future__ import annotations
@@ -62,26 +62,26 @@ class SpanWeights:
         """A (m, k), a view."""
         return self.small.unflatten(self.theta)["w1"]
 
-    def onto(self, basis: Tensor) -> Tensor:
+    def project(self, basis: Tensor) -> Tensor:
         """Coordinates (p'',) in another basis; what lies outside it is dropped."""
         params = dict(self.small.unflatten(self.theta))
         return self.small.flatten({**params, "w1": params["w1"] @ (self.basis @ basis.mT)})
 
-    def apart(self, theta: Tensor, basis: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def compare(self, theta: Tensor, basis: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """θ* = self held against θ in a basis Q: ‖θ* − θ‖² · θ − θ* in coordinates of Q (p',) · V⊥
         (k, d), what of the basis of θ* is outside Q.
         """
-        inside = theta - self.onto(basis)
+        inside = theta - self.project(basis)
         outside = self.basis - (self.basis @ basis.mT) @ basis
         hidden = (self.first.mT @ self.first * (outside @ outside.mT)).sum()  # ‖A*V⊥‖²
         return inside.dot(inside) + hidden, inside, outside
 
     def distance(self, other: SpanWeights) -> float:
         """‖θ − θ'‖², summed over parameters."""
-        return float(self.apart(other.theta, other.basis)[0])
+        return float(self.compare(other.theta, other.basis)[0])
 
 
-def _mixed(
+def _mixed_derivative(
     objective: HiddenObjective, theta: Tensor, now: Pass, p: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """∂_x ⟨∇_θ E, p⟩ in coordinates (n, r), for p (p',) inside the span; r δ/n (n, m), for what is
@@ -107,7 +107,7 @@ def _mixed(
 STALLED = 1e-7
 
 
-def _carried(found: LBFGSResult, basis: Tensor) -> State:
+def _warm_start(found: LBFGSResult, basis: Tensor) -> State:
     """What the inner solver takes to the next outer iteration."""
     return {"theta": found.theta[None], "basis": basis[None], "scale": found.scale[None]}
 
@@ -153,9 +153,9 @@ class SpanAttack:
         solution there.
         """
         basis = self.basis_of(x_init[0])
-        found = self.solved(x_init[0], basis, self.theta_0(basis), self.first)
+        found = self.solve(x_init[0], basis, self.theta_0(basis), self.first)
         state = self.descent.init(x_init)
-        return {**state, "accepted": {**state["accepted"], **_carried(found, basis)}}
+        return {**state, "accepted": {**state["accepted"], **_warm_start(found, basis)}}
 
     def step(self, state: State) -> State:
         """One outer iteration. A rejected proposal takes the inner problem back with it, and the
@@ -168,24 +168,24 @@ class SpanAttack:
             and (x - accepted).norm() <= STALLED * accepted.norm()
         ):
             return state  # the proposal is where we are: nothing more will happen
-        inner, energy, grad = self._looked_at(x, state["accepted"])
+        inner, energy, grad = self._evaluate(x, state["accepted"])
         better = bool(energy < state["accepted"]["energy"])
         after = self.descent.step(state, energy, grad)
         looked = after["accepted"]
         if not better:
-            inner, energy, grad = self._looked_at(accepted, state["accepted"])
+            inner, energy, grad = self._evaluate(accepted, state["accepted"])
             looked = {**looked, "energy": energy, "grad": grad}
         return {**after, "accepted": {**looked, **inner}}
 
-    def _looked_at(self, x: Tensor, inner: State) -> tuple[State, Tensor, Tensor]:
+    def _evaluate(self, x: Tensor, inner: State) -> tuple[State, Tensor, Tensor]:
         """The inner problem at x (n, d) from where `inner` is; energy (1,) and hypergradient (1, n,
         d).
         """
         basis = self.basis_of(x)
         before = SpanWeights(self.star.network, inner["theta"][0], inner["basis"][0])
-        found = self.solved(x, basis, before.onto(basis), self.next, inner["scale"][0])
+        found = self.solve(x, basis, before.project(basis), self.next, inner["scale"][0])
         energy, grad = self.energy_and_grad(x, basis, found.theta)
-        return _carried(found, basis), energy[None], grad[None]
+        return _warm_start(found, basis), energy[None], grad[None]
 
     @staticmethod
     def basis_of(x: Tensor) -> Tensor:
@@ -203,7 +203,7 @@ class SpanAttack:
         small = self.star.network.with_inputs(len(basis))
         return HiddenObjective(small, x @ basis.mT, self.y, self.weight_decay, start)
 
-    def solved(
+    def solve(
         self,
         x: Tensor,
         basis: Tensor,
@@ -218,9 +218,9 @@ class SpanAttack:
         """‖θ* − θ(x)‖², a scalar, and its hypergradient (n, d), at an inner solution (p',)."""
         objective = self.objective(x, basis)
         now = objective.at(theta)
-        energy, apart, outside = self.star.apart(theta, basis)
+        energy, apart, outside = self.star.compare(theta, basis)
         p = objective.gauss_newton(now)(2 * apart)
-        inside, weighted, m = _mixed(objective, theta, now, p)
+        inside, weighted, m = _mixed_derivative(objective, theta, now, p)
         grad = -inside @ basis + (2 / self.weight_decay) * (weighted @ self.star.first) @ outside
         grad = grad if self.start is None else grad - m @ self.start["w1"]
         return energy, grad

@@ -1,5 +1,5 @@
-"""The doors of attacks on gradients; see `recon.attacks.door`. score: −‖g(x̂) − g‖/‖g‖, unless it
-says otherwise.
+"""Attacks on gradients; see `recon.attacks.registry`. score: −‖g(x̂) − g‖/‖g‖, unless it says
+otherwise.
 """
 
 import math
@@ -10,14 +10,13 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from recon.attacks.batches import ModuleSystem, by_hopping
-from recon.attacks.door import AnyGradient, Candidates, Draws, Needs, Shape, by_layers, door, seeded
+from recon.attacks.batches import ModuleSystem, basin_hopping
 from recon.attacks.gauss_newton import gauss_newton
 from recon.attacks.gradient_matching import (
+    CHEN_DESCENT,
     COSINE_STEPS,
     DLG_STEPS,
-    GEIPINGS,
-    PAPERS,
+    GEIPING_DESCENT,
     Descent,
     cosine_tv,
     dlg,
@@ -25,10 +24,20 @@ from recon.attacks.gradient_matching import (
 )
 from recon.attacks.gradient_system import JointSystem, relative_residual
 from recon.attacks.imprint import Imprint
+from recon.attacks.registry import (
+    AnyGradient,
+    Candidates,
+    MaybeGenerator,
+    Needs,
+    Shape,
+    convolutional_gradient,
+    default_generator,
+    register,
+)
 from recon.attacks.rgap import rgap
 from recon.errors import ReconError
 from recon.nets.conv import ConvNet
-from recon.nets.converted import Watched
+from recon.nets.converted import ForwardPass
 from recon.nets.module import ModuleNetwork
 from recon.released import Gradient
 
@@ -49,20 +58,23 @@ def _scored(
     return Candidates(images, score, knows, about)
 
 
-def _start(gradient: AnyGradient, shape: Shape, generator: Draws) -> Tensor:
+def _start(gradient: AnyGradient, shape: Shape, generator: MaybeGenerator) -> Tensor:
     """N(0, 1), (n, *shape)."""
-    drawn = torch.randn(len(gradient.labels), *shape, generator=seeded(generator))
+    drawn = torch.randn(len(gradient.labels), *shape, generator=default_generator(generator))
     return drawn.to(next(iter(gradient.theta.values())))
 
 
-@door(Needs("R-GAP", Gradient, "no", "no", "shape", f"{CLOSED}; invertible activation"))
+@register(Needs("R-GAP", Gradient, "no", "no", "shape", f"{CLOSED}; invertible activation"))
 def by_rgap(
-    released: AnyGradient, shape_or_prior: Shape, settings: None = None, generator: Draws = None
+    released: AnyGradient,
+    shape_or_prior: Shape,
+    settings: None = None,
+    generator: MaybeGenerator = None,
 ) -> Candidates:
     """Layer by layer, the minimum-norm solution; see `recon.attacks.rgap`. Nothing is drawn,
     nothing to be set.
     """
-    gradient = by_layers(released, shape_or_prior)
+    gradient = convolutional_gradient(released, shape_or_prior)
     images = torch.cat([rgap(each) for each in gradient.split()])
     return _scored(released, images, {}, "the gradient and the weights")
 
@@ -77,12 +89,12 @@ class DLGSettings:
     steps: int = DLG_STEPS
 
 
-@door(Needs("DLG", Gradient, "no", "needed", "shape", "any, smooth"))
+@register(Needs("DLG", Gradient, "no", "needed", "shape", "any, smooth"))
 def by_dlg(
     released: AnyGradient,
     shape_or_prior: Shape,
     settings: DLGSettings | None = None,
-    generator: Draws = None,
+    generator: MaybeGenerator = None,
 ) -> Candidates:
     """Squared differences by L-BFGS from N(0, 1); see `recon.attacks.gradient_matching`."""
     images, history = dlg(
@@ -103,20 +115,22 @@ class CosineSettings:
 
     steps: int = COSINE_STEPS
     whole: bool = False
-    descent: Descent = PAPERS
+    descent: Descent = CHEN_DESCENT
     tv: float = 0.01
 
 
 CHEN = CosineSettings()  # as Chen & Campbell (2022) run it
-GEIPING = CosineSettings(whole=True, descent=GEIPINGS)  # as its authors do; pixels in [−½, ½]
+GEIPING = CosineSettings(
+    whole=True, descent=GEIPING_DESCENT
+)  # as its authors do; pixels in [−½, ½]
 
 
-@door(Needs("CosineTV", Gradient, "no", "needed", "shape", "any"))
+@register(Needs("CosineTV", Gradient, "no", "needed", "shape", "any"))
 def by_cosine_tv(
     released: AnyGradient,
     shape_or_prior: Shape,
     settings: CosineSettings | None = None,
-    generator: Draws = None,
+    generator: MaybeGenerator = None,
 ) -> Candidates:
     """Angles between gradients and total variation, by Adam from N(0, 1); see
     `recon.attacks.gradient_matching`.
@@ -142,19 +156,21 @@ class HybridSettings:
     share: float = 1.0
 
 
-@door(Needs("Hybrid", Gradient, "no", "needed", "shape", f"{CLOSED}; invertible activation"))
+@register(Needs("Hybrid", Gradient, "no", "needed", "shape", f"{CLOSED}; invertible activation"))
 def by_hybrid(
     released: AnyGradient,
     shape_or_prior: Shape,
     settings: HybridSettings | None = None,
-    generator: Draws = None,
+    generator: MaybeGenerator = None,
 ) -> Candidates:
     """R-GAP, improved layer by layer by gradient matching; see `recon.attacks.gradient_matching`.
     Nothing is drawn.
     """
     return _scored(
         released,
-        hybrid(by_layers(released, shape_or_prior), (settings or HybridSettings()).share),
+        hybrid(
+            convolutional_gradient(released, shape_or_prior), (settings or HybridSettings()).share
+        ),
         {},
     )
 
@@ -169,7 +185,7 @@ class GaussNewtonSettings:
     hops: int = 0
 
 
-@door(
+@register(
     Needs(
         "Gauss–Newton",
         Gradient,
@@ -183,20 +199,23 @@ def by_gauss_newton(
     released: AnyGradient,
     shape_or_prior: Shape,
     settings: GaussNewtonSettings | None = None,
-    generator: Draws = None,
+    generator: MaybeGenerator = None,
 ) -> Candidates:
     """All equations of all layers at once; see `recon.attacks.gradient_system` for one image of a
     network that has closed forms, `recon.attacks.batches` for all else, from faint noise. In
     float64.
     """
     try:
-        systems = [JointSystem.of(each) for each in by_layers(released, shape_or_prior).split()]
+        systems = [
+            JointSystem.of(each)
+            for each in convolutional_gradient(released, shape_or_prior).split()
+        ]
     except ReconError:
         if isinstance(released.network, ConvNet):
             raise
-        seed = int(torch.randint(2**31, (), generator=seeded(generator)))
+        seed = int(torch.randint(2**31, (), generator=default_generator(generator)))
         system = ModuleSystem.of(cast(Gradient[ModuleNetwork], released), shape_or_prior, seed)
-        solved = [by_hopping(system, (settings or GaussNewtonSettings()).hops)]
+        solved = [basin_hopping(system, (settings or GaussNewtonSettings()).hops)]
     else:
         solved = [gauss_newton(system) for system in systems]
     device = released.labels.device
@@ -215,7 +234,7 @@ class ImprintSettings:
     n: int | None = None
 
 
-@door(
+@register(
     Needs(
         "Imprint",
         Gradient,
@@ -229,7 +248,7 @@ def by_imprint(
     released: AnyGradient,
     shape_or_prior: Shape,
     settings: ImprintSettings | None = None,
-    generator: Draws = None,
+    generator: MaybeGenerator = None,
 ) -> Candidates:
     """A batch read off a first layer that was made for it; see `recon.attacks.imprint`. Nothing is
     drawn. score: 1 for what is one image for certain, 0 for a mixture. ReconError for a layer that
@@ -257,7 +276,7 @@ def by_imprint(
 
 
 def _two_dense(network: ModuleNetwork, shape: Shape) -> dict[str, str]:
-    seen = Watched.of(network, shape)
+    seen = ForwardPass.of(network, shape)
     dense = [
         each.name
         for each in seen.layers

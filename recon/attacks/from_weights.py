@@ -1,4 +1,4 @@
-"""The doors of attacks on trained weights; see `recon.attacks.door`."""
+"""Attacks on trained weights; see `recon.attacks.registry`."""
 
 import copy
 from dataclasses import dataclass
@@ -8,22 +8,22 @@ from torch import Tensor, nn
 
 from recon.attacks.bilevel import BilevelAttack
 from recon.attacks.bilevel_span import SpanAttack, SpanWeights
-from recon.attacks.door import (
-    AnyWeights,
-    Candidates,
-    Draws,
-    Needs,
-    Shape,
-    dense_weights,
-    door,
-    first_layer,
-    one_logit,
-    seeded,
-)
 from recon.attacks.haim_recipe import PublishedSettings, recover_as_published
 from recon.attacks.multipliers import RIDGE, from_module, from_network, multipliers
 from recon.attacks.reconstruct import Reconstruction, reconstruct
 from recon.attacks.recover import RecoverSettings, recover
+from recon.attacks.registry import (
+    AnyWeights,
+    Candidates,
+    MaybeGenerator,
+    Needs,
+    Shape,
+    binary_weights,
+    default_generator,
+    dense_weights,
+    first_layer_of,
+    register,
+)
 from recon.attacks.separation import SeparationSettings, separate
 from recon.attacks.training_inversion import Train, invert_training
 from recon.errors import ReconError
@@ -35,29 +35,31 @@ from recon.optim.subspace import Subspace, reduced
 from recon.released import Weights
 
 
-@door(Needs("Separation", Weights, "helps", "no", "shape", "a dense layer that is given the image"))
+@register(
+    Needs("Separation", Weights, "helps", "no", "shape", "a dense layer that is given the image")
+)
 def by_separation(
     released: AnyWeights,
     shape_or_prior: Shape,
     settings: SeparationSettings | None = None,
-    generator: Draws = None,
+    generator: MaybeGenerator = None,
 ) -> Candidates:
     """Sources of the first layer, each with both signs; see `recon.attacks.separation`. score: of a
     source, its share in what training has written.
     """
-    layer = first_layer(released, shape_or_prior)
-    found = separate(layer, shape_or_prior, settings, seeded(generator))
+    layer = first_layer_of(released, shape_or_prior)
+    found = separate(layer, shape_or_prior, settings, default_generator(generator))
     about = {name: getattr(found, name) for name in ("sparsity", "stability", "mixing", "contrast")}
     knows = "W1 and the images' shape" + ("; W1(0)" if layer.w1_init is not None else "")
     return Candidates(found.x_hat.unflatten(1, shape_or_prior), found.share.repeat(2), knows, about)
 
 
-@door(Needs("DecoReco", Weights, "no", "no", "shape", "dense with ReLU, one or two outputs"))
+@register(Needs("DecoReco", Weights, "no", "no", "shape", "dense with ReLU, one or two outputs"))
 def by_decoreco(
     released: AnyWeights,
     shape_or_prior: Shape,
     settings: RecoverSettings | None = None,
-    generator: Draws = None,
+    generator: MaybeGenerator = None,
 ) -> Candidates:
     """Candidates that make θ* stationary; see `recon.attacks.recover`.
 
@@ -65,7 +67,7 @@ def by_decoreco(
         settings: by default two candidates a training image; ReconError where their number is not
             known. score: ‖λ_i ∇Φ(x_i)‖, the share in θ*.
     """
-    weights = one_logit(released, shape_or_prior)
+    weights = binary_weights(released, shape_or_prior)
     depth = weights.network.depth
     if settings is None:
         if weights.n_train is None:
@@ -74,7 +76,7 @@ def by_decoreco(
                 " settings"
             )
         settings = RecoverSettings(2 * weights.n_train, layer_weights=(1.0,) + (0.0,) * (depth - 1))
-    found = recover(weights, settings, seeded(generator))
+    found = recover(weights, settings, default_generator(generator))
     names = ("multipliers", "labels", "agreement", "energy", "by_layer", "multiplier_scale")
     about = {name: getattr(found, name) for name in names}
     return Candidates(
@@ -88,22 +90,22 @@ def by_decoreco(
 HAIM = PublishedSettings(m=1000)  # of Haim et al. (2022) and Buzaglo et al. (2023), CIFAR-10
 
 
-@door(
+@register(
     Needs("Published recipe", Weights, "no", "no", "shape", "dense with ReLU, one or two outputs")
 )
 def by_published_recipe(
     released: AnyWeights,
     shape_or_prior: Shape,
     settings: PublishedSettings | None = None,
-    generator: Draws = None,
+    generator: MaybeGenerator = None,
 ) -> Candidates:
     """DecoReco with the published step sizes, nothing searched; see `recon.attacks.haim_recipe`.
 
     Args:
         settings: default `HAIM`. score: λ_i.
     """
-    weights = one_logit(released, shape_or_prior)
-    found = recover_as_published(weights, settings or HAIM, seeded(generator))
+    weights = binary_weights(released, shape_or_prior)
+    found = recover_as_published(weights, settings or HAIM, default_generator(generator))
     about = {"energy": found.energy, "history": found.history, "trace": found.accepted["trace"][0]}
     images = found.x_hat[0].unflatten(1, shape_or_prior)
     return Candidates(images, found.accepted["multipliers"][0], "θ* and the images' shape", about)
@@ -135,7 +137,7 @@ class BilevelSettings:
 RUNKEL = {1: BilevelSettings(500, 3.0, 0.9), 2: BilevelSettings(100, 10.0, 0.5, 0.1)}
 
 
-@door(
+@register(
     Needs(
         "Bilevel",
         Weights,
@@ -149,7 +151,7 @@ def by_bilevel(
     released: AnyWeights,
     shape_or_prior: Shape,
     settings: BilevelSettings | None = None,
-    generator: Draws = None,
+    generator: MaybeGenerator = None,
 ) -> Candidates:
     """Images on which training ends at θ*, from U(box), one for each label; see
     `recon.attacks.bilevel`. ReconError without labels in {0, 1}, without weight decay, and for
@@ -160,7 +162,7 @@ def by_bilevel(
             all.
     """
     weights = dense_weights(released, shape_or_prior).to(dtype=torch.float64)
-    network, depth, generator = weights.network, weights.network.depth, seeded(generator)
+    network, depth, generator = weights.network, weights.network.depth, default_generator(generator)
     if weights.y is None or weights.weight_decay <= 0 or depth > 2 or network.widths[-1] != 1:
         raise ReconError(
             "the bilevel attack needs labels y, weight decay and one logit after at most one hidden"
@@ -237,12 +239,12 @@ class MultiplierSettings:
     ridge: float = RIDGE
 
 
-@door(Needs("KKT multipliers", Weights, "helps", "needed", "candidates", "any"))
+@register(Needs("KKT multipliers", Weights, "helps", "needed", "candidates", "any"))
 def by_multipliers(
     released: AnyWeights,
     shape_or_prior: Pool,
     settings: MultiplierSettings | None = None,
-    generator: Draws = None,
+    generator: MaybeGenerator = None,
 ) -> Candidates:
     """The pool's own images, by how much of the weights each accounts for; see
     `recon.attacks.multipliers`. Nothing is drawn. score: λ_i, or by how much i is refused.
@@ -293,7 +295,7 @@ class InversionSettings:
     steps: int = 25
 
 
-@door(
+@register(
     Needs(
         "Training inversion",
         Weights,
@@ -307,7 +309,7 @@ def by_retraining(
     released: AnyWeights,
     shape_or_prior: AllButOne,
     settings: InversionSettings | None = None,
-    generator: Draws = None,
+    generator: MaybeGenerator = None,
 ) -> Candidates:
     """The one image that training would need to end at θ*; see `recon.attacks.training_inversion`.
     Nothing is drawn. score: −‖θ(x̂) − θ*‖/‖θ*‖.

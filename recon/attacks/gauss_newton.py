@@ -182,7 +182,7 @@ class RowSpace:
         return x - self.basis @ (self.basis.mT @ x)
 
 
-def by_columns(function: Callable[[Tensor], Any], x: Tensor) -> Any:
+def jacobian_columns(function: Callable[[Tensor], Any], x: Tensor) -> Any:
     """Derivatives of all that `function` returns by each entry of x (k,), tensors with a leading
     dimension k.
     """

@@ -114,8 +114,8 @@ class Descent:
     milestones: tuple[float, ...] = ()
 
 
-PAPERS = Descent(1e-3)  # of Chen & Campbell, Appendix D
-GEIPINGS = Descent(0.1, signed=True, boxed=True, milestones=(3 / 8, 5 / 8, 7 / 8))
+CHEN_DESCENT = Descent(1e-3)  # of Chen & Campbell, Appendix D
+GEIPING_DESCENT = Descent(0.1, signed=True, boxed=True, milestones=(3 / 8, 5 / 8, 7 / 8))
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class GradientMatching:
 
     gradient: Gradient | Gradient[ModuleNetwork]
     steps: int
-    descent: Descent = PAPERS
+    descent: Descent = CHEN_DESCENT
     first: int = 1
     whole: bool = False
     alpha: float = 1.0
@@ -215,7 +215,7 @@ def cosine_tv(
     checkpoint: Checkpoint | None = None,
     *,
     whole: bool = False,
-    descent: Descent = PAPERS,
+    descent: Descent = CHEN_DESCENT,
     tv: float = 0.01,
 ) -> Reconstruction:
     """CosineTV as the paper runs it, unless told otherwise, from x_init (B, c, h, w); x̂ (B, 1, d),
@@ -245,7 +245,7 @@ def hybrid(
     checkpoints: Checkpoints | None = None,
     *,
     whole: bool = False,
-    descent: Descent = PAPERS,
+    descent: Descent = CHEN_DESCENT,
 ) -> Tensor:
     """Hybrid, eq. (16): from the last layer to the first, each started from the minimum-norm
     solution of eq. (8) and improved by gradient matching; images (B, c, h, w). The linear systems

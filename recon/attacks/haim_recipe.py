@@ -36,7 +36,7 @@ PRECISIONS = {"float32": "highest", "bfloat16": "medium"}
 
 
 @contextmanager
-def products_in(precision: str) -> Iterator[None]:
+def matmul_precision(precision: str) -> Iterator[None]:
     """float32 matrices are multiplied in this precision, sums in float32; ReconError for one not in
     `PRECISIONS`.
     """
@@ -52,8 +52,8 @@ def products_in(precision: str) -> Iterator[None]:
 
 @lru_cache(maxsize=8)
 def marks(steps: int, early: int = 30, late: int = 20) -> tuple[int, ...]:
-    """Steps at which `Observed` notes where it is: `early` evenly on a log scale, `late` evenly,
-    the last one.
+    """Steps at which `TracedRecipe` notes where it is: `early` evenly on a log scale, `late`
+    evenly, the last one.
 
     >>> marks(10, early=3, late=2)
     (1, 3, 5, 10)
@@ -91,15 +91,15 @@ def recipe_attack(
 
 
 @dataclass(frozen=True)
-class Observed:
+class TracedRecipe:
     """One start of the recipe, with notes on where it is; `reconstruct` runs it.
 
     Beside what `DecoReco` keeps, "accepted" holds x_init and a trace (len(marks), L + 2): at every
-    mark the energy of each layer, ‖θ_l − …‖², the whole energy, and the mean of `moved`.
+    mark the energy of each layer, ‖θ_l − …‖², the whole energy, and the mean of `displacement`.
 
     Attributes:
         attack: `recipe_attack`.
-        precision: of the products, see `products_in`.
+        precision: of the products, see `matmul_precision`.
     """
 
     attack: DecoReco
@@ -120,19 +120,19 @@ class Observed:
         """One step, and a note where there is a mark."""
         x_init, trace = (state["accepted"][name] for name in ("x_init", "trace"))
         at, taken = marks(self.attack.steps), int(state["taken"]) + 1
-        with products_in(self.precision):
+        with matmul_precision(self.precision):
             after = self.attack.step(state)
             if taken in at:
                 x = state["x"]["x"]
                 by_layer, energy, *_ = self.attack.value_and_grad(x, state["multipliers"]["x"])
                 trace = trace.clone()
                 trace[at.index(taken)] = torch.cat(
-                    [by_layer[0], energy, moved(x, x_init).mean()[None]]
+                    [by_layer[0], energy, displacement(x, x_init).mean()[None]]
                 )
         return {**after, "accepted": {**after["accepted"], "x_init": x_init, "trace": trace}}
 
 
-def moved(x: Tensor, x_init: Tensor) -> Tensor:
+def displacement(x: Tensor, x_init: Tensor) -> Tensor:
     """‖x_i − x_i(0)‖ / ‖x_i(0)‖ of candidates (..., m, d): (..., m), flattened over starts."""
     return ((x - x_init).norm(dim=-1) / x_init.norm(dim=-1).clamp_min(1e-12)).flatten()
 
@@ -167,8 +167,8 @@ def recover_as_published(
     x_init: Tensor | None = None,
 ) -> Reconstruction:
     """x ~ init_scale · N(0, 1) or x_init (m, d), labels −1 first; λ ~ U[0, 1). `accepted` holds λ
-    (1, m) at the lowest energy, x_init (1, m, d) and the trace of `Observed`. ReconError for a run
-    that is not in `RUNS`.
+    (1, m) at the lowest energy, x_init (1, m, d) and the trace of `TracedRecipe`. ReconError for a
+    run that is not in `RUNS`.
     """
     if settings.run not in RUNS:
         raise ReconError(
@@ -186,7 +186,7 @@ def recover_as_published(
     attack = recipe_attack(
         weights, labels, unit, settings.steps, scale * step_x, scale * STEP_MULTIPLIERS, *smooth
     )
-    run = Observed(attack, settings.precision)
+    run = TracedRecipe(attack, settings.precision)
     found = reconstruct(
         run, start, settings.steps, checkpoint=checkpoint, every_s=90.0, label="published recipe"
     )

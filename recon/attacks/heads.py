@@ -97,7 +97,7 @@ class SparseSettings:
         rounds, at most: they end when one finds nothing new.
         restarts: of each programme from its own answer.
         iterations: of the splitting each time.
-        excess: of zeros over rank − 1, see `by_chance`.
+        excess: of zeros over rank − 1, see `chance_zeros`.
     """
 
     rank: int | None = None
@@ -125,7 +125,7 @@ class SparseFeatures:
         x_hat (r, d): found features, not negative, of the length of a public one, those with most
             zeros first.
         zeros (r,): how many entries of each are zero.
-        certified (r,): whether those are more than `by_chance`.
+        certified (r,): whether those are more than `chance_zeros`.
         basis (rank, d): orthonormal, of the span, in the public `units`.
     """
 
@@ -140,18 +140,21 @@ class SparseFeatures:
         return len(self.basis)
 
 
-def sparsest(
-    layer: FirstLayer, public: Public, settings: SparseSettings | None = None, bent: bool = False
+def sparse_features(
+    layer: FirstLayer,
+    public: Public,
+    settings: SparseSettings | None = None,
+    preconditioned: bool = False,
 ) -> SparseFeatures:
     """The attack: sparse vectors in the span of the layer's rows that are not negative. ReconError
     where the widths of layer and features differ; an empty result where nothing stands out of the
     spectrum.
 
     Args:
-        bent: the head was trained with Adam or AdamW.
+        preconditioned: the head was trained with Adam or AdamW.
     """
     settings = settings or SparseSettings()
-    basis = span_of(layer, public, settings.rank, bent)
+    basis = span_of(layer, public, settings.rank, preconditioned)
     rank, units = len(basis), public.units
     found = rest = basis.new_empty(0, basis.shape[1])
     anchors, count = public.features / units, min(settings.anchors, ANCHORS * rank)
@@ -162,7 +165,7 @@ def sparsest(
             inside = torch.linalg.qr(found.mT).Q
             part = part - (part @ inside) @ inside.mT
         x = programmes(part, basis, settings)
-        sure = zeros(x) > by_chance(basis, settings)
+        sure = count_zeros(x) > chance_zeros(basis, settings)
         before, found, rest = (
             len(found),
             distinct(torch.cat([found, x[sure]])),
@@ -173,10 +176,12 @@ def sparsest(
     x = distinct(torch.cat([found, rest]))[:rank]
     length = public.features.norm(dim=1).median()
     x_hat = normalize(x.clamp_min(0) * units, dim=1) * length
-    return SparseFeatures(x_hat, zeros(x), zeros(x) > by_chance(basis, settings), basis)
+    return SparseFeatures(
+        x_hat, count_zeros(x), count_zeros(x) > chance_zeros(basis, settings), basis
+    )
 
 
-def by_chance(basis: Tensor, settings: SparseSettings) -> float:
+def chance_zeros(basis: Tensor, settings: SparseSettings) -> float:
     """Zeros that an extreme vector of the span has at most by chance: rank − 1, times `excess`, and
     `ZERO` of all.
     """
@@ -185,12 +190,12 @@ def by_chance(basis: Tensor, settings: SparseSettings) -> float:
 
 
 def span_of(
-    layer: FirstLayer, public: Public, rank: int | None = None, bent: bool = False
+    layer: FirstLayer, public: Public, rank: int | None = None, preconditioned: bool = False
 ) -> Tensor:
     """Orthonormal rows (r, d) of what training wrote into the layer, in the public `units`; see
-    `sparsest`. The rank is told where what is left of the start has entries alike (`signal_rank`):
-    in the weights as they are, or over column norms where bent. ReconError for a rank above the
-    number of rows.
+    `sparse_features`. The rank is told where what is left of the start has entries alike
+    (`signal_rank`): in the weights as they are, or over column norms where preconditioned.
+    ReconError for a rank above the number of rows.
     """
     w = layer.update.detach()
     if w.shape[1] != public.features.shape[1]:
@@ -202,15 +207,17 @@ def span_of(
             f"a first layer of {len(w)} rows holds the span of at most {len(w)} features, not of"
             f" {rank}"
         )
-    values, directions = right_singular(w / column_norms(w) if bent else w)
+    values, directions = right_singular(w / column_norms(w) if preconditioned else w)
     rank = signal_rank(values, (w.shape[0], w.shape[1])) if rank is None else rank
     rows = (
-        directions[:rank] if bent else torch.linalg.qr((directions[:rank] / public.units).mT).Q.mT
+        directions[:rank]
+        if preconditioned
+        else torch.linalg.qr((directions[:rank] / public.units).mT).Q.mT
     )
     return rows.to(public.features)
 
 
-def uncentred(update: Tensor, mean: Tensor, deviation: Tensor | None = None) -> Tensor:
+def add_mean_row(update: Tensor, mean: Tensor, deviation: Tensor | None = None) -> Tensor:
     """Rows (h + 1, d) that mix features, of a layer (h, d) that was trained on z = (f − mean) /
     deviation. Σ_i a_i z_i · deviation = Σ_i a_i f_i − (Σ_i a_i) mean: with the mean as one more
     row, as long as all others together, features are in their span. So it is under batch norm,
@@ -244,14 +251,14 @@ def programmes(anchors: Tensor, basis: Tensor, settings: SparseSettings) -> Tens
     return p
 
 
-def zeros(x: Tensor) -> Tensor:
+def count_zeros(x: Tensor) -> Tensor:
     """Entries of each row of x (k, d) that are zero or nearly, (k,) int64."""
     return (x.abs() < ZERO * x.abs().mean(1, keepdim=True)).sum(1)
 
 
 def distinct(x: Tensor) -> Tensor:
     """Rows of x (k, d), one of each group that are alike, those with the most zeros first."""
-    x = x[zeros(x).argsort(descending=True, stable=True)]
+    x = x[count_zeros(x).argsort(descending=True, stable=True)]
     unit = normalize(x, dim=1)
     alike = ((unit @ unit.mT).abs() > ALIKE).cpu()  # looked at row by row
     kept = torch.zeros(len(x), dtype=torch.bool)
@@ -261,13 +268,13 @@ def distinct(x: Tensor) -> Tensor:
 
 
 def span_test(
-    layer: FirstLayer, features: Tensor, public: Public, rank: int, bent: bool = False
+    layer: FirstLayer, features: Tensor, public: Public, rank: int, preconditioned: bool = False
 ) -> Tensor:
     """−‖f − P f‖ / ‖f‖ (k,) of features (k, d) in the public `units`, P onto the layer's `rank`
     strongest directions: 0 in the span, −1 at right angles to it. Exact for plain SGD with the
     start gone or known.
     """
-    basis = span_of(layer, public, rank, bent)
+    basis = span_of(layer, public, rank, preconditioned)
     x = features / public.units
     return -(x - (x @ basis.mT) @ basis).norm(dim=1) / x.norm(dim=1).clamp_min(1e-12)
 

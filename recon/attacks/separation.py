@@ -196,7 +196,7 @@ def separate(
     update = weights.update.detach().float()
     if min(shape, default=0) < 1 or torch.Size(shape).numel() != update.shape[1]:
         raise ReconError(f"images of shape {tuple(shape)} do not make {update.shape[1]} inputs")
-    basis = varying(signal_span(update)[: settings.rank], update, shape)
+    basis = drop_constants(signal_span(update)[: settings.rank], update, shape)
     if not len(basis):
         return _nothing(update, settings.restarts)
     generator = generator or torch.Generator().manual_seed(0)
@@ -233,7 +233,7 @@ def derivatives(x: Tensor, shape: Shape) -> Tensor:
     return torch.cat([horizontal, vertical], dim=-3).flatten(-2)
 
 
-def varying(basis: Tensor, update: Tensor, shape: Shape) -> Tensor:
+def drop_constants(basis: Tensor, update: Tensor, shape: Shape) -> Tensor:
     """`basis` (r, d) without the directions that are one constant over the image, strongest in
     `update` (h, d) first. They have no derivatives to make sparse, and whitening would blow them up
     until every source is one of them. An image that is constant is therefore not found, and the
@@ -256,16 +256,16 @@ def unmix(
     """
     ranks = stages(len(basis), settings)
     w = torch.randn(settings.restarts, ranks[0], ranks[0], generator=generator).to(basis)
-    w = orthogonalised(w)
+    w = orthogonalise(w)
     sources = basis.new_empty(settings.restarts, 0, basis.shape[1])
     contrast = basis.new_empty(settings.restarts, 0)
     for k, rank in enumerate(
         tqdm(ranks, desc="separating", leave=False, disable=not sys.stderr.isatty())
     ):
         part = basis[:rank]
-        whitening, z = whitened(part, shape)
+        whitening, z = whiten(part, shape)
         if k:
-            w = extended(sources @ (part.mT @ torch.linalg.inv(whitening)), generator)
+            w = extend(sources @ (part.mT @ torch.linalg.inv(whitening)), generator)
         w, contrast = rotate(w, z, settings, settings.iterations * (1 if k else 2))
         sources = w @ (whitening @ part)
     return sources, contrast
@@ -284,7 +284,7 @@ def stages(rank: int, settings: SeparationSettings) -> list[int]:
     return [*found, rank]
 
 
-def whitened(basis: Tensor, shape: Shape) -> tuple[Tensor, Tensor]:
+def whiten(basis: Tensor, shape: Shape) -> tuple[Tensor, Tensor]:
     """K (r, r) and the derivatives z = ∇(K basis) (r, 2C, P) with (1/N) z zᵀ = 1, N = 2C·P."""
     z = derivatives(basis, shape)
     flat = z.flatten(1).double()
@@ -311,7 +311,7 @@ def rotate(
         g = q * energy.pow(q - 1)
         curvature = (g + 2 * (q - 1) * g / energy * (energy - eps) / group).mean(-1)
         pull = (g.unsqueeze(-2) * s).flatten(-2) @ flat.mT / flat.shape[1]
-        moved = orthogonalised(pull - curvature[..., None] * w)
+        moved = orthogonalise(pull - curvature[..., None] * w)
         change, w = (1 - (moved * w).sum(-1).abs()).abs(), moved
         if k % 5 == 4 and change.max() < settings.tol:
             break
@@ -319,14 +319,14 @@ def rotate(
     return w, energy.pow(q).mean(-1)
 
 
-def orthogonalised(w: Tensor) -> Tensor:
+def orthogonalise(w: Tensor) -> Tensor:
     """(w wᵀ)^(−½) w: the orthogonal matrix nearest to w (..., r, r)."""
     values, vectors = torch.linalg.eigh((w @ w.mT).double())
     root = (vectors * values.clamp_min(1e-12 * values[..., -1:]).rsqrt().unsqueeze(-2)) @ vectors.mT
     return root.to(w.dtype) @ w
 
 
-def extended(w: Tensor, generator: torch.Generator) -> Tensor:
+def extend(w: Tensor, generator: torch.Generator) -> Tensor:
     """Orthonormal rows (S, r, r) that begin with those nearest to w (S, k, r), k ≤ r, and go on at
     random.
     """
@@ -336,7 +336,7 @@ def extended(w: Tensor, generator: torch.Generator) -> Tensor:
         more = torch.randn(len(w), w.shape[-1], missing, generator=generator).to(w)
         full = torch.linalg.qr(torch.cat([w.mT, more], dim=-1)).Q
         w = torch.cat([w, full[..., -missing:].mT], dim=-2)
-    return orthogonalised(w)
+    return orthogonalise(w)
 
 
 def stability(found: Tensor, best: int) -> Tensor:

@@ -8,7 +8,7 @@ from small_networks import ONE, SMALL, STRIDED, a_batch, theta_of
 
 from companion.chapters.leakage_batches.experiment import scaled_by_bias
 from recon.attacks.batches import BatchSystem
-from recon.attacks.gauss_newton import by_columns, gauss_newton
+from recon.attacks.gauss_newton import gauss_newton, jacobian_columns
 from recon.errors import ReconError
 from recon.released import Gradient
 
@@ -19,7 +19,7 @@ def test_the_images_solve_it_and_jtj_is_that_of_the_jacobian(network):
     assert (system(x.flatten()) - system.target).abs().max() < 1e-14
     assert torch.equal(system.target, torch.cat([g.flatten() for g in mean.gradients.values()]))
     away = 0.5 * x.flatten()
-    jacobian = by_columns(system, away).mT
+    jacobian = jacobian_columns(system, away).mT
     torch.testing.assert_close(system.gram(away), jacobian.mT @ jacobian, rtol=1e-9, atol=1e-13)
     residual = torch.randn(
         len(system.target), generator=torch.Generator().manual_seed(0), dtype=torch.float64

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from small_networks import some_images
 from torch import nn
 
-from recon.attacks.batches import ModuleSystem, by_hopping
+from recon.attacks.batches import ModuleSystem, basin_hopping
 from recon.nets.conv import Conv, ConvNet
 from recon.nets.module import ModuleNetwork, default_start
 from recon.released import Gradient
@@ -60,16 +60,16 @@ def test_the_gradient_is_that_of_backward(pooled):
 
 def test_an_image_is_found_through_a_residual_block_with_batch_norm():
     system = posed(network(), 1)
-    found = by_hopping(system, 5)
+    found = basin_hopping(system, 5)
     assert (found.x - IMAGES[0].flatten()).abs().max() < 1e-8
     assert found.energy[-1] < 1e-20
 
 
 def test_hopping_never_ends_higher_than_the_first_descent():
     system = posed(network(torch.relu, pooled=True), 1)
-    first, more = by_hopping(system, 0), by_hopping(system, 4)
+    first, more = basin_hopping(system, 0), basin_hopping(system, 4)
     assert more.energy[-1] <= first.energy[-1]
-    other = by_hopping(replace(system, seed=5), 0)
+    other = basin_hopping(replace(system, seed=5), 0)
     assert not torch.equal(other.x, first.x)
 
 
@@ -88,7 +88,7 @@ def test_a_hop_starts_from_the_best_so_far(monkeypatch):
         return truly(posed, IMAGES[0].flatten() + 1e-3 if x_init is None else x_init, steps=0)
 
     monkeypatch.setattr(batches, "gauss_newton", noted)
-    by_hopping(system, 3)
+    basin_hopping(system, 3)
     assert len(starts) == 4
     assert all((start - IMAGES[0].flatten()).abs().max() < 0.3 for start in starts[1:])
 

@@ -40,7 +40,7 @@ def toy(smoothing=None, seed=0):
 
 
 def attack_on(star, theta_0=None, **settings):
-    return SpanAttack(star, Y, DECAY, theta_0 or star.onto, **settings)
+    return SpanAttack(star, Y, DECAY, theta_0 or star.project, **settings)
 
 
 def test_the_span_is_read_off_the_weights():
@@ -80,7 +80,7 @@ def test_in_single_precision_it_is_the_same_to_1e_6():
     grads = []
     for dtype in (torch.float64, torch.float32):
         weights = SpanWeights(star.network, star.theta.to(dtype), star.basis.to(dtype))
-        attack = SpanAttack(weights, Y.to(dtype), DECAY, weights.onto)
+        attack = SpanAttack(weights, Y.to(dtype), DECAY, weights.project)
         basis = attack.basis_of(x.to(dtype))
         small = reduced(star.network, theta.to(dtype), Subspace(basis))[1]
         grads.append(attack.energy_and_grad(x.to(dtype), basis, small)[1].double())
@@ -134,7 +134,7 @@ def test_the_hypergradient_of_a_smooth_net_is_that_of_the_outer_energy(monkeypat
         for sign in (1, -1):
             moved = x + sign * 1e-4 * way
             there = attack.basis_of(moved)
-            start = SpanWeights(star.network, theta, basis).onto(there)
+            start = SpanWeights(star.network, theta, basis).project(there)
             ends.append(
                 SpanWeights(star.network, solved(moved, start, there), there).distance(star)
             )
@@ -214,6 +214,6 @@ def test_a_stalled_run_does_nothing_more():
 def test_bad_input_is_one_sentence():
     _, star, _, _ = toy()
     with pytest.raises(ReconError, match="weight decay"):
-        SpanAttack(star, Y, 0.0, star.onto)
+        SpanAttack(star, Y, 0.0, star.project)
     with pytest.raises(ReconError, match="one hidden layer"):
         HiddenObjective(affine(D), torch.zeros(N, D), Y, DECAY)

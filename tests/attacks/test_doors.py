@@ -17,11 +17,10 @@ from torch import nn
 from recon import attacks
 from recon.attacks import from_gradients, from_weights
 from recon.attacks.bilevel import BilevelAttack
-from recon.attacks.door import NEEDS, Candidates
 from recon.attacks.from_gradients import DLGSettings, HybridSettings
 from recon.attacks.gauss_newton import gauss_newton
 from recon.attacks.gradient_matching import (
-    GEIPINGS,
+    GEIPING_DESCENT,
     GradientMatching,
     cosine_tv,
     dlg,
@@ -34,6 +33,7 @@ from recon.attacks.imprint import Imprint, edges_of
 from recon.attacks.multipliers import from_network, multipliers
 from recon.attacks.reconstruct import reconstruct
 from recon.attacks.recover import RecoverSettings, recover
+from recon.attacks.registry import NEEDS, Candidates
 from recon.attacks.rgap import rgap
 from recon.attacks.separation import FirstLayer, SeparationSettings, separate
 from recon.attacks.training_inversion import invert_training
@@ -273,9 +273,9 @@ def test_dlg_and_cosine_tv_of_any_module(n):
     )
     pairs = list(zip(found_g, (g[0] for g in gradient.gradients.values()), strict=True))
     assert history.shape == (3, 1) and history[-1] < sum((a - b).square().sum() for a, b in pairs)
-    settings = from_gradients.CosineSettings(steps=4, whole=True, descent=GEIPINGS)
+    settings = from_gradients.CosineSettings(steps=4, whole=True, descent=GEIPING_DESCENT)
     found = attacks.by_cosine_tv(gradient, SHAPE, settings, seeded(4))
-    same(found, cosine_tv(gradient, start, 4, whole=True, descent=GEIPINGS).x_hat)
+    same(found, cosine_tv(gradient, start, 4, whole=True, descent=GEIPING_DESCENT).x_hat)
     whole = [torch.cat([each.flatten() for each in side]) for side in zip(*pairs, strict=True)]
     tv = (leaf.diff(dim=-1).abs().mean() + leaf.diff(dim=-2).abs().mean()) * 0.01
     energy = GradientMatching(gradient, 1, whole=True, beta=0.01, image=SHAPE).energy(start)
@@ -338,12 +338,12 @@ def test_imprint_reads_what_was_made_for_it():
 # ----------------------------------------------------------------------------------------- refusals
 
 ODD = {
-    "the convolution '0' has a bias": {"bias": True},
-    "has 2 groups": {"groups": 2},
-    "dilation": {"dilation": 2},
-    "strides": {"stride": (1, 2)},
-    "padding": {"padding": 1, "padding_mode": "circular"},
-    "padding same": {"padding": "same"},
+    "the convolution '0' is Conv2d": {"bias": True},
+    "groups=2": {"groups": 2},
+    "dilation=": {"dilation": 2},
+    "stride=": {"stride": (1, 2)},
+    "padding_mode=circular": {"padding": 1, "padding_mode": "circular"},
+    "padding=same": {"padding": "same"},
 }
 
 

@@ -13,8 +13,8 @@ from small_networks import LOSSY, SMALL, STRIDED, some_gradient
 from companion.chapters.leakage_common import SEED
 from recon.attacks import gradient_matching
 from recon.attacks.gradient_matching import (
-    GEIPINGS,
-    PAPERS,
+    CHEN_DESCENT,
+    GEIPING_DESCENT,
     Alignment,
     Descent,
     GradientMatching,
@@ -177,7 +177,7 @@ def test_hybrids_settings_go_by_layer_and_its_improvement_feeds_the_next(monkeyp
     deep = ConvNet((Conv(3, 6), Conv(3, 8), Conv(3, 9), Conv(1, 9)), shape=(2, 8, 8), classes=4)
     gradient, x = some_gradient(deep)
     found = hybrid(gradient, share=0.1)
-    assert not any(a.whole or a.descent != PAPERS for a, _, _ in runs)
+    assert not any(a.whole or a.descent != CHEN_DESCENT for a, _, _ in runs)
     assert [(a.first, steps) for a, steps, _ in runs] == [(4, 100), (3, 100), (2, 800), (1, 1000)]
     assert [(a.alpha, a.beta, a.gamma) for a, _, _ in runs] == [
         *((10.0, 0.1, 1.0), (10.0, 0.1, 1.0)),
@@ -187,11 +187,13 @@ def test_hybrids_settings_go_by_layer_and_its_improvement_feeds_the_next(monkeyp
         torch.testing.assert_close(attack.system[0].flatten(1), improved[:, 0].atanh())
     assert torch.equal(found, runs[-1][2].view_as(x))
     runs.clear()
-    hybrid(gradient, share=0.1, whole=True, descent=GEIPINGS)
-    assert len(runs) == 4 and all(a.whole and a.descent == GEIPINGS for a, _, _ in runs)
+    hybrid(gradient, share=0.1, whole=True, descent=GEIPING_DESCENT)
+    assert len(runs) == 4 and all(a.whole and a.descent == GEIPING_DESCENT for a, _, _ in runs)
 
 
-@pytest.mark.parametrize("attack", [cosine_tv, partial(cosine_tv, whole=True, descent=GEIPINGS)])
+@pytest.mark.parametrize(
+    "attack", [cosine_tv, partial(cosine_tv, whole=True, descent=GEIPING_DESCENT)]
+)
 def test_matching_descends_resumes_and_treats_victims_alike(attack, tmp_path, monkeypatch):
     gradient, _ = some_gradient()
     whole = attack(gradient, seeded_start(gradient, SEED), 40)
@@ -231,7 +233,7 @@ def test_the_papers_settings_and_the_authors(monkeypatch):
     )
     gradient, _ = some_gradient()
     cosine_tv(gradient, seeded_start(gradient, SEED))
-    cosine_tv(gradient, seeded_start(gradient, SEED), whole=True, descent=GEIPINGS)
+    cosine_tv(gradient, seeded_start(gradient, SEED), whole=True, descent=GEIPING_DESCENT)
     (paper, steps), (authors, other) = made
     assert steps == other == 4800 and (paper.alpha, paper.descent) == (1.0, Descent(1e-3))
     assert paper.beta == pytest.approx(0.01 * 4) and not paper.whole  # once per tensor of θ

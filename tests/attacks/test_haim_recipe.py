@@ -10,11 +10,11 @@ import torch
 from recon.attacks import haim_recipe as module
 from recon.attacks.decoreco import half_and_half
 from recon.attacks.haim_recipe import (
-    Observed,
     PublishedSettings,
+    TracedRecipe,
+    displacement,
     marks,
-    moved,
-    products_in,
+    matmul_precision,
     recipe_attack,
     recover_as_published,
 )
@@ -63,12 +63,12 @@ def test_the_published_values():
 def test_the_trace_holds_energies_and_movement_at_the_marks(weights, start):
     x, multipliers = start
     attack = recipe_attack(weights, half_and_half(M, dtype=F64), multipliers, 20, 0.01)
-    run = Observed(attack)
+    run = TracedRecipe(attack)
     state, seen = run.init(x), {}
     for k in range(1, 21):
         at = state["x"]["x"]
         by_layer, energy, *_ = attack.value_and_grad(at, state["multipliers"]["x"])
-        seen[k] = torch.cat([by_layer[0], energy, moved(at, x).mean()[None]])
+        seen[k] = torch.cat([by_layer[0], energy, displacement(at, x).mean()[None]])
         state = run.step(state)
     at = marks(20)
     assert at[0] == 1 and at[-1] == 20
@@ -78,7 +78,7 @@ def test_the_trace_holds_energies_and_movement_at_the_marks(weights, start):
 def test_movement_is_relative_to_the_start():
     x_init = torch.tensor([[[3.0, 4.0], [1.0, 0.0]]])
     torch.testing.assert_close(
-        moved(x_init + torch.tensor([0.0, 5.0]), x_init), torch.tensor([1.0, 5.0])
+        displacement(x_init + torch.tensor([0.0, 5.0]), x_init), torch.tensor([1.0, 5.0])
     )
 
 
@@ -115,7 +115,7 @@ def test_an_interrupted_run_resumed_is_the_uninterrupted_one(weights, monkeypatc
 
     settings, memory, taken = PublishedSettings(m=M, steps=12, init_scale=0.3), Memory(), []
     whole = recover_as_published(weights, settings, torch.Generator().manual_seed(0))
-    reconstruct, step = module.reconstruct, Observed.step
+    reconstruct, step = module.reconstruct, TracedRecipe.step
     monkeypatch.setattr(
         module, "reconstruct", lambda *a, **k: reconstruct(*a, **{**k, "every_s": -1.0})
     )
@@ -126,10 +126,10 @@ def test_an_interrupted_run_resumed_is_the_uninterrupted_one(weights, monkeypatc
         taken.append(1)
         return step(self, state)
 
-    monkeypatch.setattr(Observed, "step", killed)
+    monkeypatch.setattr(TracedRecipe, "step", killed)
     with pytest.raises(Killed):
         recover_as_published(weights, settings, torch.Generator().manual_seed(0), memory)
-    monkeypatch.setattr(Observed, "step", step)
+    monkeypatch.setattr(TracedRecipe, "step", step)
     again = recover_as_published(weights, settings, torch.Generator().manual_seed(0), memory)
     assert torch.equal(again.x_hat, whole.x_hat) and torch.equal(again.history, whole.history)
     assert torch.equal(again.accepted["trace"], whole.accepted["trace"])
@@ -137,16 +137,16 @@ def test_an_interrupted_run_resumed_is_the_uninterrupted_one(weights, monkeypatc
 
 def test_the_precision_of_products_is_set_back():
     before = torch.get_float32_matmul_precision()
-    with products_in("bfloat16"):
+    with matmul_precision("bfloat16"):
         assert torch.get_float32_matmul_precision() == "medium"
     assert torch.get_float32_matmul_precision() == before
-    with pytest.raises(ReconError, match="unknown precision"), products_in("int8"):
+    with pytest.raises(ReconError, match="unknown precision"), matmul_precision("int8"):
         pass
 
 
 def test_shapes_that_do_not_fit_are_refused(weights, start):
     x, multipliers = start
-    run = Observed(recipe_attack(weights, half_and_half(M, dtype=F64), multipliers, 5))
+    run = TracedRecipe(recipe_attack(weights, half_and_half(M, dtype=F64), multipliers, 5))
     with pytest.raises(ReconError, match="one start"):
         run.init(x.repeat(2, 1, 1))
     with pytest.raises(ReconError, match="does not fit"):

@@ -13,16 +13,16 @@ from torch.nn.functional import normalize
 from recon.attacks.heads import (
     Public,
     SparseSettings,
-    by_chance,
+    add_mean_row,
+    chance_zeros,
     column_norms,
+    count_zeros,
     distinct,
     matched_filter,
     programmes,
     span_of,
     span_test,
-    sparsest,
-    uncentred,
-    zeros,
+    sparse_features,
 )
 from recon.attacks.separation import FirstLayer
 from recon.errors import ReconError
@@ -53,7 +53,7 @@ def layer_of(features: torch.Tensor, seed: int = 3) -> torch.Tensor:
 
 
 def test_all_features_come_back_certified(public, trained):
-    found = sparsest(FirstLayer(layer_of(trained)), public)
+    found = sparse_features(FirstLayer(layer_of(trained)), public)
     near = normalize(found.x_hat, dim=1) @ normalize(trained, dim=1).mT
     assert found.rank == N and len(found.x_hat) == N and found.certified.all()
     assert near.amax(0).min() > 0.999 and near.amax(1).min() > 0.999
@@ -85,7 +85,9 @@ def test_the_splitting_solves_the_linear_programme(public, trained):
 def test_noise_gives_no_certificate(public):
     """A layer that holds no features: its extreme vectors have the zeros of chance."""
     g = torch.Generator().manual_seed(4)
-    found = sparsest(FirstLayer(torch.randn(40, D, generator=g)), public, SparseSettings(rank=N))
+    found = sparse_features(
+        FirstLayer(torch.randn(40, D, generator=g)), public, SparseSettings(rank=N)
+    )
     assert len(found.x_hat) and not found.certified.any()
 
 
@@ -93,7 +95,8 @@ def test_a_known_start_is_subtracted(public, trained):
     start = 3 * torch.randn(40, D, generator=torch.Generator().manual_seed(5))
     w = layer_of(trained) + 0.3 * start
     with_it, without = (
-        sparsest(FirstLayer(w, known), public, SparseSettings(rank=N)) for known in (start, None)
+        sparse_features(FirstLayer(w, known), public, SparseSettings(rank=N))
+        for known in (start, None)
     )
     near = [
         (normalize(f.x_hat, dim=1) @ normalize(trained, dim=1).mT).amax(0)
@@ -107,7 +110,7 @@ def test_later_rounds_find_others(trained):
     features.
     """
     few = Public(draw(3, 1))
-    found = sparsest(FirstLayer(layer_of(trained)), few, SparseSettings(rounds=12))
+    found = sparse_features(FirstLayer(layer_of(trained)), few, SparseSettings(rounds=12))
     assert int(found.certified.sum()) > 3
 
 
@@ -136,9 +139,12 @@ def test_a_mean_that_was_subtracted_is_put_back(public, trained, deviation):
     mean = trained.mean(0)
     seen = (trained - mean) / (1 if deviation is None else deviation)
     layer, settings = FirstLayer(layer_of(seen)), SparseSettings(rank=N)
-    back = FirstLayer(uncentred(layer.w1, mean, deviation))
+    back = FirstLayer(add_mean_row(layer.w1, mean, deviation))
     near = [
-        (normalize(sparsest(x, public, settings).x_hat, dim=1) @ normalize(trained, dim=1).mT)
+        (
+            normalize(sparse_features(x, public, settings).x_hat, dim=1)
+            @ normalize(trained, dim=1).mT
+        )
         for x in (back, layer)
     ]
     assert near[0].amax(0).min() > 0.999 > 0.95 > near[1].amax(0).median()
@@ -153,7 +159,7 @@ def test_no_more_candidates_than_dimensions(public):
     g = torch.Generator().manual_seed(4)
     assert (
         len(
-            sparsest(
+            sparse_features(
                 FirstLayer(torch.randn(40, D, generator=g)), public, SparseSettings(rank=3)
             ).x_hat
         )
@@ -163,9 +169,9 @@ def test_no_more_candidates_than_dimensions(public):
 
 def test_zeros_and_what_chance_gives():
     x = torch.tensor([[0.0, 0.0, 1.0, 3.0], [1.0, 1.0, 1.0, 1.0]])
-    assert zeros(x).tolist() == [2, 0]
+    assert count_zeros(x).tolist() == [2, 0]
     basis = torch.eye(11, 100)
-    assert by_chance(basis, SparseSettings(excess=1.2)) == pytest.approx(1.2 * 10 + 0.05 * 100)
+    assert chance_zeros(basis, SparseSettings(excess=1.2)) == pytest.approx(1.2 * 10 + 0.05 * 100)
 
 
 def test_distinct_keeps_one_of_each():
@@ -185,9 +191,9 @@ def test_columns_straighten_what_adam_bends(public):
     bend = 10 ** (2 * torch.rand(D, generator=g))
     w = torch.randn(80, 40, generator=g) @ (trained / public.units) * bend
     apart = {}
-    for bent in (False, True):
-        score = span_test(FirstLayer(w), torch.cat([trained, others]), public, 40, bent)
-        apart[bent] = (score[:40, None] > score[40:]).float().mean().item()
+    for preconditioned in (False, True):
+        score = span_test(FirstLayer(w), torch.cat([trained, others]), public, 40, preconditioned)
+        apart[preconditioned] = (score[:40, None] > score[40:]).float().mean().item()
     assert apart[True] > 0.99 > apart[False]
 
 
@@ -235,7 +241,10 @@ def test_column_norms_are_not_zero():
         (lambda: Public(torch.ones(1, 3)), "two rows"),
         (lambda: Public(torch.full((5, 3), torch.nan)), "finite"),
         (lambda: SparseSettings(rounds=0), "positive"),
-        (lambda: sparsest(FirstLayer(torch.randn(4, 7)), Public(torch.rand(5, 3))), "7 inputs"),
+        (
+            lambda: sparse_features(FirstLayer(torch.randn(4, 7)), Public(torch.rand(5, 3))),
+            "7 inputs",
+        ),
         (
             lambda: span_of(FirstLayer(torch.randn(4, 7)), Public(torch.rand(5, 7)), rank=6),
             "4 rows .* not of 6",
@@ -248,7 +257,7 @@ def test_what_makes_no_sense_is_refused(call, words):
 
 
 def test_nothing_stands_out_of_a_layer_of_zeros(public):
-    found = sparsest(FirstLayer(torch.zeros(40, D)), public)
+    found = sparse_features(FirstLayer(torch.zeros(40, D)), public)
     assert found.rank == 0 and found.x_hat.shape == (0, D)
 
 
@@ -257,6 +266,6 @@ def test_the_mean_weighs_as_much_as_all_rows_together():
         torch.randn(4, 6, generator=torch.Generator().manual_seed(0)),
         torch.arange(1.0, 7.0),
     )
-    rows = uncentred(update, mean)
+    rows = add_mean_row(update, mean)
     assert torch.equal(rows[:4], update)
     torch.testing.assert_close(rows[4], mean * update.norm() / mean.norm())

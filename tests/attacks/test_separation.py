@@ -20,16 +20,16 @@ from recon.attacks.separation import (
     FirstLayer,
     SeparationSettings,
     derivatives,
-    extended,
-    orthogonalised,
+    drop_constants,
+    extend,
+    orthogonalise,
     rotate,
     separate,
     stability,
     stages,
     start_left,
     unmix,
-    varying,
-    whitened,
+    whiten,
 )
 from recon.errors import ReconError
 from recon.images.registry import load_pool
@@ -342,7 +342,7 @@ def test_without_neighbours_the_numbers_themselves(shape):
 @pytest.mark.parametrize("shape", [(3, 8, 8), (192,)])
 def test_whitened_derivatives_have_identity_second_moment(shape):
     basis = signal_span(normal(20, 9) @ normal(9, 192, seed=1))
-    whitening, z = whitened(basis, shape)
+    whitening, z = whiten(basis, shape)
     flat = z.flatten(1)
     assert torch.allclose(flat @ flat.mT / flat.shape[1], torch.eye(9), atol=1e-5)
     assert torch.allclose(z, derivatives(whitening @ basis, shape), atol=1e-4)
@@ -374,24 +374,24 @@ def test_stages_rise_to_the_rank(rank, first, growth):
 def test_orthogonalised_is_the_nearest_orthogonal_matrix():
     w = normal(3, 6, 6, dtype=F64)
     u, _, v = torch.linalg.svd(w)
-    assert torch.allclose(orthogonalised(w), u @ v)
-    assert torch.isfinite(orthogonalised(torch.zeros(4, 4) + torch.eye(4)[0])).all()  # of rank one
+    assert torch.allclose(orthogonalise(w), u @ v)
+    assert torch.isfinite(orthogonalise(torch.zeros(4, 4) + torch.eye(4)[0])).all()  # of rank one
 
 
 def test_extended_keeps_orthonormal_rows():
-    rows = orthogonalised(normal(2, 9, 9))[:, :5]
-    full = extended(3 * rows, seeded())
+    rows = orthogonalise(normal(2, 9, 9))[:, :5]
+    full = extend(3 * rows, seeded())
     assert torch.allclose(full[:, :5], rows, atol=1e-5)
     assert torch.allclose(full @ full.mT, torch.eye(9).expand(2, 9, 9), atol=1e-5)
-    assert not torch.allclose(full[:, 5:], extended(rows, seeded(1))[:, 5:], atol=1e-2)
+    assert not torch.allclose(full[:, 5:], extend(rows, seeded(1))[:, 5:], atol=1e-2)
     first, second = rows[0, 0], rows[0, 1]
     # lengths do not count: the bisector is kept
     slanted = torch.stack([first, 4 * (0.6 * first + 0.8 * second)])
-    a, b = extended(slanted[None], seeded())[0, :2]
+    a, b = extend(slanted[None], seeded())[0, :2]
     bisector = 1.6 * first + 0.8 * second
     assert (a @ bisector).item() == pytest.approx((b @ bisector).item(), abs=1e-5)
     assert torch.allclose(
-        extended(2 * rows[:, :, :5], seeded()), orthogonalised(unit(rows[:, :, :5])), atol=1e-5
+        extend(2 * rows[:, :, :5], seeded()), orthogonalise(unit(rows[:, :, :5])), atol=1e-5
     )
 
 
@@ -403,7 +403,7 @@ def white(r=4, group=2, pixels=30, seed=0):
     """Numbers z (r, group, pixels) with identity second moment, and a rotation (r, r)."""
     z = laplacian(r, group * pixels, seed=seed).double()
     z = torch.linalg.svd(z, full_matrices=False).Vh * (group * pixels) ** 0.5
-    return z.unflatten(1, (group, pixels)), orthogonalised(normal(r, r, seed=seed + 1, dtype=F64))
+    return z.unflatten(1, (group, pixels)), orthogonalise(normal(r, r, seed=seed + 1, dtype=F64))
 
 
 @pytest.mark.parametrize("exponent", [0.1, 0.5])
@@ -446,12 +446,12 @@ def test_the_pull_is_the_gradient_of_the_contrast():
             e = (w @ z[:, :, p]).square().sum(1) + 0.2
             hessian += (0.1 * e**-0.9 - 2 * 0.1 * 0.9 * e**-1.9 * s**2) / 60
     moved, _ = rotate(w[None], z, settings, 1)
-    assert torch.allclose(moved[0], orthogonalised(gradient / 4 - hessian[:, None] * w), atol=1e-8)
+    assert torch.allclose(moved[0], orthogonalise(gradient / 4 - hessian[:, None] * w), atol=1e-8)
 
 
 def test_rotation_lowers_the_contrast_and_keeps_rows_orthonormal():
     z, _ = white(8, 3, 500)
-    starts = orthogonalised(normal(3, 8, 8, dtype=F64))
+    starts = orthogonalise(normal(3, 8, 8, dtype=F64))
     contrasts = [rotate(starts, z, SeparationSettings(), k)[1].sum(1) for k in (0, 1, 3, 10, 40)]
     assert all((b < a + 1e-4).all() for a, b in zip(contrasts, contrasts[1:], strict=False))
     assert (contrasts[-1] < contrasts[0] - 0.1).all()
@@ -461,7 +461,7 @@ def test_rotation_lowers_the_contrast_and_keeps_rows_orthonormal():
 
 def test_rotation_stops_when_nothing_changes_and_not_before():
     z, _ = white(8, 1, 2000)
-    start = orthogonalised(normal(1, 8, 8, dtype=F64))
+    start = orthogonalise(normal(1, 8, 8, dtype=F64))
     settled, _ = rotate(start, z, SeparationSettings(tol=0), 300)
     stopped, _ = rotate(start, z, SeparationSettings(tol=1e-6), 300)
     assert not torch.equal(settled, stopped)
@@ -472,7 +472,7 @@ def test_rotation_stops_when_nothing_changes_and_not_before():
 
 def test_a_batch_of_restarts_is_runs_of_their_own():
     z, _ = white(6, 2, 100)
-    starts = orthogonalised(normal(3, 6, 6, dtype=F64))
+    starts = orthogonalise(normal(3, 6, 6, dtype=F64))
     both, contrast = rotate(starts, z, SeparationSettings(tol=0), 12)
     for k in range(3):
         alone, single = rotate(starts[k : k + 1], z, SeparationSettings(tol=0), 12)
@@ -490,12 +490,12 @@ def test_unmix_is_one_stage_after_the_other():
     settings = SeparationSettings(first_rank=4, growth=1.5, iterations=5, tol=0.0, restarts=2)
     assert stages(6, settings) == [4, 6]
     generator = seeded(8)
-    w = orthogonalised(torch.randn(2, 4, 4, generator=generator))
-    whitening, z = whitened(basis[:4], shape)
+    w = orthogonalise(torch.randn(2, 4, 4, generator=generator))
+    whitening, z = whiten(basis[:4], shape)
     w, _ = rotate(w, z, settings, 10)  # twice as many at first
     before = torch.cat([w @ whitening, torch.zeros(2, 4, 2)], dim=2)  # of the six directions
-    whitening, z = whitened(basis, shape)
-    w = extended(before @ torch.linalg.inv(whitening), generator)
+    whitening, z = whiten(basis, shape)
+    w = extend(before @ torch.linalg.inv(whitening), generator)
     w, contrast = rotate(w, z, settings, 5)
     sources, values = unmix(basis, shape, settings, seeded(8))
     assert torch.allclose(sources, w @ whitening @ basis, atol=1e-3 * sources.abs().max().item())
@@ -637,13 +637,13 @@ def test_a_constant_image_among_others_does_no_harm():
 def test_directions_that_vary_are_left_alone():
     x, a = photographs()
     basis = signal_span(a @ x)
-    assert varying(basis, a @ x, (3, 32, 32)) is basis
+    assert drop_constants(basis, a @ x, (3, 32, 32)) is basis
     # a constant but for a tenth: it still varies
     slope = torch.linspace(-1, 1, 3072)[None] * 0.1 + 1
     slope = slope / slope.norm()
     assert 1e-4 < derivatives(slope, (3, 32, 32)).norm() < 1e-2
-    assert varying(slope, a[:, :1] @ slope, (3, 32, 32)) is slope
-    assert len(varying(torch.ones(1, 27) / 27**0.5, torch.ones(4, 27), (3, 3, 3))) == 0
+    assert drop_constants(slope, a[:, :1] @ slope, (3, 32, 32)) is slope
+    assert len(drop_constants(torch.ones(1, 27) / 27**0.5, torch.ones(4, 27), (3, 3, 3))) == 0
 
 
 def test_other_kinds_of_numbers():

@@ -269,7 +269,7 @@ def _drawn(network: MLP, scheme: str, context: Context, stream: str, seed: int) 
 def settled_distance(attack: SpanAttack, x: Tensor, now: SpanWeights, sizes: AttackSizes) -> Tensor:
     """‖θ* − θ‖² after the inner solver has gone on from θ `now`, the images x (n, d) fixed."""
     settings = LBFGSSettings(tol=1e-6, max_iter=sizes.settle, history=20)
-    settled = attack.solved(x, now.basis, now.theta, settings)
+    settled = attack.solve(x, now.basis, now.theta, settings)
     return torch.tensor(SpanWeights(now.network, settled.theta, now.basis).distance(attack.star))
 
 
@@ -304,7 +304,7 @@ def path_unit(sizes: PathSizes, context: Context, nets: list[SpanWeights], name:
         "alike": alike.clone(),
         "trace": found.accepted["trace"],
         "settled": settled_distance(
-            attack, alike, SpanWeights(now.network, now.onto(at), at), sizes
+            attack, alike, SpanWeights(now.network, now.project(at), at), sizes
         ),
     }
 
@@ -326,7 +326,7 @@ def _attacked(
 
     def theta_0(basis: Tensor) -> Tensor:
         if inner == "theta_star":
-            return star.onto(basis)
+            return star.project(basis)
         how = ("default", context, "hidden.weights", seed + 1)
         how = ("uniform", context, "hidden.inner_start", seed) if inner == "uniform" else how
         return reduced(star.network, _drawn(star.network, *how), Subspace(basis))[1]

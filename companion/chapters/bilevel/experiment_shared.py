@@ -137,7 +137,7 @@ def _released(sizes: Sizes, context: Context, _: str) -> Tensors:
     """What training adds to θ⁰, in the span of the training images."""
     images, attack = _bundle(sizes, context), _attack(sizes, context)
     basis = attack.star.basis
-    theta = attack.solved(images.train, basis, attack.theta_0(basis), attack.first).theta
+    theta = attack.solve(images.train, basis, attack.theta_0(basis), attack.first).theta
     right = (attack.objective(images.train, basis).at(theta).logits > 0) == (images.y > 0)
     return {"theta": theta, "accuracy": right.double().mean()}
 

@@ -16,9 +16,9 @@ from companion.chapters.tables import packed, unpacked
 from companion.store.record import Record
 from recon.attacks.gauss_newton import gauss_newton
 from recon.attacks.gradient_matching import (
+    CHEN_DESCENT,
     COSINE_STEPS,
-    GEIPINGS,
-    PAPERS,
+    GEIPING_DESCENT,
     Descent,
     cosine_tv,
     dlg,
@@ -151,10 +151,10 @@ def _hybrid(
 
 #: suffix of CosineTV's and Hybrid's name -> one cosine over the whole gradient, steps
 WAYS = {
-    "": (False, PAPERS),
-    "_whole": (True, PAPERS),
-    "_steps": (False, GEIPINGS),
-    "_both": (True, GEIPINGS),
+    "": (False, CHEN_DESCENT),
+    "_whole": (True, CHEN_DESCENT),
+    "_steps": (False, GEIPING_DESCENT),
+    "_both": (True, GEIPING_DESCENT),
 }
 #: a new attack is a function above and a line here
 ATTACKS: dict[str, Attack] = {

@@ -18,7 +18,7 @@ from companion.chapters.tables import packed, unpacked
 from companion.store.record import Record
 from recon.analysis.identifiability import determined, rank_deficiency, security_metric
 from recon.attacks.gauss_newton import gauss_newton
-from recon.attacks.gradient_matching import GEIPINGS, cosine_tv, seeded_start
+from recon.attacks.gradient_matching import GEIPING_DESCENT, cosine_tv, seeded_start
 from recon.attacks.gradient_system import JointSystem
 from recon.attacks.rgap import systems
 from recon.errors import ReconError
@@ -117,7 +117,9 @@ def design_unit(sizes: Sizes, context: Context, unit: str) -> Tensors:
         missing.append(there.deficiency + unread)
         found.append(bool((gauss_newton(system).x - image).abs()[~there.unread].max() <= FOUND))
     single, start = gradient.to(torch.float32), seeded_start(gradient, SEED)
-    matched = cosine_tv(single, start, sizes.cosine_steps, whole=True, descent=GEIPINGS).x_hat
+    matched = cosine_tv(
+        single, start, sizes.cosine_steps, whole=True, descent=GEIPING_DESCENT
+    ).x_hat
     shapes = network.image_shapes()
     row = Record(
         name=name,

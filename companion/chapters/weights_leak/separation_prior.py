@@ -29,7 +29,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from recon.attacks.separation import PIXEL_STD, Shape, orthogonalised
+from recon.attacks.separation import PIXEL_STD, Shape, orthogonalise
 from recon.optim.loop import Checkpoint, LoopSettings, iterate
 from recon.optim.tree import State
 from recon.training.denoiser import Denoiser, DenoiserSettings, train_denoiser, unit
@@ -159,7 +159,7 @@ def separate_with_prior(
         draws = torch.Generator().manual_seed(first_seed + taken)
         w, together = state["w"], taken < settings.orthogonal
         moved = pulled(w, span, prior, draws)
-        moved = orthogonalised(moved) if together else moved
+        moved = orthogonalise(moved) if together else moved
         change = 1 - (moved * w).sum(1).abs()
         if not together:
             moved = distinct(moved, change, draws)

@@ -25,7 +25,7 @@ from recon.nets.module import ModuleNetwork
 from recon.released import Gradient, Weights
 
 Shape = tuple[int, ...]
-Draws = torch.Generator | None
+MaybeGenerator = torch.Generator | None
 AnyWeights = Weights | Weights[ModuleNetwork]
 AnyGradient = Gradient | Gradient[ModuleNetwork]
 
@@ -75,7 +75,7 @@ NEEDS: dict[str, Needs] = {}
 Attack = TypeVar("Attack", bound=Callable[..., Candidates])
 
 
-def door(needs: Needs) -> Callable[[Attack], Attack]:
+def register(needs: Needs) -> Callable[[Attack], Attack]:
     """Registers an attack with what it needs, and has it refuse another kind of release:
     ReconError.
     """
@@ -101,12 +101,12 @@ def door(needs: Needs) -> Callable[[Attack], Attack]:
     return registered
 
 
-def seeded(generator: Draws) -> torch.Generator:
+def default_generator(generator: MaybeGenerator) -> torch.Generator:
     """The generator, or one with seed 0."""
     return generator or torch.Generator().manual_seed(0)
 
 
-def first_layer(weights: AnyWeights, shape: Shape) -> FirstLayer:
+def first_layer_of(weights: AnyWeights, shape: Shape) -> FirstLayer:
     """The dense layer that is given the whole image, and its start where that is known."""
     network, start = weights.network, weights.params_init
     name = network.names[0][0] if isinstance(network, MLP) else first_dense(network, shape)
@@ -117,12 +117,12 @@ def dense_weights(weights: AnyWeights, shape: Shape) -> Weights:
     """Of dense layers with ReLU between them, in the package's own order."""
     network = weights.network
     if isinstance(network, MLP):
-        return _changed(weights, network, lambda theta: theta)
+        return _convert(weights, network, lambda theta: theta)
     dense, names = as_mlp(network, shape)
-    return _changed(weights, dense, lambda theta: {own: theta[name] for own, name in names.items()})
+    return _convert(weights, dense, lambda theta: {own: theta[name] for own, name in names.items()})
 
 
-def one_logit(weights: AnyWeights, shape: Shape) -> Weights:
+def binary_weights(weights: AnyWeights, shape: Shape) -> Weights:
     """`dense_weights` of a binary classifier; of two outputs the second minus the first. ReconError
     for more.
     """
@@ -135,14 +135,14 @@ def one_logit(weights: AnyWeights, shape: Shape) -> Weights:
     if widths[-1] == 1:
         return found
     network = MLP((*widths[:-1], 1), found.network.bias)
-    return _changed(
+    return _convert(
         found,
         network,
         lambda theta: theta | {name: theta[name][1:] - theta[name][:1] for name in last},
     )
 
 
-def _changed(weights: AnyWeights, network: MLP, change: Callable[[Params], Params]) -> Weights:
+def _convert(weights: AnyWeights, network: MLP, change: Callable[[Params], Params]) -> Weights:
     """The weights of another network, whose θ* and θ⁰ are those of this one after a `change`."""
     start = weights.params_init
     theta = (
@@ -152,7 +152,7 @@ def _changed(weights: AnyWeights, network: MLP, change: Callable[[Params], Param
     return Weights(network, *theta, weights.y, weights.weight_decay, weights.n_train)
 
 
-def by_layers(gradient: AnyGradient, shape: Shape) -> Gradient:
+def convolutional_gradient(gradient: AnyGradient, shape: Shape) -> Gradient:
     """Of convolutions and a dense layer, under cross-entropy, one image: what linear systems are
     for.
     """
