@@ -11,7 +11,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 
-from recon.cli import a_path, a_size, say
+from recon.cli import PROFILES, a_path, a_size, say
 from recon.errors import ReconError
 
 
@@ -22,7 +22,8 @@ def add_commands(command: Callable[..., Any], **shared: argparse.ArgumentParser)
         shared: the parents `images`, `budget` and `chapters`.
     """
     images, budget, chapters = shared["images"], shared["budget"], shared["chapters"]
-    command("list", _list, "experiments: chapter, paper section, cost per profile")
+    option = command("list", _list, "experiments: chapter, paper section, cost per profile")
+    option("--uses", metavar="MODULE", help="those alone whose code imports a module of ours")
 
     option = command("run", _run, "run one experiment, or find its result on disk", images, budget)
     option("name", metavar="NAME")
@@ -109,15 +110,16 @@ def _press(function: str, **arguments: Any) -> None:
     say(resolve_name(f"companion.press.{function}")(**arguments))
 
 
-def _list() -> None:
-    from companion.chapters import registry
+def _list(uses: str | None) -> None:
+    from companion.chapters import entries
+    from companion.chapters.uses import experiments_that_import
 
-    for experiment in registry().values():
-        cost = ", ".join(f"{profile} {text}" for profile, text in experiment.cost.items())
-        say(
-            f"{experiment.name:16} {experiment.chapter:20} {experiment.section:6} {cost:52}"
-            f" {experiment.summary}"
-        )
+    names = experiments_that_import(uses) if uses else list(entries())
+    for name in names:
+        entry = entries()[name]
+        costs = zip(PROFILES, entry.cost.split(", "), strict=True)
+        cost = ", ".join(f"{profile} {text}" for profile, text in costs)
+        say(f"{name:16} {entry.chapter:20} {entry.section:6} {cost:52} {entry.summary}")
 
 
 def _run(**arguments: Any) -> None:
@@ -192,9 +194,8 @@ def _claims(as_json: bool, out: str | None) -> None:
     from companion.chapters.catalogue import in_words, records
 
     results = Path(out) if out else ROOT / "book" / "executed" / "results"
-    found = records(results, ROOT, published=not out)
-    say(
-        json.dumps(found, indent=1, ensure_ascii=False)
-        if as_json
-        else "\n".join(map(in_words, found))
-    )
+    claims = records(results, ROOT, published=not out)
+    if as_json:
+        say(json.dumps(claims, indent=1, ensure_ascii=False))
+    else:
+        say("\n".join(map(in_words, claims)))

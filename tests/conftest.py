@@ -47,15 +47,14 @@ def of_an_appendix(item: pytest.Item) -> bool:
     """Whether the test's module says so (`APPENDIX = True`), or its parameter is an experiment of
     an appendix.
     """
-    from companion.chapters import registry
+    from companion.chapters import entries
     from companion.press.edition import is_appendix
 
     if getattr(getattr(item, "module", None), "APPENDIX", False):
         return True
-    chosen = registry().get(
-        str(getattr(item, "callspec", None) and item.callspec.params.get("name"))
-    )  # type: ignore[attr-defined]
-    return chosen is not None and is_appendix(Path(chosen.chapter))
+    parameters = item.callspec.params if hasattr(item, "callspec") else {}
+    entry = entries().get(str(parameters.get("name")))
+    return entry is not None and is_appendix(Path(entry.chapter))
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -26,7 +26,10 @@ import pytest
 import safetensors.torch
 import torch
 
-from companion.chapters import catalogue  # noqa: F401  (before `register` replaces what it imports)
+from companion.chapters import (
+    Entry,
+    catalogue,  # noqa: F401  (before `register` replaces what it imports)
+)
 from companion.chapters import run as running
 from companion.chapters.base import Context, Experiment, Outcome
 from companion.store.record import Record
@@ -124,17 +127,17 @@ def play(
         return compute(sizes, context, at_step)
 
     sizes = {"smoke": Sizes(), "laptop": Sizes(), "paper": Sizes()}
-    played = Experiment(
-        NAME, "02-toy", "3.2", "A toy.", {"smoke": "0 s"}, sizes, Metrics, run, claims, figures
-    )
-    register(monkeypatch, played)
+    register(monkeypatch, Experiment(NAME, sizes, Metrics, run, claims, figures))
 
 
 def register(monkeypatch: pytest.MonkeyPatch, *experiments: Experiment[Any, Any]) -> None:
     """These are all the experiments there are."""
-    found = {each.name: each for each in experiments}
-    for module in ("companion.chapters", "companion.chapters.catalogue", "companion.press.publish"):
-        monkeypatch.setattr(f"{module}.registry", lambda: found)
+    registry = {experiment.name: experiment for experiment in experiments}
+    entry = Entry(folder="toy", chapter="02-toy", summary="A toy.", cost="0 s, 0 s, 0 s")
+    for module in ("companion.chapters", "companion.press.publish"):
+        monkeypatch.setattr(f"{module}.registry", lambda: registry)
+    for module in ("companion.chapters", "companion.chapters.catalogue"):
+        monkeypatch.setattr(f"{module}.entries", lambda: dict.fromkeys(registry, entry))
 
 
 @functools.cache

@@ -11,9 +11,17 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
-from companion.chapters.catalogue import CHECK, MIXED, UNDECIDED, Row, best, place, rows
+from companion.chapters.catalogue import (
+    CHECK,
+    MIXED,
+    UNDECIDED,
+    Row,
+    best,
+    place,
+    read_replays,
+    rows,
+)
 from companion.chapters.claims import PAPERS, claims_page
-from companion.chapters.replay import read_replays
 from recon.errors import ReconError
 
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")

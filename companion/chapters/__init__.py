@@ -1,4 +1,4 @@
-"""One folder a chapter, all alike:
+"""One folder a chapter, all alike, and a row of experiments.yml for each of its experiments:
 
     experiment.py   `Metrics`: what is measured, in words
                     `SIZES`: how large, one instance of a dataclass a profile
@@ -8,41 +8,77 @@
                     `FIGURES`: a function `plot_*(result)` for each figure of the page
 
 A second experiment of a chapter has two such files with a name of its own. The folder's
-`__init__.py` puts them together as `Experiment`s, which `registry` finds: there is no list to edit.
+`__init__.py` puts them together as an `Experiment`, which is imported when it is asked for: what
+lists experiments or claims reads the table alone, and loads no torch.
 """
 
+from __future__ import annotations
+
 import difflib
-from collections.abc import Mapping
-from dataclasses import fields, is_dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from pkgutil import iter_modules
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from companion.chapters.base import Experiment
-from companion.store.results import Result, adapter, kept_arrays, load_result, read_json
+from companion.store.results import Result, adapter, load_result, read_json
 from recon.errors import ReconError
+
+if TYPE_CHECKING:
+    from companion.chapters.base import Experiment
 
 PROFILES = ("smoke", "laptop", "paper")
 ROOT = Path(__file__).resolve().parents[2]
+TABLE = Path(__file__).with_name("experiments.yml")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A row of experiments.yml, which says what the fields are."""
+
+    folder: str
+    chapter: str
+    summary: str
+    cost: str
+    section: str = ""
+    paper_size: Mapping[str, Any] = field(default_factory=dict)
+
+    def at_paper_size(self, config: Mapping[str, Any]) -> bool:
+        """Whether the sizes of a result are the paper's, as far as it states them."""
+        return all(config.get(name) == value for name, value in self.paper_size.items())
 
 
 @cache
+def entries() -> Mapping[str, Entry]:
+    """Name -> row of every experiment, in the order of the book."""
+    rows = yaml.load(TABLE.read_text(encoding="utf-8"), yaml.CSafeLoader)
+    return {name: Entry(**row) for name, row in rows.items()}
+
+
+class Registry(Mapping[str, "Experiment"]):
+    """Name -> experiment of every row; the folder of one is imported when it is looked up."""
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(entries())
+
+    def __len__(self) -> int:
+        return len(entries())
+
+    def __getitem__(self, name: str) -> Experiment:
+        from companion.chapters.base import Experiment
+
+        folder = import_module(f"{__name__}.{entries()[name].folder}")
+        members = (value for value in vars(folder).values() if isinstance(value, Experiment))
+        return next(value for value in members if value.name == name)
+
+
 def registry() -> Mapping[str, Experiment]:
-    """Name -> experiment: every `Experiment` that a folder beside this file defines, in the order
-    of the book.
-    """
-    found: dict[str, Experiment] = {}
-    for module in iter_modules(__path__):
-        if module.ispkg:
-            members = vars(import_module(f"{__name__}.{module.name}"))
-            found |= {
-                value.name: value for value in members.values() if isinstance(value, Experiment)
-            }
-    return dict(sorted(found.items(), key=lambda item: item[1].chapter))
+    """Name -> experiment, in the order of the book."""
+    return Registry()
 
 
 def experiment(name: str) -> Experiment:
@@ -63,29 +99,28 @@ def sizes_of(chosen: Experiment, profile: str, overrides: Mapping[str, Any]) -> 
         raise ReconError(f"unknown profile '{profile}': choose one of {', '.join(chosen.sizes)}")
     sizes = chosen.sizes[profile]
     for path, value in overrides.items():
-        sizes = _with(sizes, path, value, chosen.name)
+        sizes = _replace_field(sizes, path, value, chosen.name)
     return sizes
 
 
-def _with(sizes: Any, path: str, value: object, whose: str) -> Any:
+def _replace_field(sizes: Any, path: str, value: object, owner: str) -> Any:
     """A copy of a dataclass with one field replaced."""
     name, _, inner = path.partition(".")
-    known = [each.name for each in fields(sizes)]
+    known = [known.name for known in fields(sizes)]
     if name not in known:
         near = difflib.get_close_matches(name, known, n=1, cutoff=0.0)[0]
-        raise ReconError(f"{whose} has no size '{name}': did you mean '{near}'?")
+        raise ReconError(f"{owner} has no size '{name}': did you mean '{near}'?")
     old = getattr(sizes, name)
     if inner and not is_dataclass(old):
-        raise ReconError(f"{name} of {whose} is a value without fields: set {name} itself")
+        raise ReconError(f"{name} of {owner} is a value without fields: set {name} itself")
     if inner:
-        return replace(sizes, **{name: _with(old, inner, value, f"{name} of {whose}")})
+        return replace(sizes, **{name: _replace_field(old, inner, value, f"{name} of {owner}")})
+    values = {known_name: getattr(sizes, known_name) for known_name in known} | {name: value}
     try:
-        checked = TypeAdapter(type(sizes)).validate_python(
-            {**{each: getattr(sizes, each) for each in known}, name: value}
-        )
+        checked = TypeAdapter(type(sizes)).validate_python(values)
     except ValidationError as error:
         message = error.errors()[0]["msg"]
-        raise ReconError(f"{name} of {whose} cannot be {value!r}: {message}") from error
+        raise ReconError(f"{name} of {owner} cannot be {value!r}: {message}") from error
     return replace(sizes, **{name: getattr(checked, name)})
 
 
@@ -93,12 +128,11 @@ def load(folder: Path, arrays: bool = True) -> Result[Any]:
     """A stored result of any experiment, its claims made by today's code; ReconError where it is
     missing or damaged.
     """
-    name = read_json(folder / "result.json").get("experiment")
-    chosen = registry().get(str(name))
-    if chosen is None:
+    name = str(read_json(folder / "result.json").get("experiment"))
+    if name not in registry():
         raise ReconError(f"the result in {folder} is of an unknown experiment '{name}'")
-    found = load_result(folder, chosen.metrics, arrays)
-    return with_claims(found, chosen)
+    chosen = registry()[name]
+    return with_claims(load_result(folder, chosen.metrics, arrays), chosen)
 
 
 def with_claims(result: Result[Any], chosen: Experiment) -> Result[Any]:
@@ -130,6 +164,8 @@ def kept(name: str, seed: int = 0) -> Result[Any]:
 
     ReconError, one sentence, for an unknown experiment, or where no run of this seed is kept.
     """
+    from companion.store.kept import kept_arrays
+
     if seed not in (seeds := kept_seeds(experiment(name).name)):
         there = f"only of seed {', '.join(map(str, seeds))}" if seeds else "of no seed"
         raise ReconError(f"the book keeps no run of {name} with seed {seed}, {there}")

@@ -3,7 +3,7 @@ those alone.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -133,12 +133,9 @@ def _none(metrics: Any, arrays: Tensors) -> Tensors:
 
 @dataclass(frozen=True)
 class Experiment(Generic[S, M]):
-    """An entry of `recon list`.
+    """What computes, judges and draws; experiments.yml says where in the book it belongs.
 
     Attributes:
-        chapter: stem of its notebook.
-        section: of the paper.
-        cost: per profile, in words.
         sizes: per profile.
         metrics: their type.
         compute: sizes and context to metrics and arrays.
@@ -148,8 +145,6 @@ class Experiment(Generic[S, M]):
             (`Result.figure`).
         on_gpu: whether it computes on a GPU where there is one.
         shape: (C, H, W) of the images that it needs, None for any.
-        paper_size: fields of the sizes as the paper, or the setting that it takes over, has them;
-            empty where it has none.
         version: raised when the same sizes and seed give other numbers, which `recon replay`
             notices; part of a key.
         rescored: those of the metrics that images and kept reconstructions give, for experiments
@@ -157,10 +152,6 @@ class Experiment(Generic[S, M]):
     """
 
     name: str
-    chapter: str
-    section: str
-    summary: str
-    cost: Mapping[str, str]
     sizes: Mapping[str, S]
     metrics: type[M]
     compute: Callable[[S, Context], Outcome[M]]
@@ -169,35 +160,21 @@ class Experiment(Generic[S, M]):
     selected: Callable[[M, Tensors], Tensors] = _none
     on_gpu: bool = True
     shape: tuple[int, int, int] | None = None
-    paper_size: Mapping[str, Any] = field(default_factory=dict)
     version: int = 1
     rescored: Callable[[S, Context, Tensor], Mapping[str, Any]] | None = None
 
     @classmethod
-    def of(
-        cls, experiment: ModuleType, story: ModuleType, *, cost: str, section: str = "", **more: Any
-    ) -> "Experiment":
-        """From its two files: `SIZES`, `Metrics` and `compute` of one, `claims` and `FIGURES` of
-        the other, or what `more` has in their place.
-
-        Args:
-            cost: at smoke, laptop and paper, with commas between.
+    def of(cls, experiment: ModuleType, story: ModuleType, **more: Any) -> "Experiment":
+        """From its two files: `SIZES`, `Metrics`, `compute` and `rescored` of one, `claims`,
+        `FIGURES` and `selected` of the other, or what `more` has in their place.
         """
-        costs = dict(zip(("smoke", "laptop", "paper"), cost.split(", "), strict=True))
-        computed = {
-            "sizes": "SIZES",
-            "metrics": "Metrics",
-            "compute": "compute",
-            "rescored": "rescored",
-        }
-        found = {field: getattr(experiment, name, None) for field, name in computed.items()}
-        found |= {
+        fields: dict[str, Any] = {
+            "sizes": getattr(experiment, "SIZES", None),
+            "metrics": getattr(experiment, "Metrics", None),
+            "compute": getattr(experiment, "compute", None),
+            "rescored": getattr(experiment, "rescored", None),
             "claims": getattr(story, "claims", None),
             "figures": getattr(story, "FIGURES", None),
+            "selected": getattr(story, "selected", _none),
         }
-        found["selected"] = getattr(story, "selected", _none)
-        return cls(cost=costs, section=section, **{**found, **more})
-
-    def at_paper_size(self, sizes: S) -> bool:
-        """Whether these sizes are the paper's, as far as it states them."""
-        return all(getattr(sizes, name) == value for name, value in self.paper_size.items())
+        return cls(**fields | more)

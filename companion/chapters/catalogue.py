@@ -2,27 +2,32 @@
 page show.
 
 A claim at the paper's size comes before the same claim at a smaller one, and only the former has
-the paper's verdict: what was run at a smaller size says so.
+the paper's verdict: what was run at a smaller size says so. All of it is read from the files of
+results and from book/claims.yml: no experiment is imported.
 """
 
+import json
 import math
 import os
 import re
 import statistics
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from companion.chapters import load, registry, sizes_at
-from companion.chapters.claims import PAPERS, claims_page
-from companion.chapters.replay import ENOUGH, NOTHING, outcome, read_replays
-from companion.store.results import Claim, Result
+from companion.chapters import entries
+from companion.chapters.claims import PAPERS, claims_page, texts
+from companion.store.record import Record
+from companion.store.results import Claim, Result, load_result
 from recon.errors import ReconError
 
 YEAR = re.compile(r"\b(?:19|20)\d\d\b")
-UNDECIDED, MIXED, CHECK = "undecided", "mixed", "check"
+UNDECIDED = "undecided"
+MIXED = "mixed"
+CHECK = "check"
+NOT_ATTEMPTED = "not attempted"
 NOT_TESTED = "not tested at the paper's size"  # why a paper's sentence is undecided
 #: identities, theorems, and starts that solve the problem already: they check the code, and cannot
 #: fail otherwise
@@ -34,6 +39,11 @@ CHECKS = (
     "affine-distance-truth",
     "counterfactual-exact",
 )
+REPLAYS = Path("book") / "replays.json"
+#: what binds a number to today's code; "a part": one of several independent runs, from its start to
+#: its scores
+ENOUGH = ("whole", "start and scores", "start and a part")
+NOTHING = "nothing"
 
 
 @dataclass(frozen=True)
@@ -74,12 +84,12 @@ class Row:
         number is nearer to its threshold than it spreads over them, `CHECK` for an identity that
         holds.
         """
-        found = {self.claim.verdict, *(other.verdict for other in self.seeds)}
+        verdicts = {claim.verdict for claim in (self.claim, *self.seeds)}
         if not self.tested:
             return UNDECIDED
-        if self.claim.id in CHECKS and "not reproduced" not in found:
+        if self.claim.id in CHECKS and "not reproduced" not in verdicts:
             return CHECK
-        if len(found) > 1:
+        if len(verdicts) > 1:
             return MIXED
         near = self.distance is not None and abs(self.distance) < 1
         return UNDECIDED if near else self.claim.verdict
@@ -90,7 +100,8 @@ class Row:
         its standard deviation over them, at most 99; None where no single number decides, or of one
         image set.
         """
-        margins = [each.margin for each in (self.claim, *self.seeds) if each.margin is not None]
+        claims = (self.claim, *self.seeds)
+        margins = [claim.margin for claim in claims if claim.margin is not None]
         if len(margins) < 2:
             return None
         mean, spread = statistics.fmean(margins), statistics.stdev(margins)
@@ -103,21 +114,17 @@ class Row:
 
     @property
     def verdict_over_sets(self) -> str:
-        """`verdict`; where it is `MIXED`, what the image sets said, and where it is undecided for
-        its size, that.
+        """`verdict`; where it is `MIXED`, of which image sets, and where it is undecided for its
+        size, what it would be.
         """
         if not self.tested:
-            return (
-                f"{UNDECIDED} ({NOT_TESTED}; this run:"
-                f" {replace(self, at_paper_size=True).verdict_over_sets})"
-            )
-        said = Counter(each.verdict for each in (self.claim, *self.seeds))
-        told = ", ".join(f"{verdict} on {count}" for verdict, count in said.items())
-        return (
-            f"{MIXED} ({told} of {self.image_sets} image sets)"
-            if self.verdict == MIXED
-            else self.verdict
-        )
+            of_this_run = replace(self, at_paper_size=True).verdict_over_sets
+            return f"{UNDECIDED} ({NOT_TESTED}; this run: {of_this_run})"
+        if self.verdict != MIXED:
+            return self.verdict
+        counts = Counter(claim.verdict for claim in (self.claim, *self.seeds))
+        parts = ", ".join(f"{verdict} on {count}" for verdict, count in counts.items())
+        return f"{MIXED} ({parts} of {self.image_sets} image sets)"
 
     @property
     def size(self) -> str:
@@ -130,57 +137,74 @@ class Row:
         if nets and "n_train" not in nets[0]:
             return f"n = {config['n_train']}, {config['side']} × {config['side']} pixels"
         if nets:
-            pairs = [(net["n_train"], net["width"]) for net in nets]
-            both = dict(zip(("n", "width"), zip(*pairs, strict=True), strict=True))
-            ranges = {
-                name: f"{min(v)} to {max(v)}" if min(v) < max(v) else f"{v[0]}"
-                for name, v in both.items()
-            }
-            return ", ".join(f"{name} = {value}" for name, value in ranges.items())
-        n = config.get("n_train") and getattr(self.result.metrics, "n_train", config["n_train"])
-        found = {"n": n, "width": config.get("width"), "m": (config.get("attack") or {}).get("m")}
-        return ", ".join(f"{name} = {value}" for name, value in found.items() if value is not None)
+            images = _range([net["n_train"] for net in nets])
+            return f"n = {images}, width = {_range([net['width'] for net in nets])}"
+        n = config.get("n_train") and self.result.metrics.get("n_train", config["n_train"])
+        sizes = {"n": n, "width": config.get("width"), "m": (config.get("attack") or {}).get("m")}
+        return ", ".join(f"{name} = {value}" for name, value in sizes.items() if value is not None)
 
     @property
     def papers(self) -> str:
         """Which of these sizes are the paper's, ", the paper's n and width"; "" where it states
         none or the run had another.
         """
-        stated = registry()[self.result.made.experiment].paper_size
+        stated = entries()[self.result.made.experiment].paper_size
         names = [{"n_train": "n"}.get(name, name.replace("_", " ")) for name in stated]
-        whose = "the published recipe's" if "recipe_steps" in stated else "the paper's"
-        return f", {whose} {' and '.join(names)}" if names and self.at_paper_size else ""
+        owner = "the published recipe's" if "recipe_steps" in stated else "the paper's"
+        return f", {owner} {' and '.join(names)}" if names and self.at_paper_size else ""
+
+
+def _range(numbers: list[int]) -> str:
+    least, most = min(numbers), max(numbers)
+    return f"{least}" if least == most else f"{least} to {most}"
 
 
 def rows(results: Path, root: Path, kept: bool = True) -> list[Row]:
     """Every claim of the results in a folder, in the order of the book; before them those kept at
     profile `paper`.
     """
-    found, replays = [], {(row["name"], row["seed"]): outcome(row) for row in read_replays(root)}
-    for folder in (*([root / "book" / "paper-size"] if kept else []), results):
-        for name, experiment in registry().items():
+    replays = {(row["name"], row["seed"]): outcome(row) for row in read_replays(root)}
+    paper_size = root / "book" / "paper-size"
+    table = []
+    for folder in (paper_size, results) if kept else (results,):
+        for name, entry in entries().items():
             if not os.path.lexists(folder / name / "result.json"):
                 continue
-            result = load(folder / name, arrays=False)
-            at_paper_size = experiment.at_paper_size(sizes_at(result, experiment))
+            result = read_result(folder / name)
             others = seeds_of(root, name, result) if kept else []
-            seeds = (result.made.seed, *(other.made.seed for other in others))
-            again = (
-                tuple(replays.get((name, seed), NOTHING) for seed in seeds)
-                if folder != results
-                else ()
-            )
+            seeds = [run.made.seed for run in (result, *others)]
+            again = [replays.get((name, seed), NOTHING) for seed in seeds]
             for claim in result.claims:
-                same = tuple(c for other in others for c in other.claims if c.id == claim.id)
-                found.append(Row(claim, result, experiment.chapter, at_paper_size, same, again))
-    return found
+                row = Row(
+                    claim,
+                    result,
+                    entry.chapter,
+                    entry.at_paper_size(result.made.config),
+                    tuple(c for other in others for c in other.claims if c.id == claim.id),
+                    tuple(again) if folder == paper_size else (),
+                )
+                table.append(row)
+    return table
 
 
-def best(found: Iterable[Row]) -> dict[str, Row]:
+def read_result(folder: Path) -> Result[Record]:
+    """A stored result with its claims as they were stored, in the words of today's
+    book/claims.yml.
+    """
+    result = load_result(folder, Record, arrays=False)
+    claims = [_with_words(claim, texts().get(claim.id, {})) for claim in result.claims]
+    return replace(result, made=replace(result.made, claims=claims))
+
+
+def _with_words(claim: Claim, words: Mapping[str, Any]) -> Claim:
+    return replace(claim, **words)
+
+
+def best(table: Iterable[Row]) -> dict[str, Row]:
     """Claim -> the run that counts: at the paper's size if there is one, and of those the one that
     is kept.
     """
-    first = sorted(found, key=lambda row: not row.at_paper_size)
+    first = sorted(table, key=lambda row: not row.at_paper_size)
     return {row.claim.id: row for row in reversed(first)}
 
 
@@ -188,18 +212,25 @@ def seeds_of(root: Path, name: str, result: Result[Any]) -> list[Result[Any]]:
     """The same experiment, data and sizes at other seeds, one a seed, as `recon keep` stored them
     in the book; profiles are names of sizes, and change what they name.
     """
-    folders = [
-        path
-        for where in ("seeds", "paper-size")
-        for path in (root / "book" / where / name).glob("seed-*")
-    ]
-    found = [load(folder, arrays=False) for folder in sorted(folders)]
-
-    def condition(each: Result[Any]) -> tuple[object, ...]:
-        return each.made.data.sha256, each.made.config
-
-    others = {each.made.seed: each for each in found if condition(each) == condition(result)}
+    others = {}
+    for place in ("seeds", "paper-size"):
+        for folder in sorted((root / "book" / place / name).glob("seed-*")):
+            other = read_result(folder)
+            same_images = other.made.data.sha256 == result.made.data.sha256
+            if same_images and other.made.config == result.made.config:
+                others[other.made.seed] = other
     return [others[seed] for seed in sorted(others) if seed != result.made.seed]
+
+
+def read_replays(root: Path) -> list[dict[str, Any]]:
+    """The rows of book/replays.json, which `recon replay --note` writes; none without it."""
+    path = root / REPLAYS
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
+
+
+def outcome(row: Mapping[str, Any]) -> str:
+    """What a row of book/replays.json comes to: what was replayed, or that it differs."""
+    return row["by"] if row["agrees"] or row["by"] == NOTHING else "differs"
 
 
 def records(results: Path, root: Path, published: bool) -> list[dict[str, Any]]:
@@ -208,50 +239,38 @@ def records(results: Path, root: Path, published: bool) -> list[dict[str, Any]]:
     Args:
         published: with the runs kept in the book, and what was not attempted.
     """
-    found = []
-    for row in rows(results, root, kept=published):
-        made = row.result.made
-        run: dict[str, Any] = {
-            "chapter": row.chapter,
-            "experiment": made.experiment,
-            "profile": made.profile,
-        }
-        run |= {
-            "data": made.data.name,
-            "device": made.device,
-            "seed": made.seed,
-            "seconds": made.seconds,
-        }
-        run |= {
-            "size": row.size,
-            "at_paper_size": row.at_paper_size,
-            "tested": row.tested,
-            "image_sets": row.image_sets,
-        }
-        run |= {
-            "distance_to_threshold": row.distance,
-            "replayed": row.replayed,
-            "replays": row.replays,
-        }
-        others = {
-            "other_seeds": [c.ours for c in row.seeds],
-            "other_values": [c.value for c in row.seeds],
-        }
-        found.append(
-            {
-                **asdict(row.claim),
-                "verdict": row.verdict,
-                "at_this_size": row.claim.verdict,
-                **run,
-                **others,
-            }
-        )
-    if not found:
+    table = [_record(row) for row in rows(results, root, kept=published)]
+    if not table:
         raise ReconError(f"there are no results in {results}: run an experiment or the book first")
+    empty = dict.fromkeys(("id", "ours", "null", "chapter"), "")
     for item in claims_page(root)["not_attempted"] if published else ():
-        empty = dict.fromkeys(("id", "ours", "null", "chapter"), "")
-        found.append({**empty, **item, "verdict": "not attempted", "paper": PAPERS[item["paper"]]})
-    return found
+        table.append(empty | item | {"verdict": NOT_ATTEMPTED, "paper": PAPERS[item["paper"]]})
+    return table
+
+
+def _record(row: Row) -> dict[str, Any]:
+    made = row.result.made
+    return {
+        **asdict(row.claim),
+        "verdict": row.verdict,
+        "at_this_size": row.claim.verdict,
+        "chapter": row.chapter,
+        "experiment": made.experiment,
+        "profile": made.profile,
+        "data": made.data.name,
+        "device": made.device,
+        "seed": made.seed,
+        "seconds": made.seconds,
+        "size": row.size,
+        "at_paper_size": row.at_paper_size,
+        "tested": row.tested,
+        "image_sets": row.image_sets,
+        "distance_to_threshold": row.distance,
+        "replayed": row.replayed,
+        "replays": row.replays,
+        "other_seeds": [claim.ours for claim in row.seeds],
+        "other_values": [claim.value for claim in row.seeds],
+    }
 
 
 def place(section: str) -> str:
@@ -266,17 +285,15 @@ def place(section: str) -> str:
 
 def in_words(record: dict[str, Any]) -> str:
     """One of `records` as a line."""
-    if record["verdict"] == "not attempted":
+    if record["verdict"] == NOT_ATTEMPTED:
         where = f"{record['paper']}, §{record['section']}"
         return f"{record['verdict']:15} {where}: {record['sentence']} ({record['why']})"
     where = place(record["section"]) or "ours"
     more = "".join(f" | {name}: {record[name]}" for name in ("paper", "null") if record[name])
-    said = (
-        record["verdict"]
-        if record["tested"]
-        else f"{UNDECIDED}, {NOT_TESTED} ({record['at_this_size']})"
-    )
+    verdict = record["verdict"]
+    if not record["tested"]:
+        verdict = f"{UNDECIDED}, {NOT_TESTED} ({record['at_this_size']})"
     return (
-        f"{said:15} {record['id']} ({where}, {record['chapter']}, {record['size']}):"
+        f"{verdict:15} {record['id']} ({where}, {record['chapter']}, {record['size']}):"
         f" {record['ours']}{more}"
     )

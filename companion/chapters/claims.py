@@ -23,7 +23,7 @@ def claims_page(root: Path = ROOT) -> dict[str, Any]:
     read.
     """
     try:
-        return yaml.safe_load((root / "book" / "claims.yml").read_text(encoding="utf-8"))
+        return yaml.load((root / "book" / "claims.yml").read_text("utf-8"), yaml.CSafeLoader)
     except (OSError, yaml.YAMLError) as error:
         raise ReconError(f"book/claims.yml cannot be read: {error}") from error
 
@@ -34,12 +34,13 @@ def claim(name: str, *, ours: str, verdict: str, **measured: Any) -> Claim:
     Args:
         measured: further fields of `Claim`.
     """
-    if name not in _texts():
+    if name not in texts():
         raise ReconError(f"book/claims.yml has no claim '{name}'")
-    return Claim(name, **_texts()[name] | {"ours": ours, "verdict": verdict, **measured})
+    return Claim(name, **texts()[name] | {"ours": ours, "verdict": verdict, **measured})
 
 
 @cache
-def _texts() -> dict[str, dict[str, str]]:
+def texts() -> dict[str, dict[str, str]]:
+    """Claim -> its words: `section`, `paper` and `sentence`."""
     page = claims_page()
     return {name: text for paper in PAPERS for name, text in page[paper].items()}

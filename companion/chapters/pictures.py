@@ -26,7 +26,8 @@ from matplotlib.patheffects import withStroke
 from torch import Tensor
 
 from companion.chapters.tables import MatchTable
-from companion.store.results import LEVELS, Result
+from companion.store.kept import LEVELS
+from companion.store.results import Result
 from recon.images.pool import shape_of
 
 P = ParamSpec("P")

@@ -24,8 +24,10 @@ from torch import Tensor
 
 from companion.chapters import ROOT, experiment, kept, kept_folder, kept_seeds, registry, sizes_at
 from companion.chapters.base import Context, Experiment, Outcome
+from companion.chapters.catalogue import NOTHING, REPLAYS, read_replays
+from companion.store.kept import RECONSTRUCTIONS, kept_reconstructions
 from companion.store.record import record
-from companion.store.results import RECONSTRUCTIONS, TRACE, Result, kept_reconstructions
+from companion.store.results import TRACE, Result
 from companion.store.sweep import sweep
 from recon.errors import ReconError
 from recon.images.registry import load_pool
@@ -34,7 +36,6 @@ from recon.store.checkpoints import Checkpoints
 from recon.store.files import atomic_path
 
 SECONDS = 120.0
-FILE = Path("book") / "replays.json"
 #: relative difference that is put down to rounding, up to a step of a descent: at least five times
 #: what another instruction set was seen to make (benchmarks/replays.py): 6e-5 at ten steps of
 #: training on the logarithm of the loss, 0.09 at twenty
@@ -48,12 +49,6 @@ NETWORK = re.compile(r"(net|network)?-?\d*: result")
 #: image may be at a threshold
 SCORE_BAND, ROUNDED_L2, AT_THRESHOLD = 0.02, 0.06, 1
 TINY = 1e-9  # below which a number is rounding
-
-
-#: what binds a number to today's code; "a part": one of several independent runs, from its start to
-#: its scores
-ENOUGH = ("whole", "start and scores", "start and a part")
-NOTHING = "nothing"
 
 
 @dataclass(frozen=True)
@@ -132,22 +127,8 @@ def write_replays(replays: Iterable[Replay], root: Path = ROOT) -> None:
     rows = {(row["name"], row["seed"]): row for row in read_replays(root)}
     rows |= {(again.name, again.seed): asdict(again) for again in replays}
     ordered = [rows[place] for place in every_kept() if place in rows]
-    with atomic_path(root / FILE) as temporary:
+    with atomic_path(root / REPLAYS) as temporary:
         temporary.write_text(json.dumps(ordered, indent=1) + "\n", encoding="utf-8")
-
-
-def read_replays(root: Path = ROOT) -> list[dict[str, Any]]:
-    """The rows of book/replays.json; none without it."""
-    path = root / FILE
-    rows: list[dict[str, Any]] = (
-        json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
-    )
-    return rows
-
-
-def outcome(row: Mapping[str, Any]) -> str:
-    """What a row of book/replays.json comes to: what was replayed, or that it differs."""
-    return row["by"] if row["agrees"] or row["by"] == NOTHING else "differs"
 
 
 def every_kept() -> list[tuple[str, int]]:

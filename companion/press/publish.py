@@ -15,7 +15,8 @@ from companion.press.edition import chapters_of
 from companion.press.html import build_html, check_toc, put_back, swap
 from companion.press.numbers import TEMPLATE, write_readme
 from companion.press.runner import fault, read_notebook
-from companion.store.results import Result, as_json, keep_arrays, keep_reconstructions, read_json
+from companion.store.kept import keep_arrays, keep_reconstructions
+from companion.store.results import Result, as_json, read_json
 from recon.errors import ReconError
 from recon.store.files import atomic_path, only_one
 

@@ -3,36 +3,32 @@
 Each holds a checksum of what it says.
 """
 
+from __future__ import annotations
+
 import hashlib
 import json
 import math
 import os
 import subprocess
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import KW_ONLY, asdict, dataclass, field, fields, replace
 from functools import cache
-from io import BytesIO
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-import numpy as np
-import torch
-from PIL import Image
 from pydantic import TypeAdapter, ValidationError
-from torch import Tensor
 
 from companion.store.record import Record, record
 from recon.errors import ReconError
 from recon.store.files import atomic_path
-from recon.store.tensors import check_is_file, load_tensors, save_tensors, write_tensors
+
+if TYPE_CHECKING:  # what only prints results loads no torch
+    from torch import Tensor
 
 FILES = ("result.json", "arrays.safetensors")
-RECONSTRUCTIONS, LEVELS = "x_hat.safetensors", 255
-#: arrays that a kept run holds: what its figures show (images as 8 bits), and how its descents
-#: began
-FIGURE, TRACE = "figure.", "trace."
-KEPT, TO_KEEP = "kept.safetensors", (FIGURE, TRACE)
+#: beginnings of the names of arrays: what figures show, and how descents began
+FIGURE = "figure."
+TRACE = "trace."
 #: in the order of a reader's interest; "mixed" is said of a claim whose image sets differ, "check"
 #: of an identity: see `companion.chapters.catalogue`
 VERDICTS = (
@@ -210,6 +206,8 @@ def save_result(result: Result[Any], folder: Path) -> Path:
     disk costs no older result, a kill leaves none that is mixed. ReconError where it cannot be
     written.
     """
+    from recon.store.tensors import write_tensors
+
     with (
         atomic_path(folder / "result.json") as text,
         atomic_path(folder / "arrays.safetensors") as arrays,
@@ -242,7 +240,8 @@ def read_json(path: Path) -> dict[str, Any]:
     if not os.path.lexists(path):
         raise ReconError(f"there is no result in {path.parent}")
     try:
-        check_is_file(path)
+        if not path.is_file():  # a pipe would be waited for without end
+            raise ValueError("it is not a file")
         meta = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(meta, dict) or not isinstance(meta.get("metrics"), dict):
             raise ValueError("it has no metrics")
@@ -274,6 +273,8 @@ def load_result(folder: Path, metrics: type[M], arrays: bool = True) -> Result[M
     result = Result(found, {}, made)
     if not arrays:
         return result
+    from recon.store.tensors import load_tensors
+
     tensors = load_tensors(folder / "arrays.safetensors")
     if expected is not None and _sha256(folder / "arrays.safetensors") != expected:
         raise ReconError(
@@ -309,79 +310,6 @@ def find_result(folder: Path, key: str, metrics: type[M]) -> Result[M] | None:
         if (result := load_result(folder, metrics)).made.key == key:
             return result
     return None
-
-
-def keep_arrays(arrays: Mapping[str, Tensor], folder: Path) -> None:
-    """Write the arrays whose names begin with one of `TO_KEEP` to `folder`: images as 8 bits, all
-    else as it is.
-    """
-    chosen = {name: array for name, array in arrays.items() if name.startswith(TO_KEEP)}
-    if chosen:
-        save_tensors(chosen, folder / KEPT)
-
-
-def kept_arrays(folder: Path) -> dict[str, Tensor]:
-    """What `keep_arrays` wrote; nothing where there is nothing.  ReconError for a damaged file."""
-    return load_tensors(folder / KEPT) if (folder / KEPT).is_file() else {}
-
-
-def keep_reconstructions(arrays: Mapping[str, Tensor], folder: Path) -> Path | None:
-    """Write x_hat (…, d) of a result, and which images it is of, to `folder`; None where there is
-    no x_hat.
-
-    In 8 bits a pixel, between its least and greatest value: NCC and SSIM of stretched images, by
-    which it is scored, see the rounding alone, at most half of 1/255 of a reconstruction's range in
-    every pixel. Square images in colour are packed without further loss, as one picture.
-    """
-    if "x_hat" not in arrays:
-        return None
-    x = arrays["x_hat"].float()
-    low, high = x.amin(-1, keepdim=True), x.amax(-1, keepdim=True)
-    levels = ((x - low) / (high - low).clamp_min(1e-12) * LEVELS).round().to(torch.uint8)
-    # rows of the data set that say what it was attacked for
-    index = {name: arrays[name] for name in ("train_index", "heldout_index") if name in arrays}
-    side = math.isqrt(x.shape[-1] // 3)
-    what = (
-        {"levels": levels}
-        if 3 * side**2 != x.shape[-1]
-        else {"webp": _packed(levels.reshape(-1, 3, side, side))}
-    )
-    save_tensors({**what, "low": low, "high": high, **index}, folder / RECONSTRUCTIONS)
-    return folder / RECONSTRUCTIONS
-
-
-def _packed(levels: Tensor) -> Tensor:
-    """The bytes of one WebP picture, lossless, of all images (k, 3, s, s) uint8, in as many rows as
-    columns.
-    """
-    across, packed = math.ceil(len(levels) ** 0.5), BytesIO()
-    full = torch.cat([levels, levels.new_zeros(across**2 - len(levels), *levels.shape[1:])])
-    sheet = full.unflatten(0, (across, across)).permute(0, 3, 1, 4, 2).flatten(2, 3).flatten(0, 1)
-    Image.fromarray(sheet.numpy()).save(packed, "WEBP", lossless=True, quality=100, method=6)
-    return torch.frombuffer(bytearray(packed.getvalue()), dtype=torch.uint8)
-
-
-def _unpacked(packed: Tensor, k: int) -> Tensor:
-    """The k images (k, 3 s²) uint8 of `_packed`."""
-    with Image.open(BytesIO(packed.numpy().tobytes())) as picture:
-        sheet = torch.from_numpy(np.array(picture.convert("RGB")))
-    side = len(sheet) // math.ceil(k**0.5)
-    return sheet.unfold(0, side, side).unfold(1, side, side).flatten(0, 1).flatten(1)[:k]
-
-
-def kept_reconstructions(folder: Path) -> tuple[Tensor, dict[str, Tensor]]:
-    """x_hat (…, d) that is kept in `folder`, and the rows of its images; ReconError where it is
-    missing or damaged.
-    """
-    found = load_tensors(folder / RECONSTRUCTIONS)
-    try:
-        low, high = found.pop("low"), found.pop("high")
-        levels = found.pop("levels", None)
-        if levels is None:
-            levels = _unpacked(found.pop("webp"), low.numel()).unflatten(0, low.shape[:-1])
-    except (KeyError, OSError, RuntimeError) as error:
-        raise ReconError(f"{folder / RECONSTRUCTIONS} is damaged: {error}") from error
-    return low + levels / LEVELS * (high - low), found
 
 
 def commit(root: Path) -> str:

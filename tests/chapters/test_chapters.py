@@ -7,15 +7,18 @@ from __future__ import annotations
 import ast
 import json
 import re
+import subprocess
+import sys
 from dataclasses import asdict, fields
 from pathlib import Path
 
 import pytest
 import torch
 
-from companion.chapters import ROOT, load, registry, sizes_of
+from companion.chapters import ROOT, entries, load, registry, sizes_of
 from companion.chapters.base import Outcome
 from companion.chapters.run import folder_of, run, too_few
+from companion.chapters.uses import experiments_that_import
 from companion.store.record import Record
 from companion.store.results import read_json
 from recon.errors import ReconError
@@ -34,7 +37,25 @@ SMALL = {"name": "collapse", "profile": "smoke", "data": "photos", "device": "cp
 
 def test_the_experiments_cover_the_chapters():
     notebooks = {path.stem for path in (ROOT / "notebooks").glob("*.ipynb")}
-    assert {experiment.chapter for experiment in registry().values()} == notebooks
+    chapters = [entry.chapter for entry in entries().values()]
+    assert set(chapters) == notebooks and chapters == sorted(chapters)
+
+
+@pytest.mark.parametrize("command", ["list", "claims"])
+def test_what_only_prints_loads_no_torch(command):
+    code = (
+        f"import sys, recon.cli; recon.cli.main(['{command}']); assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+
+
+def test_the_experiments_that_use_a_module_are_listed():
+    """Of an attack's, of the landscapes' alone, of an experiment's own."""
+    assert "decoreco-truth" in experiments_that_import("recon.attacks.recover")
+    assert "linear" not in experiments_that_import("recon.attacks.recover")
+    assert experiments_that_import("companion.chapters.linear.story") == ["linear"]
+    with pytest.raises(ReconError, match="no module 'recon.nothing'"):
+        experiments_that_import("recon.nothing")
 
 
 @pytest.mark.parametrize(
@@ -80,8 +101,10 @@ def test_every_attack_is_written_out_and_held_against_the_packages(path):
 @pytest.mark.parametrize("name", registry())
 def test_costs_sizes_and_figures_of_an_experiment(name):
     chosen = registry()[name]
-    assert chosen.name == name and chosen.summary
-    assert tuple(chosen.cost) == tuple(chosen.sizes) == PROFILES
+    assert chosen.name == name and len(entries()[name].cost.split(", ")) == len(PROFILES)
+    assert tuple(chosen.sizes) == PROFILES
+    sizes = {field.name for field in fields(chosen.sizes["paper"])}
+    assert entries()[name].paper_size.keys() <= sizes
     assert len({type(sizes) for sizes in chosen.sizes.values()}) == 1
     assert issubclass(chosen.metrics, Record) and chosen.metrics.__doc__
     assert callable(chosen.compute) and callable(chosen.claims) and isinstance(chosen.figures, dict)

@@ -10,16 +10,11 @@ import torch
 
 from companion.chapters import experiment
 from companion.chapters import replay as replaying
-from companion.chapters.replay import (
-    Replay,
-    close,
-    differing_traces,
-    outcome,
-    read_replays,
-    write_replays,
-)
+from companion.chapters.catalogue import outcome, read_replays
+from companion.chapters.replay import Replay, close, differing_traces, write_replays
 from companion.chapters.run import run
-from companion.store.results import TO_KEEP, TRACE
+from companion.store.kept import TO_KEEP
+from companion.store.results import TRACE
 from recon.errors import ReconError
 
 NAME = "bilevel-hidden-shared"

@@ -25,6 +25,7 @@ from companion.press.edition import build_edition, chapters_of, replace_pages
 from companion.press.runner import ReconRunError, read_notebook
 from companion.press.stamps import Edition
 from companion.store import results
+from companion.store.kept import kept_arrays
 from companion.store.results import save_result
 from recon.errors import ReconError
 from tests.references import execute_smoke
@@ -376,7 +377,7 @@ def test_keep_takes_only_results_at_the_papers_size(repo):
         "result.json",
         "x_hat.safetensors",
     ]
-    assert results.kept_arrays(target).keys() == {"figure.best", "trace.training"}
+    assert kept_arrays(target).keys() == {"figure.best", "trace.training"}
     assert target == repo / "book" / "paper-size" / "linear"
     with pytest.raises(ReconError, match="there is no result"):
         publish.keep(repo / "nowhere", repo)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from companion.store.results import RECONSTRUCTIONS, keep_reconstructions, kept_reconstructions
+from companion.store.kept import RECONSTRUCTIONS, keep_reconstructions, kept_reconstructions
 from recon.errors import ReconError
 from recon.images.registry import load_pool
 from recon.scoring.metrics import ncc

@@ -14,24 +14,12 @@ AFFINE = Experiment.of(
     experiment_affine,
     story,
     name="bilevel-affine",
-    chapter="03-bilevel",
-    section="4.3",
-    summary="bilevel reconstruction of an affine classifier from starts a/b/c",
-    cost="3 s, 10 s, minutes",
 )
 HIDDEN = Experiment.of(
     experiment_hidden,
     story,
     claims=story.hidden_claims,
     name="bilevel-hidden",
-    chapter="03-bilevel",
-    section="4.3",
-    summary=(
-        "bilevel reconstruction of a one-hidden-layer net from starts a/b/c, and the nulls of its"
-        " distance"
-    ),
-    cost="10 s, 1 min, 20 min",
-    paper_size={"width": experiment_hidden.PAPER_WIDTH},
 )
 PATH = Experiment.of(
     experiment_hidden,
@@ -43,23 +31,10 @@ PATH = Experiment.of(
     figures={"images": story.plot_path_images},
     selected=story.path_selected,
     name="bilevel-hidden-path",
-    chapter="03-bilevel",
-    section="4.3",
-    summary="the same attack by short steps: what the images look like while the distance falls",
-    cost="3 s, 30 s, 20 min",
-    paper_size={"width": experiment_hidden.PAPER_WIDTH},
 )
 SHARED = Experiment.of(
     experiment_shared,
     story,
     claims=story.shared_claims,
     name="bilevel-hidden-shared",
-    chapter="03-bilevel",
-    section="4.3",
-    summary=(
-        "the one-hidden-layer net again, where released and inner training share a start from"
-        " U(0, 1)"
-    ),
-    cost="3 s, 30 s, 5 min",
-    paper_size={"width": experiment_hidden.PAPER_WIDTH},
 )

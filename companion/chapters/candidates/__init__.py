@@ -7,11 +7,5 @@ SETS = Experiment.of(
     experiment_sets,
     story_sets,
     name="counterfactual-sets",
-    chapter="g-candidates",
-    summary=(
-        "other images with pixels in [0, 1] that satisfy the same KKT conditions: how many, how"
-        " far, how natural"
-    ),
-    cost="5 s, 3 min, an hour",
     on_gpu=False,
 )

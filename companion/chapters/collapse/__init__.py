@@ -9,12 +9,5 @@ COLLAPSE = Experiment.of(
     experiment,
     story,
     name="collapse",
-    chapter="02-collapse",
-    section="3.2",
-    summary=(
-        "one confident example per class, repeated, explains the weights as well as the training"
-        " data"
-    ),
-    cost="3 s, 30 s, minutes",
     on_gpu=False,
 )

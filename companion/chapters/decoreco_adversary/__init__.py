@@ -8,9 +8,4 @@ DECORECO_ADVERSARY = Experiment.of(
     story,
     sizes=networks.SIZES,
     name="decoreco-adversary",
-    chapter="07-adversary",
-    section="1",
-    summary="can an adversary tell true from false reconstructions? over networks",
-    cost="10 s, 1 min, 35 min",
-    paper_size={"width": 1000},
 )

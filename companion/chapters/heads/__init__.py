@@ -9,10 +9,5 @@ HEADS = Experiment.of(
     experiment,
     story,
     name="heads",
-    chapter="09-heads",
-    summary=(
-        "heads on frozen ImageNet backbones: training features in a second, members by the span"
-    ),
-    cost="5 s, 1 min, 20 min",
     on_gpu=False,
 )

@@ -27,8 +27,9 @@ from companion.chapters.pictures import (
     levels,
     photographs,
 )
+from companion.store.kept import LEVELS
 from companion.store.record import Record
-from companion.store.results import LEVELS, Claim, Result, verdict
+from companion.store.results import Claim, Result, verdict
 
 SAME = 1e-6  # relative, of two errors; absolute below which both are rounding
 MUCH = 2.0  # times as long

@@ -16,19 +16,9 @@ ATTACKS = gradient_experiment(
     experiment,
     story,
     name="leakage-attacks",
-    chapter="11-leakage-attacks",
-    section="C&C 4",
-    summary="R-GAP, DLG, CosineTV and Hybrid on the paper's two images, Appendix E",
-    cost="10 s, 1 min, half an hour",
-    paper_size={"share": 1.0},
 )
 MATCHING = gradient_experiment(
     experiment_matching,
     story_matching,
     name="leakage-matching",
-    chapter="11-leakage-attacks",
-    section="C&C 4, Appendix H",
-    summary="all attacks on twenty images of all classes: one cosine or many, and whose steps",
-    cost="10 s, 2 min, six hours",
-    paper_size={"hybrid_share": 1.0},
 )

@@ -25,7 +25,8 @@ from companion.chapters.pictures import (
 )
 from companion.chapters.published import DIVERGED, LABELS, METHODS, PRE_TRAINED, PUBLISHED
 from companion.store.record import Record
-from companion.store.results import LEVELS, Claim, Result, verdict
+from companion.store.kept import LEVELS
+from companion.store.results import Claim, Result, verdict
 
 WITHIN_MSE, WITHIN_DB = 0.02, 0.15  # of the published mean
 PRE_TRAINED_ON = 10_000  # images, Appendix F

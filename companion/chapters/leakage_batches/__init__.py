@@ -9,8 +9,4 @@ BATCHES = gradient_experiment(
     experiment,
     story,
     name="leakage-batches",
-    chapter="d-batches",
-    section="C&C 5, Appendix G",
-    summary="batches: how many images one mean gradient determines",
-    cost="10 s, 1 min, an hour",
 )

@@ -20,7 +20,8 @@ from companion.chapters.pictures import (
     photographs,
 )
 from companion.store.record import Record
-from companion.store.results import LEVELS, Claim, Result
+from companion.store.kept import LEVELS
+from companion.store.results import Claim, Result
 from recon.scoring.nulls import clears
 
 EXACT = 1e-9  # of a pixel

@@ -7,8 +7,4 @@ LIMITS = gradient_experiment(
     experiment,
     story,
     name="leakage-limits",
-    chapter="f-beyond",
-    section="C&C Appendix G",
-    summary="a server that hands out a network made to be read",
-    cost="3 s, 10 s, 10 s",
 )

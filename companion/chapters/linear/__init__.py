@@ -9,8 +9,4 @@ LINEAR = Experiment.of(
     experiment,
     story,
     name="linear",
-    chapter="01-linear",
-    section="3.1",
-    summary="other training sets with exactly the same affine classifier",
-    cost="5 s, 1 min, 4 min",
 )

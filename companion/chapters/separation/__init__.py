@@ -9,7 +9,4 @@ SEPARATION = Experiment.of(
     experiment,
     story,
     name="separation",
-    chapter="06-separation",
-    summary="blind source separation of the first layer: most training images in seconds",
-    cost="20 s, 4 min, 20 min",
 )
