@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from companion.store.checkpoints import FileCheckpoint
 from recon.attacks.bilevel import hypergradient, outer_energy
 from recon.attacks.bilevel_span import SpanAttack, SpanWeights
 from recon.attacks.reconstruct import reconstruct
@@ -15,7 +16,6 @@ from recon.nets.mlp import affine, one_hidden
 from recon.optim.descent import HeavyBall
 from recon.optim.lbfgs import LBFGSSettings, lbfgs
 from recon.optim.subspace import Subspace, lifted, reduced
-from recon.store.checkpoints import FileCheckpoint
 from recon.training.inner_problem import Objective
 from recon.training.one_hidden_layer import HiddenObjective
 

@@ -411,7 +411,7 @@ def test_what_is_no_dense_network_with_relu_is_refused():
     ):
         with pytest.raises(ReconError, match=said):
             attacks.by_decoreco(Weights.of(module), SHAPE, RecoverSettings(m=2))
-    with pytest.raises(ReconError, match="first layer is a Conv2d"):
+    with pytest.raises(ReconError, match="the module has Conv2d"):
         attacks.by_separation(Weights.of(convolutions()), SHAPE)
     with pytest.raises(ReconError, match="does not classify images"):
         attacks.by_separation(Weights.of(dense(128, 1)), (3, 8, 8))

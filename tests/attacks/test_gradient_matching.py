@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from small_networks import LOSSY, SMALL, STRIDED, some_gradient
 
 from companion.chapters.leakage_common import SEED
+from companion.store.checkpoints import Checkpoints, FileCheckpoint
 from recon.attacks import gradient_matching
 from recon.attacks.gradient_matching import (
     CHEN_DESCENT,
@@ -28,7 +29,6 @@ from recon.attacks.reconstruct import Reconstruction
 from recon.attacks.rgap import layer_by_layer, rgap, system_of
 from recon.errors import ReconError
 from recon.nets.conv import Conv, ConvNet, cross_entropy_direction
-from recon.store.checkpoints import Checkpoints, FileCheckpoint
 
 
 def autograd_distances(gradient, x):

@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from companion.store.checkpoints import flatten_tree, unflatten_tree
 from recon.attacks import haim_recipe as module
 from recon.attacks.decoreco import half_and_half
 from recon.attacks.haim_recipe import (
@@ -21,7 +22,6 @@ from recon.attacks.haim_recipe import (
 from recon.attacks.stationarity import stationarity
 from recon.errors import ReconError
 from recon.nets.mlp import MLP
-from recon.optim.tree import flattened, unflattened
 from recon.released import Weights
 
 F64 = torch.float64
@@ -105,10 +105,10 @@ def test_an_interrupted_run_resumed_is_the_uninterrupted_one(weights, monkeypatc
         tree = None
 
         def load(self):
-            return None if self.tree is None else unflattened(self.tree)
+            return None if self.tree is None else unflatten_tree(self.tree)
 
         def save(self, tree):
-            self.tree = {name: tensor.clone() for name, tensor in flattened(tree).items()}
+            self.tree = {name: tensor.clone() for name, tensor in flatten_tree(tree).items()}
 
     class Killed(Exception):
         pass

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import pytest
 import torch
 
+from companion.store.checkpoints import Checkpoints
 from recon.attacks.reconstruct import reconstruct
 from recon.errors import ReconError
 from recon.optim.descent import HeavyBall
-from recon.store.checkpoints import Checkpoints
 from recon.store.tensors import save_tensors
 
 SCALES = torch.tensor([1.0, 10.0, 100.0], dtype=torch.float64)
