@@ -31,6 +31,7 @@ from recon.nets.mlp import MLP
 from recon.nets.module import ModuleNetwork
 from recon.optim.descent import HeavyBall
 from recon.optim.lbfgs import LBFGSSettings
+from recon.optim.loop import Checkpoint, Checkpoints
 from recon.optim.subspace import Subspace, reduced
 from recon.released import Weights
 
@@ -60,12 +61,17 @@ def by_decoreco(
     shape_or_prior: Shape,
     settings: RecoverSettings | None = None,
     generator: MaybeGenerator = None,
+    *,
+    checkpoints: Checkpoints | None = None,
+    x_init: Tensor | None = None,
 ) -> Candidates:
     """Candidates that make θ* stationary; see `recon.attacks.recover`.
 
     Args:
         settings: by default two candidates a training image; ReconError where their number is not
             known. score: ‖λ_i ∇Φ(x_i)‖, the share in θ*.
+        checkpoints: where unfinished restarts are kept, to go on from.
+        x_init (m, d): flat starting images, −1 labels first; noise by default.
     """
     weights = binary_weights(released, shape_or_prior)
     depth = weights.network.depth
@@ -76,8 +82,17 @@ def by_decoreco(
                 " settings"
             )
         settings = RecoverSettings(2 * weights.n_train, layer_weights=(1.0,) + (0.0,) * (depth - 1))
-    found = recover(weights, settings, default_generator(generator))
-    names = ("multipliers", "labels", "agreement", "energy", "by_layer", "multiplier_scale")
+    found = recover(weights, settings, default_generator(generator), checkpoints, x_init)
+    names = (
+        "multipliers",
+        "labels",
+        "agreement",
+        "energy",
+        "by_layer",
+        "history",
+        "multiplier_scale",
+        "basis",
+    )
     about = {name: getattr(found, name) for name in names}
     return Candidates(
         found.x_hat.unflatten(1, shape_or_prior),
@@ -98,15 +113,27 @@ def by_published_recipe(
     shape_or_prior: Shape,
     settings: PublishedSettings | None = None,
     generator: MaybeGenerator = None,
+    *,
+    checkpoint: Checkpoint | None = None,
+    x_init: Tensor | None = None,
 ) -> Candidates:
     """DecoReco with the published step sizes, nothing searched; see `recon.attacks.haim_recipe`.
 
     Args:
         settings: default `HAIM`. score: λ_i.
+        checkpoint: where an unfinished run is kept, to go on from.
+        x_init (m, d): flat starting images, −1 labels first; noise by default.
     """
     weights = binary_weights(released, shape_or_prior)
-    found = recover_as_published(weights, settings or HAIM, default_generator(generator))
-    about = {"energy": found.energy, "history": found.history, "trace": found.accepted["trace"][0]}
+    found = recover_as_published(
+        weights, settings or HAIM, default_generator(generator), checkpoint, x_init
+    )
+    about = {
+        "energy": found.energy,
+        "history": found.history,
+        "trace": found.accepted["trace"],
+        "x_init": found.accepted["x_init"][0],
+    }
     images = found.x_hat[0].unflatten(1, shape_or_prior)
     return Candidates(images, found.accepted["multipliers"][0], "θ* and the images' shape", about)
 
