@@ -22,11 +22,11 @@ from timing import one_by_one, write
 
 from companion.chapters.base import Context
 from companion.chapters.heads.experiment import SIZES, Cell
+from companion.store.checkpoints import Checkpoints
 from recon.attacks.heads import SparseSettings, matched_filter, sparse_features
 from recon.attacks.separation import FirstLayer
 from recon.images.registry import load_pool
 from recon.scoring.roc import true_rate
-from recon.store.checkpoints import Checkpoints
 from recon.training.recipes import Trained
 
 compute = import_module("companion.chapters.heads.experiment")

@@ -21,6 +21,7 @@ from torch import Tensor
 from companion.chapters.base import Context
 from companion.chapters.common import match_table, nulls_of, train_released
 from companion.chapters.separation.experiment import fast_ica, first_layer
+from companion.store.checkpoints import Checkpoints
 from recon.attacks.decoreco import half_and_half
 from recon.attacks.haim_recipe import TUNED_SCALE, recipe_attack
 from recon.attacks.reconstruct import Reconstruction, reconstruct
@@ -30,7 +31,6 @@ from recon.attacks.separation import FirstLayer, SeparationSettings, separate
 from recon.images.registry import load_pool
 from recon.optim.spectrum import signal_span
 from recon.released import Weights
-from recon.store.checkpoints import Checkpoints
 
 N, WIDTH, STEPS = 100, 1000, 600
 STEP_SIZES = (0.5, 0.05, 0.005, 0.0005)  # of the published recipe, tried on weights of another size

@@ -20,9 +20,9 @@ from companion.chapters.base import Context
 from companion.chapters.common import train_released
 from companion.chapters.separation.experiment import first_layer
 from companion.chapters.separation_common import counts
+from companion.store.checkpoints import Checkpoints
 from recon.attacks.separation import FirstLayer, SeparationSettings, separate
 from recon.images.registry import load_pool
-from recon.store.checkpoints import Checkpoints
 
 BASE = SeparationSettings()
 TRIED = {

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 import pytest
 
+from companion.store import checkpoints
 from recon.optim import loop
-from recon.store import checkpoints
 
 
 @contextmanager

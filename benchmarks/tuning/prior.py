@@ -25,13 +25,13 @@ from timing import one_by_one, write  # noqa: E402
 from companion.chapters.base import Context  # noqa: E402
 from companion.chapters.weights_leak import separation_prior as denoising  # noqa: E402
 from companion.chapters.weights_leak.experiment_prior import public_rows  # noqa: E402
+from companion.store.checkpoints import Checkpoints  # noqa: E402
 from recon.attacks.separation import FirstLayer, SeparationSettings, separate  # noqa: E402
 from recon.images.photos import at_side  # noqa: E402
 from recon.images.registry import load_pool  # noqa: E402
 from recon.nets.mlp import MLP  # noqa: E402
 from recon.released import Weights  # noqa: E402
 from recon.scoring.matching import match_counts  # noqa: E402
-from recon.store.checkpoints import Checkpoints  # noqa: E402
 from recon.training.denoiser import DenoiserSettings  # noqa: E402
 from recon.training.inner_problem import DecaySettings, train_with_decay  # noqa: E402
 

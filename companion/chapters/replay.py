@@ -25,6 +25,7 @@ from torch import Tensor
 from companion.chapters import ROOT, experiment, kept, kept_folder, kept_seeds, registry, sizes_at
 from companion.chapters.base import Context, Experiment, Outcome
 from companion.chapters.catalogue import NOTHING, REPLAYS, read_replays
+from companion.store.checkpoints import Checkpoints
 from companion.store.kept import RECONSTRUCTIONS, kept_reconstructions
 from companion.store.record import record
 from companion.store.results import TRACE, Result
@@ -32,7 +33,6 @@ from companion.store.sweep import sweep
 from recon.errors import ReconError
 from recon.images.registry import load_pool
 from recon.optim.trace import OutOfTime, Trace, recorded, time_limit
-from recon.store.checkpoints import Checkpoints
 from recon.store.files import atomic_path
 
 SECONDS = 120.0

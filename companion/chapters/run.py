@@ -13,6 +13,7 @@ import torch
 
 from companion.chapters import ROOT, experiment, sizes_of, with_claims
 from companion.chapters.base import Context, Experiment
+from companion.store.checkpoints import Checkpoints
 from companion.store.record import record
 from companion.store.results import (
     FIGURE,
@@ -32,7 +33,6 @@ from recon.images.partitions import partition
 from recon.images.pool import ImagePool
 from recon.images.registry import load_pool
 from recon.optim.trace import Trace, recorded
-from recon.store.checkpoints import Checkpoints
 from recon.store.files import atomic_path, check_writable, only_one
 from recon.store.machine import check_seed, device_name, resolve_device, versions
 

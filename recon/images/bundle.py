@@ -6,7 +6,6 @@ One noun for all chapters and the audit.  Truth: attacks never get it.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -66,15 +65,15 @@ class Bundle:
                 dtypes agree.
         """
         mean = data.train.flat.mean(0) if centred else torch.zeros_like(data.train.flat[0])
-
-        def place(part: Partition) -> Tensor:
-            return (centre(part.flat, mean) if centred else part.flat).to(device, dtype)
-
-        parts = (data.train, data.init, data.held_out)
-        columns = (map(place, parts), (part.y.to(device, dtype) for part in parts))
-        whole = ((part.labels for part in parts), (part.index for part in parts))
-        values: dict[str, Any] = dict(zip(PER_IMAGE, chain(*columns, *whole), strict=True))
-        return Bundle(**values, mean=mean.to(device, dtype), shape=data.shape)
+        columns: dict[str, Any] = {}
+        for name in PARTS:
+            part: Partition = getattr(data, name)
+            x = centre(part.flat, mean) if centred else part.flat
+            columns[name] = x.to(device, dtype)
+            columns["y" if name == "train" else f"{name}_y"] = part.y.to(device, dtype)
+            columns[f"{name}_labels"] = part.labels
+            columns[f"{name}_index"] = part.index
+        return Bundle(**columns, mean=mean.to(device, dtype), shape=data.shape)
 
     def __len__(self) -> int:
         return len(self.train)
@@ -101,8 +100,8 @@ class Bundle:
         def part(x: Tensor) -> Tensor:
             return torch.cat([x[start:stop], x[len(x) // 2 :][start:stop]])
 
-        taken: dict[str, Any] = {name: part(getattr(self, name)) for name in PER_IMAGE}
-        return replace(self, **taken)
+        columns: dict[str, Any] = {name: part(getattr(self, name)) for name in PER_IMAGE}
+        return replace(self, **columns)
 
     def at_side(self, side: int) -> Bundle:
         """The same images averaged down to side × side, their mean too; ReconError for a side above
@@ -128,5 +127,5 @@ class Bundle:
         return replace(self, init=x, init_y=y.to(self.y), init_labels=labels, init_index=index)
 
 
-#: the fields of a `Bundle` with a row an image, in order
+#: the fields of a `Bundle` with a row an image
 PER_IMAGE = tuple(field.name for field in fields(Bundle) if field.name not in ("mean", "shape"))

@@ -5,13 +5,11 @@ same indices.
 import hashlib
 import http.client
 import socket
-import urllib.error
-import zipfile
 from pathlib import Path
 
 import numpy as np
 
-from recon.errors import ReconError
+from recon.errors import ReconError, one_reason
 from recon.images import files
 from recon.images.pool import ImagePool
 
@@ -28,18 +26,6 @@ INDEX_RANGES = {
     "init": (range(10000, 11017), range(20000, 21017)),
     "held_out": (range(30000, 31017), range(40000, 41017)),
 }
-CLASS_NAMES = (
-    "airplane",
-    "automobile",
-    "bird",
-    "cat",
-    "deer",
-    "dog",
-    "frog",
-    "horse",
-    "ship",
-    "truck",
-)
 VEHICLES = (0, 1, 8, 9)  # y = 0; the six animals are y = 1
 
 
@@ -55,10 +41,10 @@ def load(root: str | Path | None = None) -> ImagePool:
     if not named:
         return _from_torchvision(files.cache_folder(), download=True)
     with files.reading(named) as path:
-        return _found_at(path)
+        return _from_folder(path)
 
 
-def _found_at(path: Path) -> ImagePool:
+def _from_folder(path: Path) -> ImagePool:
     if not path.exists():
         raise ReconError(
             f"the data folder {path} does not exist (given by --data-root or $RECON_DATA)"
@@ -75,18 +61,15 @@ def _found_at(path: Path) -> ImagePool:
 
 
 def _from_subset(path: Path) -> ImagePool:
-    found = hashlib.sha256(path.read_bytes()).hexdigest()
-    if found != SUBSET_SHA256:
+    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+    if sha256 != SUBSET_SHA256:
         raise ReconError(
-            f"{path} is damaged or is another file: its sha256 is {found[:12]}…, expected"
+            f"{path} is damaged or is another file: its sha256 is {sha256[:12]}…, expected"
             f" {SUBSET_SHA256[:12]}…"
         )
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            keep = ~file["is_test"]
-            return pool_of(file["images"][keep], file["labels"][keep], file["index"][keep])
-    except (ValueError, KeyError, OSError, zipfile.BadZipFile) as error:
-        raise ReconError(f"{path} cannot be read: {error}") from error
+    with one_reason(f"{path} cannot be read"), np.load(path, allow_pickle=False) as file:
+        keep = ~file["is_test"]
+        return pool_of(file["images"][keep], file["labels"][keep], file["index"][keep])
 
 
 def _from_torchvision(root: Path, download: bool) -> ImagePool:
@@ -95,15 +78,11 @@ def _from_torchvision(root: Path, download: bool) -> ImagePool:
     previous = socket.getdefaulttimeout()
     socket.setdefaulttimeout(DOWNLOAD_TIMEOUT_S)  # torchvision's downloader sets none of its own
     try:
-        data = CIFAR10(str(root), train=True, download=download)
-    except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
-        said = getattr(error, "reason", error)
-        raise ReconError(f"CIFAR-10 could not be downloaded to {root}: {said}") from error
-    except (RuntimeError, ValueError, EOFError, AssertionError, LookupError) as error:
-        reason = " ".join(str(error).split())
-        raise ReconError(
-            f"the CIFAR-10 files in {root} are missing, truncated or damaged: {reason}"
-        ) from error
+        with one_reason(f"the CIFAR-10 files in {root} are missing, truncated or damaged"):
+            try:
+                data = CIFAR10(str(root), train=True, download=download)
+            except (OSError, http.client.HTTPException) as error:
+                raise ReconError(f"CIFAR-10 could not be downloaded to {root}: {error}") from error
     finally:
         socket.setdefaulttimeout(previous)
     images, labels = np.asarray(data.data), np.asarray(data.targets, dtype=np.int64)
@@ -129,7 +108,5 @@ def pool_of(images: np.ndarray, labels: np.ndarray, index: np.ndarray) -> ImageP
         y=(~np.isin(labels[rows], VEHICLES)).astype(np.int64),
         index=np.asarray([i for i, _ in wanted], dtype=np.int64),
         part=np.asarray([part for _, part in wanted]),
-        y_names=("vehicle", "animal"),
-        class_names=CLASS_NAMES,
         interchangeable=True,
     )

@@ -11,17 +11,15 @@ def load_digits() -> ImagePool:
     """
     from sklearn.datasets import load_digits as bundled
 
-    found = bundled()
-    images = np.rint(found.images * (255 / 16)).astype(np.uint8)
+    digits = bundled()
+    images = np.rint(digits.images * (255 / 16)).astype(np.uint8)
     return ImagePool(
         name="digits",
         images=np.ascontiguousarray(images[:, None]),
-        labels=found.target.astype(np.int64),
-        y=(found.target % 2).astype(np.int64),
+        labels=digits.target.astype(np.int64),
+        y=(digits.target % 2).astype(np.int64),
         index=np.arange(len(images)),
         part=thirds(len(images)),
-        y_names=("even", "odd"),
-        class_names=tuple("0123456789"),
         notice="Executed on scikit-learn's digits, not CIFAR-10.",
         interchangeable=True,
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from recon.errors import ReconError
+from recon.errors import ReconError, one_reason
 from recon.images import files
 from recon.images.pool import ImagePool, thirds
 
@@ -27,51 +27,42 @@ def load(root: str | Path) -> ImagePool:
     with files.reading(root) as path:
         if not path.is_dir():
             raise ReconError(f"there is no folder {path} with images")
-        found, class_names = _listed(path)
-        images = _one_shape({file: _opened(file) for file in found})
+        classes, label_of = _list_images(path)
+        images = _one_shape({file: _read(file) for file in label_of})
         name = re.sub(r"[^A-Za-z0-9]+", "-", path.resolve().name).strip("-").lower() or "images"
-    rows = np.sort(
-        list({image.tobytes(): row for row, image in reversed(list(enumerate(images)))}.values())
-    )
-    images, labels = images[rows], np.asarray(list(found.values()), dtype=np.int64)[rows]
+    _, firsts = np.unique(images.reshape(len(images), -1), axis=0, return_index=True)
+    rows = np.sort(firsts)
+    labels = np.asarray(list(label_of.values()), dtype=np.int64)[rows]
     notice = f"Executed on the images of a folder ({name}), not CIFAR-10."
-    if not class_names:
+    if not classes:
         labels = (np.random.default_rng(0).permutation(len(rows)) % 2).astype(np.int64)
         notice += "  They have no classes: their labels are drawn at random."
     return ImagePool(
         name=f"folder-{name}",
-        images=images,
+        images=images[rows],
         labels=labels,
-        y=(labels >= max(len(class_names) // 2, 1)).astype(np.int64),
+        y=(labels >= max(classes // 2, 1)).astype(np.int64),
         index=np.arange(len(labels)),
         part=thirds(len(labels)),
-        y_names=(
-            ("first half of the classes", "second half")
-            if class_names
-            else ("one half", "the other half")
-        ),
-        class_names=class_names,
         notice=notice,
         interchangeable=True,
     )
 
 
-def _listed(folder: Path) -> tuple[dict[Path, int], tuple[str, ...]]:
-    """Every image file with its class, and the names of the classes; none where no subfolder holds
-    an image.
-    """
+def _list_images(folder: Path) -> tuple[int, dict[Path, int]]:
+    """The number of classes, 0 where no subfolder holds an image, and the class of every image."""
     by_class = {sub.name: _image_files(sub) for sub in sorted(folder.iterdir()) if sub.is_dir()}
-    names = tuple(name for name, found in by_class.items() if found)
+    names = [name for name, images in by_class.items() if images]
     if len(names) == 1:
         raise ReconError(
             f"all images of {folder} are in one class, {names[0]}: at least two subfolders are"
             " needed"
         )
-    listed = {file: label for label, name in enumerate(names) for file in by_class[name]}
-    listed = listed or dict.fromkeys(_image_files(folder), 0)
-    if not listed:
+    label_of = {file: label for label, name in enumerate(names) for file in by_class[name]}
+    label_of = label_of or dict.fromkeys(_image_files(folder), 0)
+    if not label_of:
         raise ReconError(f"there are no images (png, jpg) in {folder}")
-    return listed, names
+    return len(names), label_of
 
 
 def _image_files(folder: Path) -> list[Path]:
@@ -84,17 +75,12 @@ def _image_files(folder: Path) -> list[Path]:
     )
 
 
-def _opened(file: Path) -> np.ndarray:
+def _read(file: Path) -> np.ndarray:
     """Pixels (C, H, W) uint8, grey or in colour as in the file."""
-    try:
-        with Image.open(file) as image:
-            if image.mode.startswith(("I", "F")):
-                raise ReconError(f"{file} has more than 8 bits a channel")
-            pixels = np.asarray(image.convert("L" if image.mode in GREY else "RGB"))
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        if isinstance(error, ReconError):
-            raise
-        raise ReconError(f"the image {file} cannot be read: {error}") from error
+    with one_reason(f"the image {file} cannot be read"), Image.open(file) as image:
+        if image.mode.startswith(("I", "F")):
+            raise ReconError(f"{file} has more than 8 bits a channel")
+        pixels = np.asarray(image.convert("L" if image.mode in GREY else "RGB"))
     return pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
 
 

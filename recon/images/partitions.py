@@ -49,14 +49,8 @@ class Dataset:
         train: what the network is trained on.
         init: the "CIFAR partition" of start (c), with the labels of `train` row by row.
         held_out: never seen by training or attack, for null baselines only.
-        y_names, class_names: what y and the labels are.
     """
 
-    name: str
-    sha256: str
-    notice: str
-    y_names: tuple[str, str]
-    class_names: tuple[str, ...]
     train: Partition
     init: Partition
     held_out: Partition
@@ -110,10 +104,7 @@ def partitions(
         return _take(pool, np.concatenate([of_class[name] for of_class in rows]))
 
     init, held_out = draw("init"), draw("held_out")
-    names = (pool.name, pool.sha256, pool.notice, pool.y_names, pool.class_names)
-    return [
-        Dataset(*names, train=draw(f"train {k}"), init=init, held_out=held_out) for k in range(sets)
-    ]
+    return [Dataset(draw(f"train {k}"), init, held_out) for k in range(sets)]
 
 
 def centre(x: Tensor, mean: Tensor) -> Tensor:
@@ -150,23 +141,26 @@ def _rows(
     """Rows of one class in the pool, ascending: "train 0", "train 1", …, "init", "held_out";
     `sizes` of each.
     """
-    own = {part: np.flatnonzero((pool.part == part) & (pool.y == label)) for part in sizes}
-    order = np.append(own["train"], _lent(own, sizes)) if pool.interchangeable else own["train"]
+    members = {part: np.flatnonzero((pool.part == part) & (pool.y == label)) for part in sizes}
+    order = members["train"]
+    if pool.interchangeable:
+        order = np.append(order, _spare(members, sizes))
     random = np.random.default_rng([seed, label])
-    trained = _training_rows(order, sizes["train"], sets, seed, random)
-    found = {f"train {k}": rows for k, rows in enumerate(trained)}
-    taken = np.concatenate(trained)
-    found |= {part: _block(own[part], sizes[part], seed, random, taken) for part in PARTS[1:]}
-    return {name: np.sort(rows) for name, rows in found.items()}
+    training = _training_rows(order, sizes["train"], sets, seed, random)
+    taken = np.concatenate(training)
+    rows = {f"train {k}": np.sort(block) for k, block in enumerate(training)}
+    for part in PARTS[1:]:
+        rows[part] = np.sort(_block(members[part], sizes[part], seed, random, taken))
+    return rows
 
 
-def _lent(own: dict[str, np.ndarray], sizes: dict[str, int]) -> np.ndarray:
+def _spare(members: dict[str, np.ndarray], sizes: dict[str, int]) -> np.ndarray:
     """What training may take of the other parts, from their far ends in turn: all but the sets that
     seed 0 has.
     """
-    lent = [own[part][sizes[part] :][::-1] for part in PARTS[1:]]
-    turn = np.argsort(np.concatenate([np.arange(len(rows)) for rows in lent]), kind="stable")
-    return np.concatenate(lent)[turn]
+    spare = [members[part][sizes[part] :][::-1] for part in PARTS[1:]]
+    turn = np.argsort(np.concatenate([np.arange(len(rows)) for rows in spare]), kind="stable")
+    return np.concatenate(spare)[turn]
 
 
 def _training_rows(

@@ -55,7 +55,6 @@ def load() -> ImagePool:
         y=y,
         index=np.arange(len(y)),
         part=np.asarray(parts),
-        y_names=("built", "living"),
         notice="Executed on bundled photographs, not CIFAR-10.",
     )
 

@@ -1,6 +1,4 @@
-"""One pool of images, with everything an experiment may ask of it: its shape and classes travel
-with it.
-"""
+"""One pool of images, with everything an experiment may ask of it: its shape travels with it."""
 
 import hashlib
 import math
@@ -40,8 +38,6 @@ class ImagePool:
         y: (N,) int64 in {0, 1}, the two classes that networks with one output tell apart.
         index: (N,) int64, the number of an image in its source, each once.
         part: (N,) of "train" | "init" | "held_out".
-        y_names: what y = 0 and y = 1 are.
-        class_names: what the K labels are, by default `y_names`.
         notice: a sentence for the page when this is a stand-in.
         interchangeable: whether images of the other parts may be trained on, when those of "train"
             are used up.
@@ -55,8 +51,6 @@ class ImagePool:
     y: np.ndarray
     index: np.ndarray
     part: np.ndarray
-    y_names: tuple[str, str]
-    class_names: tuple[str, ...] = ()
     notice: str = ""
     interchangeable: bool = False
     sha256: str = field(default="", init=False)
@@ -66,7 +60,6 @@ class ImagePool:
         for array in (self.images, self.y.astype("<i8"), self.index.astype("<i8")):
             digest.update(np.ascontiguousarray(array).tobytes())
         object.__setattr__(self, "sha256", digest.hexdigest())
-        object.__setattr__(self, "class_names", self.class_names or self.y_names)
 
     def __len__(self) -> int:
         return len(self.index)

@@ -17,20 +17,27 @@ from torch import Tensor, nn
 from recon.errors import ReconError
 from recon.nets.conv import SLOPE, Activation, Conv, ConvNet
 from recon.nets.mlp import MLP
-from recon.nets.module import Call, ModuleNetwork, is_layer, watched
+from recon.nets.module import Call, ModuleNetwork, is_layer, watch_layers
 from recon.nets.network import Params
 
 Shape = tuple[int, ...]
 #: name of a tensor in the converted network -> its name in the module
 Names = dict[str, str]
-PROBES, SAME = 8, 1e-8  # random inputs; how alike answers must be, in float64
+PROBES = 8  # random inputs
+TOLERANCE = 1e-8  # how alike answers must be, in float64
 OTHERWISE = "DLG, CosineTV and Gauss–Newton take any module"
 
 
 @dataclass(frozen=True)
-class Watched:
-    """A module at work in float64: inputs x (n, *shape), answers (n, K), layers with parameters in
-    their order, the parameters by name, and its parts in words.
+class ForwardPass:
+    """A module at work in float64.
+
+    Attributes:
+        x: random inputs (n, *shape).
+        answers: (n, K).
+        layers: those with parameters, in the order in which they work.
+        theta: the parameters by name, in the order of their layers.
+        parts: the module's parts in words.
     """
 
     x: Tensor
@@ -40,89 +47,88 @@ class Watched:
     parts: str
 
     @staticmethod
-    def of(network: ModuleNetwork, shape: Shape) -> Watched:
+    def of(network: ModuleNetwork, shape: Shape) -> ForwardPass:
         """On images of `shape`, or on flat ones where it takes those. ReconError where it takes
         neither, where it uses a layer twice, and for parameters that belong to none of the layers
-        that are called.
+        that are called, or to several.
         """
-        copied = ModuleNetwork(copy.deepcopy(network.module).double())
-        theta = copied.parameters()
+        double = ModuleNetwork(copy.deepcopy(network.module).double())
+        theta = double.parameters()
         device = next(iter(theta.values())).device if theta else None
-        x = (
-            torch.rand(
-                PROBES, *shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64
-            ).to(device)
-            - 0.5
-        )
-        _, answers, used = watched(copied.module, x)
-        working = [each for each in used if is_layer(each.module)]
-        if len({each.name for each in working}) < len(working):
+        generator = torch.Generator().manual_seed(0)
+        x = torch.rand(PROBES, *shape, generator=generator, dtype=torch.float64).to(device) - 0.5
+        _, answers, calls = watch_layers(double.module, x)
+        layers = [call for call in calls if is_layer(call.module)]
+        if len({call.name for call in layers}) < len(layers):
             raise ReconError("a layer that is used more than once has no closed form")
-        known = {
-            f"{each.name}.{own}"
-            for each in working
-            for own, _ in each.module.named_parameters(recurse=False)
-        }
-        if strange := sorted(set(theta) - {name.removeprefix(".") for name in known}):
+        names = [
+            f"{call.name}.{name}".removeprefix(".")
+            for call in layers
+            for name, _ in call.module.named_parameters(recurse=False)
+        ]
+        if strange := sorted(set(theta) ^ set(names)):
             raise ReconError(f"the parameter '{strange[0]}' belongs to no layer that is called")
-        parts = ", ".join(dict.fromkeys(_named(each.module) for each in used))
-        return Watched(x, answers.reshape(PROBES, -1), working, theta, parts)
+        parts = ", ".join(dict.fromkeys(_kind(call.module) for call in calls))
+        ordered = {name: theta[name] for name in names}
+        return ForwardPass(x, answers.reshape(PROBES, -1), layers, ordered, parts)
 
-    def agree(self, answers: Tensor) -> bool:
-        """Whether these (n,) or (n, K) are the module's."""
-        return torch.allclose(answers.reshape(len(self.x), -1), self.answers, rtol=SAME, atol=SAME)
+    def names(self, network: MLP | ConvNet) -> Names | None:
+        """Of a network with as many parameters of the same shapes and the same answers, what its
+        parameters are called here; None of any other.
+        """
+        shapes = network.shapes()
+        if list(shapes.values()) != [tuple(tensor.shape) for tensor in self.theta.values()]:
+            return None
+        x = self.x.flatten(1) if isinstance(network, MLP) else self.x
+        answers = network(dict(zip(shapes, self.theta.values(), strict=True)), x)
+        if not torch.allclose(
+            answers.reshape(len(x), -1), self.answers, rtol=TOLERANCE, atol=TOLERANCE
+        ):
+            return None
+        return dict(zip(shapes, self.theta, strict=True))
 
 
-def _named(layer: nn.Module) -> str:
-    return (
-        f"LeakyReLU({layer.negative_slope})"
-        if isinstance(layer, nn.LeakyReLU)
-        else type(layer).__name__
-    )
+def _kind(layer: nn.Module) -> str:
+    if isinstance(layer, nn.LeakyReLU):
+        return f"LeakyReLU({layer.negative_slope})"
+    return type(layer).__name__
 
 
 def first_dense(network: ModuleNetwork, shape: Shape) -> str:
     """Name of the weight (h, d) of the dense layer that is given the whole image; ReconError where
     there is none.
     """
-    seen = Watched.of(network, shape)
-    for each in seen.layers:
-        if isinstance(each.module, nn.Linear) and torch.equal(
-            each.given.reshape(PROBES, -1), seen.x.flatten(1)
+    forward = ForwardPass.of(network, shape)
+    for call in forward.layers:
+        if isinstance(call.module, nn.Linear) and torch.equal(
+            call.inputs.reshape(PROBES, -1), forward.x.flatten(1)
         ):
-            return f"{each.name}.weight".removeprefix(".")
-    first = type(seen.layers[0].module).__name__ if seen.layers else "module without layers"
-    raise ReconError(f"no dense layer is given the image itself: the first layer is a {first}")
+            return f"{call.name}.weight".removeprefix(".")
+    raise ReconError(f"no dense layer is given the image itself: the module has {forward.parts}")
 
 
 def as_mlp(network: ModuleNetwork, shape: Shape) -> tuple[MLP, Names]:
     """Dense layers with ReLU between them; ReconError for any other module."""
-    seen = Watched.of(network, shape)
-    for each in seen.layers:
-        if not isinstance(each.module, nn.Linear):
+    forward = ForwardPass.of(network, shape)
+    layers = []
+    for call in forward.layers:
+        if not isinstance(call.module, nn.Linear):
             raise ReconError(
-                f"the layer '{each.name}' is a {_named(each.module)}: dense layers with ReLU are"
+                f"the layer '{call.name}' is a {_kind(call.module)}: dense layers with ReLU are"
                 " wanted"
             )
-    layers = [
-        (each.name, each.module) for each in seen.layers if isinstance(each.module, nn.Linear)
-    ]
-    if not layers or layers[0][1].in_features != math.prod(shape):
+        layers.append(call.module)
+    if not layers or layers[0].in_features != math.prod(shape):
         raise ReconError("the first dense layer is not given the whole image")
-    widths = (layers[0][1].in_features, *(layer.out_features for _, layer in layers))
-    found = MLP(widths, tuple(layer.bias is not None for _, layer in layers))
-    names = _paired(found.names, [name for name, _ in layers])
-    chained = all(
-        layer.in_features == width for (_, layer), width in zip(layers, widths, strict=False)
-    )
-    if not (
-        chained
-        and seen.agree(found({own: seen.theta[n] for own, n in names.items()}, seen.x.flatten(1)))
-    ):
+    widths = [layers[0].in_features, *(layer.out_features for layer in layers)]
+    mlp = MLP(tuple(widths), tuple(layer.bias is not None for layer in layers))
+    names = forward.names(mlp)
+    if names is None:
         raise ReconError(
-            f"its answers are not those of dense layers with ReLU between them: it has {seen.parts}"
+            "its answers are not those of dense layers with ReLU between them: it has"
+            f" {forward.parts}"
         )
-    return found, names
+    return mlp, names
 
 
 def as_convnet(network: ModuleNetwork, shape: Shape) -> tuple[ConvNet, Names]:
@@ -130,65 +136,46 @@ def as_convnet(network: ModuleNetwork, shape: Shape) -> tuple[ConvNet, Names]:
     layer with a bias. ReconError for any other module: the linear systems of a layer know no bias,
     no groups and no dilation.
     """
-    seen = Watched.of(network, shape)
-    if not seen.layers:
+    forward = ForwardPass.of(network, shape)
+    if not forward.layers:
         raise ReconError("the module has no layers")
-    *convolutions, last = seen.layers
+    *convolutions, last = forward.layers
     if not isinstance(last.module, nn.Linear) or last.module.bias is None:
         raise ReconError("layer by layer, the last layer must be a dense one with a bias")
     if len(shape) != 3:
         raise ReconError(f"layer by layer, images have shape (C, H, W), not {tuple(shape)}")
-    convs = tuple(_conv(each) for each in convolutions)
-    pairs: list[tuple[str, str | None]] = [(f"w{i}", None) for i in range(1, len(convs) + 1)]
-    pairs.append((f"w{len(convs) + 1}", f"b{len(convs) + 1}"))
-    names = _paired(pairs, [each.name for each in seen.layers])
-    for name in ("tanh", "leaky_relu", "relu"):
-        found = ConvNet(
-            convs, (shape[0], shape[1], shape[2]), last.module.out_features, Activation(name)
+    channels, height, width = shape
+    convs = tuple(_conv(call) for call in convolutions)
+    for activation in ("tanh", "leaky_relu", "relu"):
+        convnet = ConvNet(
+            convs, (channels, height, width), last.module.out_features, Activation(activation)
         )
-        theta = {own: seen.theta[n] for own, n in names.items()}
-        if found.shapes() == {own: tuple(t.shape) for own, t in theta.items()} and seen.agree(
-            found(theta, seen.x)
-        ):
-            return found, names
+        names = forward.names(convnet)
+        if names is not None:
+            return convnet, names
     raise ReconError(
         f"its answers are not those of convolutions, each with tanh, LeakyReLU({SLOPE}) or ReLU,"
-        f" and a dense layer: it has {seen.parts}; {OTHERWISE}"
+        f" and a dense layer: it has {forward.parts}; {OTHERWISE}"
     )
 
 
-def _conv(used: Call) -> Conv:
-    layer = used.module
+def _conv(call: Call) -> Conv:
+    layer = call.module
     if not isinstance(layer, nn.Conv2d):
         raise ReconError(
-            f"the layer '{used.name}' is a {_named(layer)}, which no linear system is for;"
+            f"the layer '{call.name}' is a {_kind(layer)}, which no linear system is for;"
             f" {OTHERWISE}"
         )
-    odd = {
-        "a bias": layer.bias is not None,
-        f"{layer.groups} groups": layer.groups != 1,
-        f"dilation {layer.dilation}": set(layer.dilation) != {1},
-        f"a kernel of {layer.kernel_size}": len(set(layer.kernel_size)) > 1,
-        f"strides {layer.stride}": len(set(layer.stride)) > 1,
-        f"padding {layer.padding} with {layer.padding_mode}": (
-            isinstance(layer.padding, str)
-            or len(set(layer.padding)) > 1
-            or layer.padding_mode != "zeros"
-        ),
-    }
-    for what, is_odd in odd.items():
-        if is_odd:
-            raise ReconError(
-                f"the convolution '{used.name}' has {what}, which linear systems do not know;"
-                f" {OTHERWISE}"
-            )
+    sides = (layer.kernel_size, layer.stride, layer.padding)
+    if (
+        layer.bias is not None
+        or layer.groups != 1
+        or set(layer.dilation) != {1}
+        or layer.padding_mode != "zeros"
+        or any(len(set(side)) > 1 for side in sides)  # also padding in words
+    ):
+        raise ReconError(
+            f"the convolution '{call.name}' is {layer}, and linear systems know no bias, groups,"
+            f" dilation, sides that differ, nor padding but with zeros; {OTHERWISE}"
+        )
     return Conv(layer.kernel_size[0], layer.out_channels, layer.stride[0], int(layer.padding[0]))
-
-
-def _paired(own: list[tuple[str, str | None]], stems: list[str]) -> Names:
-    found: Names = {}
-    for (weight, bias), stem in zip(own, stems, strict=True):
-        found[weight] = f"{stem}.weight".removeprefix(".")
-        if bias:
-            found[bias] = f"{stem}.bias".removeprefix(".")
-    return found

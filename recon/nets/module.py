@@ -67,39 +67,39 @@ def default_start(module: nn.Module, generator: torch.Generator) -> None:
 
 @dataclass(frozen=True)
 class Call:
-    """One layer at work: its name and module, what it was given and what it answered."""
+    """One layer at work: its name and module, what it was given and what came out."""
 
     name: str
     module: nn.Module
-    given: Tensor
-    answered: Tensor
+    inputs: Tensor
+    outputs: Tensor
 
 
 def answers_of(module: nn.Module, x: Tensor) -> Tensor:
     """(n, K) or (n,), also of modules that return a tuple or an object with `logits`."""
-    found = module(x)
-    if isinstance(found, Mapping):
-        found = found.get("logits", found.get("out"))
-    found = getattr(found, "logits", found)
-    return found[0] if isinstance(found, tuple | list) else found
+    outputs = module(x)
+    if isinstance(outputs, Mapping):
+        outputs = outputs.get("logits", outputs.get("out"))
+    outputs = getattr(outputs, "logits", outputs)
+    return outputs[0] if isinstance(outputs, tuple | list) else outputs
 
 
-def watched(module: nn.Module, x: Tensor) -> tuple[bool, Tensor, list[Call]]:
+def watch_layers(module: nn.Module, x: Tensor) -> tuple[bool, Tensor, list[Call]]:
     """On x (n, C, H, W): whether images are taken flat, answers (n, K) or (n,), layers in the order
     in which they work. ReconError where the module classifies no such images.
     """
     calls: list[Call] = []
 
-    def watch(name: str, layer: nn.Module, given: tuple[Any, ...], answered: Any) -> None:
-        if given and isinstance(given[0], Tensor) and isinstance(answered, Tensor):
-            calls.append(Call(name, layer, given[0].detach().clone(), answered.detach().clone()))
+    def watch(name: str, layer: nn.Module, inputs: tuple[Any, ...], outputs: Any) -> None:
+        if inputs and isinstance(inputs[0], Tensor) and isinstance(outputs, Tensor):
+            calls.append(Call(name, layer, inputs[0].detach().clone(), outputs.detach().clone()))
 
-    watched = [
+    parts = [
         (name, part)
         for name, part in module.named_modules()
         if not list(part.children()) or is_layer(part)
     ]
-    hooks = [part.register_forward_hook(partial(watch, name)) for name, part in watched]
+    hooks = [part.register_forward_hook(partial(watch, name)) for name, part in parts]
     tried = []
     try:
         for flat in (False, True):

@@ -56,31 +56,3 @@ def unevaluated(x: Tensor, **more: Tensor) -> State:
     """
     infinite = torch.full(x.shape[:1], torch.inf, dtype=x.dtype, device=x.device)
     return {"x": x.clone(), "energy": infinite, **more}
-
-
-def flattened(tree: State, prefix: str = "") -> dict[str, Tensor]:
-    """One dict of tensors, their places joined by "/"; a subtree without tensors is lost.
-
-    >>> sorted(flattened({"a": torch.ones(1), "b": {"c": torch.ones(2)}}))
-    ['a', 'b/c']
-    """
-    flat: dict[str, Tensor] = {}
-    for name, value in tree.items():
-        flat |= (
-            flattened(value, f"{prefix}{name}/")
-            if isinstance(value, dict)
-            else {prefix + name: value}
-        )
-    return flat
-
-
-def unflattened(flat: dict[str, Tensor]) -> State:
-    """Inverse of `flattened`."""
-    tree: State = {}
-    for place, tensor in flat.items():
-        *folders, name = place.split("/")
-        branch = tree
-        for folder in folders:
-            branch = branch.setdefault(folder, {})
-        branch[name] = tensor
-    return tree

@@ -1,1 +1,1 @@
-"""Results, keys, checkpoints, sweeps."""
+"""Files written atomically, tensors on disk, the machine of a run."""

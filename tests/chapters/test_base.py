@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from companion.chapters.base import Context, stream
+from companion.store.checkpoints import Checkpoints
 from recon.images.partitions import partition, partitions
 from recon.images.registry import load_pool
-from recon.store.checkpoints import Checkpoints
 
 
 @pytest.mark.parametrize("seed", [0, 1, 5])

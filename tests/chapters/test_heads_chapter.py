@@ -13,10 +13,10 @@ from companion.chapters import registry
 from companion.chapters.base import Context
 from companion.chapters.heads.experiment import Cell, best_null
 from companion.chapters.heads.scoring import assigned, pictures
+from companion.store.checkpoints import Checkpoints
 from recon.attacks.heads import Public
 from recon.images.registry import load_pool
 from recon.scoring.metrics import ncc
-from recon.store.checkpoints import Checkpoints
 from recon.training.recipes import Recipe, build, train
 
 compute = import_module("companion.chapters.heads.experiment")

@@ -38,11 +38,11 @@ from companion.chapters.leakage_rank.experiment_identifiability import (
 )
 from companion.chapters.leakage_rank.story import claims as rank_claims
 from companion.chapters.published import METHODS, PUBLISHED, PUBLISHED_RANK
+from companion.store.checkpoints import Checkpoints
 from companion.store.record import Record
 from recon.errors import ReconError
 from recon.images.registry import load_pool
 from recon.scoring.metrics import mse, psnr
-from recon.store.checkpoints import Checkpoints
 from tests.records import replace
 
 

@@ -20,8 +20,8 @@ from companion.chapters.weights_leak.separation_prior import (
     pulled,
     smoothed,
 )
+from companion.store.checkpoints import Checkpoints
 from recon.attacks.separation import PIXEL_STD
-from recon.store.checkpoints import Checkpoints
 
 SHAPE = (2, 8, 8)
 DIM = 128

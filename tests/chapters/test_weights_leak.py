@@ -58,7 +58,7 @@ def context(n=12, seed=0):
     """A pool of n images whose index is 100, 101, …, and nothing else."""
     images = np.random.default_rng(0).integers(0, 256, (n, 3, 32, 32), dtype=np.uint8)
     index, y = np.arange(100, 100 + n), np.arange(n) % 2
-    pool = ImagePool("toy", images, y, y, index, np.full(n, "train"), ("a", "b"))
+    pool = ImagePool("toy", images, y, y, index, np.full(n, "train"))
     return Context(pool, torch.device("cpu"), seed, Path(), None)
 
 

@@ -1,4 +1,4 @@
-"""The loop: where it stops, observers, checkpoints as values, trees."""
+"""The loop: where it stops, observers, checkpoints as values and as files."""
 
 from __future__ import annotations
 
@@ -7,19 +7,15 @@ import gc
 import pytest
 import torch
 
+from companion.store.checkpoints import Checkpoints, flatten_tree, unflatten_tree
 from recon.optim import loop
 from recon.optim.descent import Adam, HeavyBall
 from recon.optim.loop import LoopSettings, iterate
-from recon.optim.tree import flattened, keep, mapped, unevaluated, unflattened
-from recon.store.checkpoints import Checkpoints
+from recon.optim.tree import keep, unevaluated
 
 F64 = torch.float64
 SCALES = torch.tensor([1.0, 7.0, 40.0], dtype=F64)
 TOL = 1e-3
-
-
-def start():
-    return torch.randn(4, 3, generator=torch.Generator().manual_seed(0), dtype=F64)
 
 
 class Descent:
@@ -31,7 +27,8 @@ class Descent:
         self.scheme, self.calls = scheme, 0
 
     def init(self):
-        return {"accepted": unevaluated(start()), **self.scheme.init(start())}
+        x = torch.randn(4, 3, generator=torch.Generator().manual_seed(0), dtype=F64)
+        return {"accepted": unevaluated(x), **self.scheme.init(x)}
 
     def step(self, state):
         self.calls += 1
@@ -40,114 +37,92 @@ class Descent:
         accepted = keep(energy < before["energy"], {"x": x, "energy": energy}, before)
         return {"accepted": accepted, **self.scheme.step(state, energy, SCALES * x)}
 
+    def run(self, settings, checkpoint=None, observe=None):
+        return iterate(self.init, self.step, settings, checkpoint, observe)
+
 
 def same(a, b):
-    a, b = flattened(a), flattened(b)
+    a, b = flatten_tree(a), flatten_tree(b)
     return set(a) == set(b) and all(torch.equal(a[name], b[name]) for name in a)
 
 
 @pytest.mark.parametrize(
     "scheme", [HeavyBall(0.02, 0.5, tol=TOL), HeavyBall(0.02, tol=0.0), Adam(0.05)]
 )
-def test_it_stops_where_every_row_is_done(scheme):
-    descent = Descent(scheme)
-    state, history = iterate(descent.init, descent.step, LoopSettings(500, TOL))
+def test_it_stops_where_every_row_is_done_and_an_observer_sees_every_step(scheme):
+    descent, observations = Descent(scheme), []
+    state, history = descent.run(
+        LoopSettings(500, TOL),
+        observe=lambda k, state: observations.append((k, state["accepted"]["energy"])),
+    )
     assert 20 < len(history) == descent.calls < 500
     assert (history[-1] <= TOL).all() and not (history[-2] <= TOL).all()
     assert torch.equal(history[-1], state["accepted"]["energy"])
+    assert [k for k, _ in observations] == list(range(1, len(history) + 1))
+    assert torch.equal(torch.stack([energy for _, energy in observations]), history)
 
 
-def test_the_budget_holds():
-    descent = Descent(Adam(0.05))
-    _, history = iterate(descent.init, descent.step, LoopSettings(13))
-    assert len(history) == 13 == descent.calls
-
-
-def test_an_energy_equal_to_the_tolerance_is_done():
-    descent = Descent(HeavyBall(0.02))
-    _, history = iterate(descent.init, descent.step, LoopSettings(5))
-    descent = Descent(HeavyBall(0.02))
-    tol = history[2].max().item()
-    _, again = iterate(descent.init, descent.step, LoopSettings(5, tol))
-    assert len(again) == int((history <= tol).all(1).nonzero()[0]) + 1 < 5
-
-
-def test_an_observer_sees_every_step_and_none_too_many():
-    settings, seen = LoopSettings(500, TOL), []
-    descent = Descent(HeavyBall(0.02, tol=TOL))
-    state, history = iterate(
-        descent.init,
-        descent.step,
-        settings,
-        observe=lambda k, s: seen.append((k, s["accepted"]["energy"])),
-    )
-    assert [k for k, _ in seen] == list(range(1, len(history) + 1))
-    assert torch.equal(torch.stack([energy for _, energy in seen]), history)
+def test_the_budget_holds_and_an_energy_equal_to_the_tolerance_is_done():
+    _, history = Descent(HeavyBall(0.02)).run(LoopSettings(5))
+    assert len(history) == 5
+    _, again = Descent(HeavyBall(0.02)).run(LoopSettings(5, tol=history[1].max().item()))
+    assert len(again) == 2
 
 
 class Memory:
     """A checkpoint that is no file."""
 
-    def __init__(self):
-        self.saved = []
+    def __init__(self, *trees):
+        self.trees = list(trees)
 
     def load(self):
-        return self.saved[-1] if self.saved else None
+        return self.trees[-1] if self.trees else None
 
     def save(self, tree):
-        self.saved.append(tree)
+        self.trees.append(tree)
 
 
-def test_resumed_from_any_checkpoint_value(monkeypatch):
+def test_resumed_from_any_checkpoint_it_is_the_uninterrupted_run(monkeypatch):
     settings = LoopSettings(500, TOL, every_s=50.0)
-    whole, history = iterate(Descent(Adam(0.05)).init, Descent(Adam(0.05)).step, settings)
+    whole, history = Descent(Adam(0.05)).run(settings)
     monkeypatch.setattr(loop.time, "monotonic", iter(range(0, 10**6, 100)).__next__)
     memory = Memory()
-    iterate(Descent(Adam(0.05)).init, Descent(Adam(0.05)).step, settings, memory)
-    assert len(memory.saved) == len(history)
-    for tree in (memory.saved[0], memory.saved[2], memory.saved[-1]):
-        half = Memory()
-        half.saved, descent = [tree], Descent(Adam(0.05))
-        resumed, energies = iterate(lambda: pytest.fail("began anew"), descent.step, settings, half)
+    Descent(Adam(0.05)).run(settings, memory)
+    assert len(memory.trees) == len(history)
+    for k in (0, 2, len(history) - 1):
+        descent = Descent(Adam(0.05))
+        descent.init = lambda: pytest.fail("began anew")
+        resumed, energies = descent.run(settings, Memory(memory.trees[k]))
         assert same(resumed, whole) and torch.equal(energies, history)
-        assert (descent.calls == 0) == (len(tree["history"]) == len(history))
+        assert descent.calls == len(history) - k - 1
 
 
 def test_no_checkpoint_before_its_time(monkeypatch):
     monkeypatch.setattr(loop.time, "monotonic", iter(range(10**6)).__next__)
-    memory, descent = Memory(), Descent(Adam(0.05))
-    iterate(descent.init, descent.step, LoopSettings(40, every_s=9.5), memory)
-    assert [len(tree["history"]) for tree in memory.saved] == [10, 20, 30, 40]
+    memory = Memory()
+    Descent(Adam(0.05)).run(LoopSettings(40, every_s=9.5), memory)
+    assert [len(tree["history"]) for tree in memory.trees] == [10, 20, 30, 40]
 
 
 def test_trees_in_files(tmp_path):
     tree = {"a": torch.arange(3), "b": {"c": torch.ones(2, 2), "d": {"e": torch.tensor(7)}}}
-    assert sorted(flattened(tree)) == ["a", "b/c", "b/d/e"]
-    assert same(unflattened(flattened(tree)), tree)
-    checkpoint = Checkpoints(tmp_path / "new").at("x")
+    assert sorted(flatten_tree(tree)) == ["a", "b/c", "b/d/e"]
+    assert same(unflatten_tree(flatten_tree(tree)), tree)
+    checkpoint = Checkpoints(tmp_path / "new").inside("part").at("x")
     assert checkpoint.load() is None
     checkpoint.save(tree)
-    assert same(checkpoint.load(), tree) and checkpoint.path == tmp_path / "new" / "x.safetensors"
+    assert same(checkpoint.load(), tree)
+    assert checkpoint.path == tmp_path / "new" / "part" / "x.safetensors"
     checkpoint.path.write_bytes(checkpoint.path.read_bytes()[:-1])
     assert checkpoint.load() is None
 
 
-def test_rows_are_kept_one_by_one():
-    new, old = (
-        {"a": value * torch.ones(2, 3), "b": {"c": value * torch.ones(2)}} for value in (1.0, 2.0)
-    )
-    kept = keep(torch.tensor([True, False]), new, old)
-    assert kept["a"].tolist() == [[1.0] * 3, [2.0] * 3] and kept["b"]["c"].tolist() == [1.0, 2.0]
-    assert mapped(lambda a, b: a - b, new, old)["b"]["c"].tolist() == [-1.0, -1.0]
-
-
 def test_a_long_run_keeps_no_tensor_of_each_step():
     """Each would pin a page of the heap: a run of 50,000 steps came to hold gigabytes."""
-    alive = lambda: sum(type(each) is torch.Tensor for each in gc.get_objects())  # noqa: E731
     counts = []
 
     def step(state):
-        counts.append(alive())
+        counts.append(sum(type(thing) is torch.Tensor for thing in gc.get_objects()))
         return {"accepted": {"energy": state["accepted"]["energy"] * 0.5}}
 
     iterate(lambda: {"accepted": {"energy": torch.ones(3)}}, step, LoopSettings(16))
