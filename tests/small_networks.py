@@ -1,5 +1,5 @@
-"""Convolutional networks small enough to be checked against dense algebra, and gradients of random
-images by them.
+"""Networks small enough to be checked against dense algebra, and gradients of random images by
+them.
 """
 
 from __future__ import annotations
@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import torch
+from torch import Tensor, nn
 
 from companion.chapters.leakage_common import SEED
 from recon.attacks.batches import BatchSystem
@@ -23,17 +24,48 @@ ONE = ConvNet((Conv(3, 6),), shape=(2, 6, 6), classes=5)
 STRIDED = ConvNet((Conv(4, 6, 2), Conv(4, 5, 2, 1)), shape=(2, 13, 12), classes=3)
 
 
+#: of the images that modules take
+IMAGE = (2, 8, 8)
+
+
+def seeded(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def normal(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=seeded(seed), dtype=torch.float64)
+
+
+def fill(module: nn.Module, seed: int = 0) -> nn.Module:
+    """Parameters N(0, 1 / inputs), float64, in evaluation mode."""
+    for parameter in module.parameters():
+        parameter.data = normal(*parameter.shape, seed=seed) / max(1, parameter[0].numel()) ** 0.5
+    return module.eval()
+
+
+def dense(*widths: int, seed: int = 0) -> nn.Module:
+    layers: list[nn.Module] = [nn.Flatten()]
+    for inputs, outputs in zip(widths, widths[1:], strict=False):
+        layers += [nn.Linear(inputs, outputs), nn.ReLU()]
+    return fill(nn.Sequential(*layers[:-1]), seed)
+
+
+def convolutional(activation=nn.Tanh, **options) -> nn.Module:
+    first = nn.Conv2d(2, 6, 3, **{"bias": False, **options})
+    features = first(torch.zeros(1, *IMAGE)).numel()
+    return fill(nn.Sequential(first, activation(), nn.Flatten(), nn.Linear(features, 4)))
+
+
 def with_activation(network: ConvNet, name: str) -> ConvNet:
     return replace(network, activation=Activation(name))
 
 
 def theta_of(network: ConvNet) -> Params:
-    return network.init(torch.Generator().manual_seed(SEED), torch.float64)
+    return network.init(seeded(SEED), torch.float64)
 
 
 def some_images(network: ConvNet, count: int = 2, seed: int = 0) -> torch.Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.rand(count, *network.shape, generator=generator, dtype=torch.float64) - 0.5
+    return torch.rand(count, *network.shape, generator=seeded(seed), dtype=torch.float64) - 0.5
 
 
 def some_gradient(network: ConvNet = SMALL, count: int = 2) -> tuple[Gradient, torch.Tensor]:

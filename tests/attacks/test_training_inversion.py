@@ -10,14 +10,16 @@ import torch
 from torch import Tensor
 from torch.func import grad, jacrev, vmap
 
-from recon.attacks.training_inversion import Retraining, invert_training
+from recon.attacks.from_weights import AllButOne, by_retraining
+from recon.attacks.training_inversion import Retraining
 from recon.nets.mlp import MLP
+from recon.released import Weights
 
 NET = MLP((9, 6, 4), smoothing=1.0)
 
 
 @dataclass(frozen=True)
-class AllButOne:
+class Everybody:
     """What everybody knows but the last image: the start, and the other images with their
     labels.
     """
@@ -40,11 +42,11 @@ class AllButOne:
         return vmap(self.one)(x, labels)
 
 
-def world() -> tuple[AllButOne, Tensor]:
+def world() -> tuple[Everybody, Tensor]:
     generator = torch.Generator().manual_seed(0)
     theta = NET.flatten(NET.init(generator, dtype=torch.float64))
     x = torch.rand(8, 9, generator=generator, dtype=torch.float64)
-    return AllButOne(theta, x[:7], torch.arange(7) % 4), x[7]
+    return Everybody(theta, x[:7], torch.arange(7) % 4), x[7]
 
 
 def test_the_jacobian_is_that_of_unrolled_training():
@@ -54,32 +56,35 @@ def test_the_jacobian_is_that_of_unrolled_training():
     assert torch.allclose(system.linear(x).jacobian, exact, atol=1e-6) and exact.abs().max() > 1e-3
 
 
+def retrain(everybody, theta):
+    """The image that training everybody's way would need to end at theta."""
+    guesses = torch.full((4, 9), 0.5, dtype=torch.float64)
+    released = Weights(NET, theta, everybody.theta_init)
+    return by_retraining(released, AllButOne(everybody.train, guesses))
+
+
 def test_the_image_and_its_label_come_out_and_the_residual_says_so():
     everybody, x = world()
-    guesses = torch.full((4, 9), 0.5, dtype=torch.float64)
     for label in range(4):
         theta = everybody.train(x[None], torch.tensor([label]))[0]
-        found = invert_training(everybody.train, theta, guesses)
-        assert (
-            found.label == label
-            and found.residual < 1e-12
-            and torch.allclose(found.x_hat, x, atol=1e-9)
-        )
-        assert found.history[0] > 1e-3 and (found.history.diff() < 0).all()
+        candidates = retrain(everybody, theta)
+        assert candidates.diagnostics["label"] == label and candidates.score.item() > -1e-12
+        assert torch.allclose(candidates.images[0], x, atol=1e-9)
+        history = candidates.diagnostics["history"]
+        assert history[0] > 1e-3 and (history.diff() < 0).all()
 
 
 def test_wrong_knowledge_leaves_a_residual():
     everybody, x = world()
     theta = everybody.train(x[None], torch.tensor([1]))[0]
     wrong = replace(everybody, x=torch.cat([1 - everybody.x[:1], everybody.x[1:]]))
-    found = invert_training(wrong.train, theta, torch.full((4, 9), 0.5, dtype=torch.float64))
-    assert found.residual > 1e-4 and (found.x_hat >= 0).all() and (found.x_hat <= 1).all()
+    candidates = retrain(wrong, theta)
+    assert candidates.score.item() < -1e-4
+    assert (candidates.images >= 0).all() and (candidates.images <= 1).all()
 
 
 def test_weights_in_float32_give_the_image_to_their_precision():
     everybody, x = world()
-    theta = everybody.train(x[None], torch.tensor([3]))[0].float().double()
-    found = invert_training(everybody.train, theta, torch.full((4, 9), 0.5, dtype=torch.float64))
-    assert (
-        found.label == 3 and 1e-10 < found.residual < 1e-6 and (found.x_hat - x).abs().max() < 1e-3
-    )
+    candidates = retrain(everybody, everybody.train(x[None], torch.tensor([3]))[0].float().double())
+    assert candidates.diagnostics["label"] == 3 and -1e-6 < candidates.score.item() < -1e-10
+    assert (candidates.images[0] - x).abs().max() < 1e-3
