@@ -1,6 +1,6 @@
 """How far rounding moves the numbers of every experiment, and whether it turns a verdict.
 
-    python benchmarks/rounding.py [--out DIR] [--jobs 2] [--add] [NAME …]
+    python benchmarks/rounding.py [--out DIR] [--jobs 2] [NAME …]
 
 Every experiment is computed at smoke under each of `ARITHMETICS`: instruction sets of PyTorch, MKL
 and OpenBLAS, two threads, and pixels nudged by 1e-7 of themselves. Results are kept in
@@ -31,7 +31,7 @@ from companion.chapters import load, registry  # noqa: E402
 from companion.chapters.run import run  # noqa: E402
 from companion.store.results import Claim, read_json  # noqa: E402
 from recon.store.files import atomic_path  # noqa: E402
-from tests.bands import bands, loose, moving, widened  # noqa: E402
+from tests.bands import MOVES, columns, digest  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
 HERE = Path(__file__).resolve().parent
@@ -61,6 +61,27 @@ ARITHMETICS: dict[str, dict[str, str]] = {
     **{f"nudge-{seed}": {"RECON_NUDGE": str(seed)} for seed in range(1, 7)},
     "plain-nudge": PLAIN | {"RECON_NUDGE": "99"},
 }
+WIDER = 5  # a band is so many times as wide as the spread that was seen
+# relative, for numbers with a decimal point; whole numbers that never moved are compared exactly
+LEAST = 1e-3
+ROOM = 2  # by so much a count may move where rounding moves others
+#: whole numbers that are sizes, not counts of what was found
+SIZES = (
+    "n",
+    "n_train",
+    "m",
+    "k",
+    "width",
+    "steps",
+    "step",
+    "dim",
+    "side",
+    "depth",
+    "classes",
+    "images",
+    "seeds",
+    "index",
+)
 Run = tuple[dict[str, Any], list[Claim]]
 
 
@@ -111,6 +132,70 @@ def summary(runs: Mapping[str, Run]) -> dict[str, Any]:
     }
 
 
+def band(seen: Sequence[Sequence[Any]], room: float = 0.0) -> list[Any] | str:
+    """What is kept of a column, given as it came out under every arithmetic; the first is the
+    reference.
+
+    [mean, weighted mean, half width, half width], of one number [number, half width] · a text ·
+    ["moves", largest size seen], or "moves" alone where not even the kind of leaf or their number
+    stays.
+
+    Args:
+        room: for the sum of whole numbers.
+    """
+    found = [digest(column) for column in seen]
+    if all(isinstance(each, str) for each in found):
+        return found[0] if len(set(found)) == 1 else MOVES  # type: ignore[return-value]
+    if any(isinstance(each, str) for each in found) or len({len(column) for column in seen}) > 1:
+        return MOVES
+    spreads = [max(each) - min(each) for each in zip(*found, strict=True)]
+    sizes = [sum(map(abs, column)) / len(column) for column in seen]
+    if max(spreads) > min(sizes):
+        return [MOVES, _short(max(abs(x) for column in seen for x in column))]
+    whole = all(isinstance(leaf, int) for column in seen for leaf in column)
+    least = room / len(seen[0]) ** 0.5 if whole else LEAST * sizes[0]
+    halves = [_short(max(WIDER * spread, least)) for spread in spreads]
+    return (
+        [*map(_short, found[0]), *halves] if len(seen[0]) > 1 else [_short(found[0][0]), halves[0]]
+    )
+
+
+def bands(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The bands of an experiment's metrics, given them under every arithmetic."""
+    found = [columns(metrics) for metrics in runs]
+    every = dict.fromkeys(path for each in found for path in each)
+    always = {path for path in every if all(path in each for each in found)}
+    room = ROOM if loose(runs) else 0.0
+
+    def of(path: str) -> list[Any] | str:
+        is_size = path.endswith("#") or path.replace("[*]", "").rpartition(".")[2] in SIZES
+        return band([each[path] for each in found], 0.0 if is_size else room)
+
+    return {path: of(path) if path in always else MOVES for path in every}
+
+
+def loose(runs: Sequence[dict[str, Any]]) -> bool:
+    """Whether rounding moves a whole number, a text or a truth value of an experiment's metrics."""
+    found = [
+        {
+            path: column
+            for path, column in columns(metrics).items()
+            if not any(isinstance(x, float) for x in column)
+        }
+        for metrics in runs
+    ]
+    return any(each != found[0] for each in found)
+
+
+def moving(kept: dict[str, Any]) -> set[str]:
+    """Columns that rounding moves by more than their own size, or at all if they are no numbers."""
+    return {path for path, each in kept.items() if each == MOVES or each[0] == MOVES}
+
+
+def _short(number: float) -> float:
+    return float(f"{number:.8g}")
+
+
 def results(out: Path, name: str, arithmetics: Sequence[str]) -> dict[str, Run]:
     """Arithmetic -> metrics as the file has them, and the claims by today's rules; where it was
     computed.
@@ -148,29 +233,6 @@ def write(names: Sequence[str], out: Path, arithmetics: Sequence[str]) -> None:
     )
 
 
-def add(names: Sequence[str], out: Path, arithmetics: Sequence[str]) -> None:
-    """Widen what the smoke tests compare with until it holds what this processor gives; nothing
-    becomes narrower.
-
-    For a processor of another make than the one of the last full measurement, whose results are not
-    here.
-    """
-    folders = [out / each for each in arithmetics]
-    file = ROOT / "tests" / "chapters" / "bands.json"
-    kept = json.loads(file.read_text(encoding="utf-8"))
-    for name in names:
-        for folder in folders:
-            kept[name] = widened(
-                kept[name],
-                json.loads((folder / name / "result.json").read_text("utf-8"))["metrics"],
-            )
-    with atomic_path(file) as temporary:
-        rows = ",\n".join(
-            f" {json.dumps(name)}: {_rows(value)}" for name, value in sorted(kept.items())
-        )
-        temporary.write_text("{\n" + rows + "\n}\n", encoding="utf-8")
-
-
 def _rows(value: dict[str, Any]) -> str:
     """JSON in lines of some 110 characters, where its entries are short."""
     entries = [f"{json.dumps(k)}: {json.dumps(v, ensure_ascii=False)}" for k, v in value.items()]
@@ -188,15 +250,6 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help="experiments; default all")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "rounding")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument(
-        "--under",
-        nargs="*",
-        choices=ARITHMETICS,
-        help="measure under these only, and write nothing but with --add",
-    )
-    parser.add_argument(
-        "--add", action="store_true", help="of a new processor: widen what tests compare with"
-    )
     parser.add_argument("--here", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     names = arguments.names or list(registry())
@@ -205,12 +258,8 @@ def main() -> None:
     if arguments.here:
         compute(names, arguments.here)
         return
-    arithmetics = list(ARITHMETICS)
-    measure(names, arguments.out, arguments.under or arithmetics, arguments.jobs)
-    if arguments.add:
-        add(names, arguments.out, arguments.under or arithmetics)
-    elif not arguments.under:
-        write(names, arguments.out, arithmetics)
+    measure(names, arguments.out, list(ARITHMETICS), arguments.jobs)
+    write(names, arguments.out, list(ARITHMETICS))
 
 
 if __name__ == "__main__":

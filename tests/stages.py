@@ -51,51 +51,32 @@ class Stage:
     def run(self) -> None:
         """Run it, its output into its log, its progress to the terminal."""
         start = time.monotonic()
+        pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
         with open(self.log, "w", encoding="utf-8") as log:
-            pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
             process = subprocess.Popen(self.command, cwd=ROOT, **pipe)
-            assert process.stdout is not None
             for line in process.stdout:
-                log.write(line)
-                log.flush()
-                if found := PROGRESS.search(line.rstrip()):
-                    say(f"   {self.name} {found.group()} {time.monotonic() - start:.0f} s")
+                print(line, end="", file=log, flush=True)
+                if progress := PROGRESS.search(line.rstrip()):
+                    print(f"   {self.name} {progress[0]}", flush=True)
         self.code, self.seconds = process.wait(), time.monotonic() - start
-        self.counts = counted(self.log.read_text(encoding="utf-8"))
-        say(self.line())
+        self.counts = count_tests(self.log.read_text(encoding="utf-8"))
+        print(self.summary(), flush=True)
 
-    def line(self) -> str:
+    def summary(self) -> str:
         """How it went; of a failed stage which tests failed, and what to do."""
-        said = f"== {self.name}: {'passed' if self.code == 0 else 'FAILED'} in {self.seconds:.0f} s"
         if self.code == 0:
-            return said
-        text = self.log.read_text(encoding="utf-8")
-        lines = [
-            line for line in text.splitlines() if line.startswith(("FAILED", "ERROR"))
-        ] or text.splitlines()[-12:]
-        more = [f"… and {len(lines) - 40} more"] if len(lines) > 40 else []
-        told = [*(line[:240] for line in lines[:40]), *more, self.advice, f"all of it: {self.log}"]
-        return "\n   ".join([said, *told])
+            return f"== {self.name}: passed in {self.seconds:.0f} s"
+        lines = self.log.read_text(encoding="utf-8").splitlines()
+        failed = [line for line in lines if line.startswith(("FAILED", "ERROR"))] or lines[-12:]
+        first = f"== {self.name}: FAILED in {self.seconds:.0f} s"
+        return "\n   ".join([first, *failed[:40], self.advice, f"all of it: {self.log}"])
 
 
-def counted(text: str) -> dict[str, int]:
-    """What pytest says at its end: passed, failed, error, skipped -> how many."""
-    last = next(
-        (
-            line
-            for line in reversed(text.splitlines())
-            if re.search(r"\d+ (passed|failed|error)", line)
-        ),
-        "",
-    )
-    return {
-        name.rstrip("s"): int(number)
-        for number, name in re.findall(r"(\d+) (passed|failed|errors?|skipped)", last)
-    }
-
-
-def say(text: str) -> None:
-    print(text, flush=True)
+def count_tests(text: str) -> dict[str, int]:
+    """What pytest says at its end: passed, failed, errors, skipped -> how many."""
+    ends = re.findall(r"^.*\d+ (?:passed|failed|error).*$", text, re.MULTILINE)
+    numbers = re.findall(r"(\d+) (passed|failed|error|skipped)", ends[-1]) if ends else []
+    return {name: int(number) for number, name in numbers}
 
 
 def stages(jobs: int, slow: bool) -> list[Stage]:
@@ -200,7 +181,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="recon-smoke-") as folder:
         os.environ["RECON_SMOKE_OUT"] = folder
         run_all(chosen)
-    say(table(chosen))
+    print(table(chosen))
     return int(any(stage.code != 0 for stage in chosen))
 
 

@@ -112,7 +112,7 @@ def test_no_habit_changes_an_output(habit, calm, tmp_path, monkeypatch):
     assert outputs(tmp_path) == calm
 
 
-@pytest.mark.parametrize("backend", [{}, {"MPLBACKEND": "module://tests.drawn"}])
+@pytest.mark.parametrize("backend", [{}, {"MPLBACKEND": "agg"}])
 def test_a_chapter_that_has_lost_its_pictures_fails(backend, tmp_path, monkeypatch):
     """Its published page shows some.  Not with another backend, nor before it is published."""
     source, page = write(tmp_path, "01-one", chapter("1")), chapter("1")
