@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from scipy.stats import rankdata
 
 from recon.scoring.membership import lira, rmia
 
@@ -38,16 +37,14 @@ def test_lira_with_two_shadows_a_side_is_as_published_but_for_the_variance(drawn
     images too; we take it around each image's own mean, inside and outside apart. With images that
     do not differ in their means, and the same spread on both sides, the two are one.
     """
-    phi, shadows, inside = drawn
-    published = lira_as_published(phi.numpy(), shadows.numpy(), inside.numpy(), fixed=True)
-    side = torch.tensor([[-1.0], [1.0]]).double()
+    phi, _, inside = drawn
+    sides = torch.tensor([[-1.0], [1.0]]).double()
     alike = torch.zeros(4, 40).double()
     for members, mean in ((inside, 2.0), (~inside, 0.0)):
-        alike.mT[members.mT] = (mean + side).flatten().repeat(40)
-    same = lira_as_published(phi.numpy(), alike.numpy(), inside.numpy(), fixed=True)
+        alike.mT[members.mT] = (mean + sides).flatten().repeat(40)
+    published = lira_as_published(phi.numpy(), alike.numpy(), inside.numpy(), fixed=True)
     ours = lira(phi, alike, inside).numpy()
-    np.testing.assert_allclose(ours * 2, same)  # 1/s² of two by n − 1 = 1, and by n = 2
-    assert abs(np.corrcoef(lira(phi, shadows, inside).numpy(), published)[0, 1] - 1) > 1e-3
+    np.testing.assert_allclose(ours * 2, published)  # 1/s² of two by n − 1 = 1, and by n = 2
 
 
 def test_rmia_is_as_metered_where_both_mean_the_same(drawn):
@@ -55,13 +52,11 @@ def test_rmia_is_as_metered_where_both_mean_the_same(drawn):
     image itself, and divide by the number of the others.
     """
     phi, shadows, inside = drawn
-    p, others = torch.sigmoid(phi).numpy(), torch.sigmoid(shadows).numpy()
+    p = torch.sigmoid(phi).numpy()
     nobody = np.zeros_like(inside.numpy())
     # their code keeps the larger half of those that are out
-    largest_half = np.sort(others, axis=0)[2:]
+    largest_half = np.sort(torch.sigmoid(shadows).numpy(), axis=0)[2:]
     shadowed = np.concatenate([largest_half, 0 * largest_half])
     metered = rmia_as_metered(p, shadowed, nobody, (p, shadowed), 1.0)
     ours = rmia(phi, torch.logit(torch.from_numpy(largest_half))).numpy()
     np.testing.assert_allclose(ours, (40 * metered + 1) / 39)
-    offline = rmia_as_metered(p, others, inside.numpy(), (p, others), 0.3)
-    assert 0.3 < np.corrcoef(rankdata(offline), rankdata(rmia(phi, shadows).numpy()))[0, 1] < 1

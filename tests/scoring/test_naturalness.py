@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -24,26 +25,6 @@ def photographs():
 
 def seeded(seed=0):
     return torch.Generator().manual_seed(seed)
-
-
-def test_smoothness_and_edges_by_a_loop():
-    x = torch.randn(2, 3 * 4 * 5, generator=seeded(), dtype=torch.float64)
-    found = signs(x, (3, 4, 5))
-    for row, image in enumerate(x.unflatten(1, (3, 4, 5))):
-        steps = [
-            (image[c, i + di, j + dj] - image[c, i, j]).item()
-            for c in range(3)
-            for i in range(4)
-            for j in range(5)
-            for di, dj in ((0, 1), (1, 0))
-            if i + di < 4 and j + dj < 5
-        ]
-        mean = sum(map(abs, steps)) / len(steps)
-        rms = math.sqrt(sum(step**2 for step in steps) / len(steps))
-        assert found["smoothness"][row].item() == pytest.approx(
-            -mean / x[row].std(correction=0).item()
-        )
-        assert found["edges"][row].item() == pytest.approx(1 - mean / rms)
 
 
 def test_the_slope_of_a_spectrum_that_is_made():
@@ -65,49 +46,49 @@ def test_signs_are_blind_to_sign_size_and_brightness(photographs):
 
 
 def test_noise_blends_blur_and_a_constant(photographs):
-    blends = torch.randn(200, 280, generator=seeded()) @ photographs
-    noise = torch.randn(200, 3072, generator=seeded())
-    assert signs(noise, SHAPE)["edges"].mean().item() == pytest.approx(
-        1 - math.sqrt(2 / math.pi), abs=0.005
-    )
-    assert signs(noise, SHAPE)["slope"].abs().mean() < 0.1
-    assert signs(blends, SHAPE)["edges"].mean() < signs(photographs, SHAPE)["edges"].mean() - 0.1
-    blurred = torch.nn.functional.avg_pool2d(photographs.unflatten(1, SHAPE), 5, 1, 2).flatten(1)
+    of_photographs = signs(photographs, SHAPE)
+    noise = signs(torch.randn(200, 3072, generator=seeded()), SHAPE)
+    assert noise["edges"].mean().item() == pytest.approx(1 - math.sqrt(2 / math.pi), abs=0.005)
+    blends = signs(torch.randn(200, 280, generator=seeded()) @ photographs, SHAPE)
+    assert blends["edges"].mean() < of_photographs["edges"].mean() - 0.1
+    pooled = torch.nn.functional.avg_pool2d(photographs.unflatten(1, SHAPE), 5, 1, 2)
+    blurred = signs(pooled.flatten(1), SHAPE)
     for name in ("smoothness", "slope"):
-        assert (
-            signs(blurred, SHAPE)[name] > signs(photographs, SHAPE)[name]
-        ).double().mean() > 0.85
-    constant = signs(torch.tensor([[0.0], [2.0]]) + torch.zeros(3072), SHAPE)
-    assert all(values.tolist() == [0.0, 0.0] for values in constant.values())
-
-
-def test_photographs_look_like_photographs_and_the_rest_does_not(photographs):
-    order = torch.randperm(280, generator=seeded())
-    known, other = photographs[order[:140]], photographs[order[140:]]
-    rule = Photographs.of(known, SHAPE)
-    assert (
-        rule.look_like(known).double().mean() > 0.95
-        and rule.look_like(other).double().mean() > 0.85
-    )
-    assert not rule.look_like(torch.randn(50, 3072, generator=seeded())).any()
-    assert not rule.look_like(
-        torch.nn.functional.avg_pool2d(other.unflatten(1, SHAPE), 9, 1, 4).flatten(1)
-    ).all()
+        assert (blurred[name] > of_photographs[name]).double().mean() > 0.85
+    constant = signs(torch.full((1, 3072), 2.0), SHAPE)
+    assert not any(values.any() for values in constant.values())
 
 
 def test_the_range_is_the_central_share_by_every_sign(photographs):
     rule = Photographs.of(photographs, SHAPE, central=0.5)
-    found = signs(photographs, SHAPE)
-    for name, (low, high) in rule.ranges.items():
-        inside = (found[name] >= low) & (found[name] <= high)
+    natural = torch.ones(280, dtype=torch.bool)
+    for name, values in signs(photographs, SHAPE).items():
+        low, high = rule.ranges[name]
+        inside = (values >= low) & (values <= high)
         assert inside.double().mean().item() == pytest.approx(0.5, abs=0.02)
-    by_hand = torch.stack(
-        [(found[n] >= low) & (found[n] <= high) for n, (low, high) in rule.ranges.items()]
-    ).all(0)
-    assert torch.equal(rule.look_like(photographs), by_hand)
+        natural &= inside
+    assert torch.equal(rule.look_like(photographs), natural)
 
 
 @pytest.mark.parametrize("shape", [(3072,), (3, 16, 16), (1024, 3, 1)])
 def test_what_is_no_photograph(shape):
-    with pytest.raises(ReconError, match="are not photographs of shape"):
+    with pytest.raises(ReconError):
         signs(torch.zeros(1, 3072), shape)
+
+
+def test_smoothness_and_edges_by_numpy():
+    x = torch.randn(2, 3 * 4 * 5, generator=seeded(), dtype=torch.float64)
+    found = signs(x, (3, 4, 5))
+    for row, image in enumerate(x.numpy().reshape(2, 3, 4, 5)):
+        down, right = np.diff(image, axis=1), np.diff(image, axis=2)
+        steps = np.concatenate([down.ravel(), right.ravel()])
+        mean = np.abs(steps).mean()
+        assert found["smoothness"][row].item() == pytest.approx(-mean / image.std())
+        assert found["edges"][row].item() == pytest.approx(1 - mean / np.sqrt(np.mean(steps**2)))
+
+
+def test_photographs_look_like_photographs_and_noise_does_not(photographs):
+    order = torch.randperm(280, generator=seeded())
+    rule = Photographs.of(photographs[order[:140]], SHAPE)
+    assert rule.look_like(photographs[order[140:]]).double().mean() > 0.85
+    assert not rule.look_like(torch.randn(50, 3072, generator=seeded())).any()
