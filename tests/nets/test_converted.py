@@ -1,5 +1,5 @@
 """Modules become networks of closed forms with the same answers, tensor by tensor; what differs is
-said.
+refused.
 """
 
 from __future__ import annotations
@@ -32,47 +32,34 @@ class Convolutions(nn.Module):
         return self.last(x.flatten(1))
 
 
-@pytest.mark.parametrize(
-    ("function", "name"),
-    [(torch.tanh, "tanh"), (F.leaky_relu, "leaky_relu"), (F.relu, "relu")],
-    ids=("tanh", "leaky_relu", "relu"),
-)
-def test_convolutions_are_found_in_the_order_of_their_work(function, name):
-    module = Convolutions(function)
-    network, names = as_convnet(ModuleNetwork(module.eval()), SHAPE)
-    assert (
-        network.convs == (Conv(2, 5), Conv(3, 3, 2, 1))
-        and network.shape == SHAPE
-        and network.classes == 4
-    )
-    assert network.activation == Activation(name)
-    assert names == {
-        "w1": "first.weight",
-        "w2": "second.weight",
-        "w3": "last.weight",
-        "b3": "last.bias",
-    }
-    theta = {own: module.get_parameter(other).detach() for own, other in names.items()}
-    x = torch.randn(3, *SHAPE, generator=torch.Generator().manual_seed(1))
-    torch.testing.assert_close(network(theta, x), module(x).detach())
+def theta_of(module, names):
+    return {name: module.get_parameter(original).detach() for name, original in names.items()}
 
 
-@pytest.mark.parametrize("bias", [True, False])
+def images(*shape):
+    return torch.randn(3, *shape, generator=torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize("activation", ["tanh", "leaky_relu", "relu"])
+def test_convolutions_are_taken_in_the_order_of_their_work(activation):
+    module = Convolutions(getattr(F, activation)).eval()
+    network, names = as_convnet(ModuleNetwork(module), SHAPE)
+    assert network.convs == (Conv(2, 5), Conv(3, 3, 2, 1))
+    assert network.activation == Activation(activation)
+    assert list(names.values()) == ["first.weight", "second.weight", "last.weight", "last.bias"]
+    x = images(*SHAPE)
+    torch.testing.assert_close(network(theta_of(module, names), x), module(x).detach())
+
+
 @pytest.mark.parametrize("flat", [True, False])
-def test_dense_layers_are_an_mlp_whether_images_are_flat_or_not(bias, flat):
-    layers = (
-        nn.Linear(84, 6, bias=bias),
-        nn.ReLU(),
-        nn.Linear(6, 5),
-        nn.ReLU(),
-        nn.Linear(5, 3, bias=False),
-    )
+def test_dense_layers_are_an_mlp_whether_images_are_flat_or_not(flat):
+    layers = (nn.Linear(84, 6), nn.ReLU(), nn.Linear(6, 3, bias=False))
     module = nn.Sequential(*layers) if flat else nn.Sequential(nn.Flatten(), *layers)
     network, names = as_mlp(ModuleNetwork(module.eval()), SHAPE)
-    assert network.widths == (84, 6, 5, 3) and network.bias == (bias, True, False)
-    theta = {own: module.get_parameter(other).detach() for own, other in names.items()}
-    x = torch.randn(4, 84, generator=torch.Generator().manual_seed(1))
-    torch.testing.assert_close(network(theta, x), module(x if flat else x.view(4, *SHAPE)).detach())
+    assert network.widths == (84, 6, 3) and network.bias == (True, False)
+    x = images(84) if flat else images(*SHAPE)
+    answers = network(theta_of(module, names), x.flatten(1))
+    torch.testing.assert_close(answers, module(x).detach())
 
 
 def test_a_single_layer_without_a_name_of_its_own():
@@ -86,31 +73,33 @@ def test_one_logit_an_image_may_come_without_an_axis_of_its_own():
     assert first_dense(module, SHAPE) == "1.weight"
 
 
-def test_what_is_no_chain_of_layers_is_refused():
-    def refused(convert, module, said):
-        with pytest.raises(ReconError, match=said):
-            convert(ModuleNetwork(module.eval()), SHAPE)
+def tied():
+    module = nn.Sequential(nn.Flatten(), nn.Linear(84, 84), nn.ReLU(), nn.Linear(84, 84))
+    module[3].weight = module[1].weight
+    return module
 
-    refused(
-        as_convnet,
-        nn.Sequential(nn.Conv2d(2, 3, 3, bias=False), nn.Flatten()),
-        "a dense one with a bias",
-    )
-    refused(as_convnet, nn.Conv2d(2, 3, 3), r"answers of shape \(8, 3, 5, 4\)")
-    refused(
-        as_convnet,
-        nn.Sequential(nn.Flatten(), nn.Linear(84, 3, bias=False)),
-        "a dense one with a bias",
-    )
-    refused(as_convnet, nn.Flatten(), "has no layers")
-    refused(
-        as_mlp,
-        nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2, 1)),
-        "not given the whole image",
-    )
-    refused(
-        first_dense,
-        nn.Sequential(nn.Flatten(), nn.ReLU(), nn.Linear(84, 2)),
-        "no dense layer is given the image",
-    )
-    refused(first_dense, nn.LSTM(84, 2), "belongs to no layer that is called")
+
+@pytest.mark.parametrize(
+    ("convert", "module", "message"),
+    [
+        (as_convnet, nn.Sequential(nn.Conv2d(2, 3, 3, bias=False), nn.Flatten()), "dense one with"),
+        (as_convnet, nn.Conv2d(2, 3, 3), r"answers of shape \(8, 3, 5, 4\)"),
+        (as_convnet, nn.Flatten(), "has no layers"),
+        (
+            as_mlp,
+            nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2, 1)),
+            "not given the whole image",
+        ),
+        (as_mlp, nn.Sequential(nn.Linear(84, 3), nn.Tanh(), nn.Linear(3, 2)), "has Linear, Tanh"),
+        (as_mlp, tied(), "belongs to no layer"),
+        (
+            first_dense,
+            nn.Sequential(nn.Flatten(), nn.ReLU(), nn.Linear(84, 2)),
+            "no dense layer is given the image",
+        ),
+        (first_dense, nn.LSTM(84, 2), "belongs to no layer that is called"),
+    ],
+)
+def test_what_is_no_chain_of_layers_is_refused(convert, module, message):
+    with pytest.raises(ReconError, match=message):
+        convert(ModuleNetwork(module.eval()), SHAPE)
