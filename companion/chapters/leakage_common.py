@@ -6,7 +6,7 @@ with their numbers these stay what they are, whatever the run's seed: nothing he
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -66,7 +66,7 @@ class Victims:
     exact: bool
 
     @staticmethod
-    def of(pool: ImagePool, wanted: tuple[int, ...] = VICTIMS) -> "Victims":
+    def of(pool: ImagePool, wanted: Sequence[int] = VICTIMS) -> "Victims":
         """By CIFAR-10 train index; on other data as many training images."""
         exact = pool.name == "cifar10"
         train = np.flatnonzero(pool.part == "train")
@@ -74,12 +74,8 @@ class Victims:
         if exact:
             row_of = {int(i): row for row, i in enumerate(pool.index)}
             rows = np.array([row_of[i] for i in wanted])
-        return Victims(
-            inputs(pool, rows),
-            torch.from_numpy(pool.labels[rows]),
-            pool.index[rows].tolist(),
-            exact,
-        )
+        labels = torch.from_numpy(pool.labels[rows])
+        return Victims(inputs(pool, rows), labels, pool.index[rows].tolist(), exact)
 
     @staticmethod
     def of_all_classes(pool: ImagePool, count: int) -> "Victims":
@@ -91,16 +87,16 @@ class Victims:
             [int(i) for i in pool.index[pool.labels == k] if int(i) not in named]
             for k in range(CLASSES)
         ]
-        in_turn = [each[k] for k in range(count) for each in by_class if k < len(each)]
+        in_turn = [index[k] for k in range(count) for index in by_class if k < len(index)]
         return Victims.of(pool, (*VICTIMS, *in_turn)[:count])
 
     @staticmethod
-    def of_each_class(pool: ImagePool, count: int = CLASSES) -> "Victims":
+    def of_each_class(pool: ImagePool, count: int) -> "Victims":
         """The first image of each of CIFAR-10's first `count` classes; on other data as many
         training images.
         """
         _, first = np.unique(pool.labels, return_index=True)
-        return Victims.of(pool, tuple(pool.index[np.resize(first, CLASSES)].tolist())[:count])
+        return Victims.of(pool, pool.index[np.resize(first, count)].tolist())
 
 
 class Networks(Record):
@@ -108,10 +104,16 @@ class Networks(Record):
 
     @property
     def networks(self) -> dict[str, Record]:
-        """Each by name."""
+        """By name."""
         return {
             name: row for name, row in self.items() if name.removesuffix(PRE_TRAINED) in TABLE_1
         }
+
+
+def graded(holds: Iterable[bool], best: str = "finding") -> str:
+    """A verdict: `best` if all hold, "partly" if any, else "not reproduced"."""
+    flags = list(holds)
+    return best if all(flags) else "partly" if any(flags) else "not reproduced"
 
 
 def inputs(pool: ImagePool, rows: Sequence[int] | np.ndarray) -> Tensor:
@@ -191,8 +193,8 @@ def averaged_victims(pool: ImagePool, count: int, side: int) -> tuple[Tensor, Te
     """
     if side < 1 or 32 % side:
         raise ReconError(f"images of 32 × 32 are averaged down to a divisor of 32, not to {side}")
-    found = Victims.of_all_classes(pool, count)
-    return F.avg_pool2d(found.x, 32 // side), found.labels
+    victims = Victims.of_all_classes(pool, count)
+    return F.avg_pool2d(victims.x, 32 // side), victims.labels
 
 
 def count_found(x_hat: Tensor, truth: Tensor) -> int:
@@ -206,8 +208,8 @@ def spearman(x: np.ndarray, y: np.ndarray, axis: int = -1) -> np.ndarray:
 
     scipy.stats.spearmanr has no axis for many pairs, and a bootstrap has a thousand.
     """
-    a, b = (rankdata(each, axis=axis) for each in (x, y))
-    a, b = (each - each.mean(axis=axis, keepdims=True) for each in (a, b))
+    a, b = rankdata(x, axis=axis), rankdata(y, axis=axis)
+    a, b = a - a.mean(axis=axis, keepdims=True), b - b.mean(axis=axis, keepdims=True)
     norms = np.linalg.norm(a, axis=axis) * np.linalg.norm(b, axis=axis)
     return np.divide((a * b).sum(axis), norms, out=np.zeros_like(norms), where=norms > 0)
 
@@ -230,19 +232,16 @@ class Ratio:
     @staticmethod
     def of(logs: np.ndarray) -> "Ratio":
         """From log10 of each image's ratio, (images,)."""
+        mean = logs.mean()
         if len(logs) < 2:
-            return Ratio(float(10 ** logs.mean()), 0.0, math.inf)
+            return Ratio(float(10**mean), 0.0, math.inf)
         half = float(student.ppf(0.975, len(logs) - 1) * logs.std(ddof=1) / math.sqrt(len(logs)))
-        return Ratio(
-            float(10 ** logs.mean()),
-            float(10 ** (logs.mean() - half)),
-            float(10 ** (logs.mean() + half)),
-        )
+        return Ratio(float(10**mean), float(10 ** (mean - half)), float(10 ** (mean + half)))
 
     @property
     def lower(self) -> bool | None:
         """Whether the ratio is below 1; None where its interval does not tell."""
-        return True if self.high < 1 else (False if self.low > 1 else None)
+        return None if self.low <= 1 <= self.high else self.high < 1
 
     def __str__(self) -> str:
         return f"{self.mean:.2g} [{self.low:.2g}, {self.high:.2g}]"

@@ -5,7 +5,9 @@ who was trained.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -17,16 +19,16 @@ from torch.nn.functional import normalize
 from torch.nn.utils.fusion import fuse_linear_bn_eval
 
 from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.heads.scoring import cosines, pictures, similarity, told
+from companion.chapters.heads.scoring import cosines, pictures, rates, similarity
 from companion.chapters.tables import packed, unpacked
 from companion.store.record import Record
 from recon.attacks.heads import (
     Public,
     SparseSettings,
+    add_mean_row,
     matched_filter,
     span_test,
-    sparsest,
-    uncentred,
+    sparse_features,
 )
 from recon.attacks.separation import FirstLayer
 from recon.images.features import backbone, features
@@ -36,25 +38,100 @@ from recon.optim.spectrum import right_singular, signal_rank
 from recon.training.recipes import Recipe, Trained, accuracy, build, early_stopping, train
 
 TRUE = 0.8  # a candidate is true above this cosine with a training feature
+
+
+Publish = Callable[[Tensor, torch.Generator], Tensor]
+
+
+def eight_bits(w: Tensor, _: torch.Generator) -> Tensor:
+    """w (h, d) in steps of its largest entry over 127."""
+    step = w.abs().max() / 127
+    return (w / step).round() * step
+
+
+def half_pruned(w: Tensor, _: torch.Generator) -> Tensor:
+    """w (h, d) with its smaller half at 0."""
+    return w * (w.abs() > w.abs().median())
+
+
+def noise(size: float) -> Publish:
+    """Adds N(0, σ²), σ = `size` times the root mean square of the weights."""
+
+    def add(w: Tensor, generator: torch.Generator) -> Tensor:
+        return w + size * w.square().mean().sqrt() * torch.randn(w.shape, generator=generator)
+
+    return add
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadRecipe:
+    """How a head is trained and published. A new one is an entry of `RECIPES`.
+
+    Attributes:
+        changes: fields of the base recipe (`Sizes.base`) that have other values.
+        epochs: passes over the images, of those of `Sizes.epochs`.
+        habit: whether people do it without thinking of privacy.
+        varied: whether it varies the base recipe by something else than its optimiser.
+        linear: no hidden layer.
+        batch_norm: before the activation.
+        standardised: features of mean 0 and deviation 1.
+        views: flipped and shifted images too.
+        early_stopping: on half of the other images.
+        checkpoints: heads of one training that are averaged.
+        publish: what is done to the first layer in the end.
+    """
+
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    epochs: float = 1.0
+    habit: bool = False
+    varied: bool = True
+    linear: bool = False
+    batch_norm: bool = False
+    standardised: bool = False
+    views: bool = False
+    early_stopping: bool = False
+    checkpoints: int = 1
+    publish: Publish | None = None
+
+    @property
+    def preconditioned(self) -> bool:
+        """Whether every weight has a step size of its own."""
+        return "optimiser" in self.changes
+
+
+def optimised(epochs: float = 1.0, **changes: Any) -> HeadRecipe:
+    """The base recipe by another optimiser."""
+    return HeadRecipe(changes=changes, epochs=epochs, varied=False)
+
+
+def private(epsilon: float) -> HeadRecipe:
+    """DP-SGD; the best of fifteen pairs of step size and number of steps, on other images."""
+    changes = {"batch": None, "momentum": 0.0, "weight_decay": 0.0, "epsilon": epsilon}
+    return HeadRecipe(changes=changes, epochs=0.2)
+
+
 SGD, ADAMW = "SGD, decay 5e-3", "AdamW, default"
-#: the best of fifteen pairs of step size and number of steps, on other images
-PRIVATE = {"batch": None, "momentum": 0.0, "weight_decay": 0.0, "epochs": 0.2}
-#: recipe -> what it changes in the base recipe, in steps of an epoch where it says "epochs"
-RECIPES: dict[str, dict[str, Any]] = {
-    SGD: {},
-    "SGD, decay 5e-4": {"weight_decay": 5e-4},
-    "SGD, no decay": {"weight_decay": 0.0},
-    "Adam, decay 1e-3": {"optimiser": "adam", "lr": 1e-3, "weight_decay": 1e-3, "epochs": 0.6},
-    ADAMW: {"optimiser": "adamw", "lr": 1e-3, "weight_decay": 1e-2, "epochs": 0.3},
-    "dropout 0.5": {"dropout": 0.5},
-    **{
-        name: {}
-        for name in ("batch norm", "standardised features", "flips and shifts", "early stopping")
-    },
-    **{name: {} for name in ("linear head", "8-bit weights", "half of the weights pruned")},
-    "average of five checkpoints": {},
-    **{f"noise {size} on the weights": {} for size in ("0.1", "0.3", "1")},
-    **{f"DP-SGD, ε = {epsilon:g}": {**PRIVATE, "epsilon": epsilon} for epsilon in (8.0, 3.0, 1.0)},
+RECIPES = {
+    SGD: optimised(),
+    "SGD, decay 5e-4": optimised(weight_decay=5e-4),
+    "SGD, no decay": optimised(weight_decay=0.0),
+    "Adam, decay 1e-3": optimised(0.6, optimiser="adam", lr=1e-3, weight_decay=1e-3),
+    ADAMW: optimised(0.3, optimiser="adamw", lr=1e-3, weight_decay=1e-2),
+    "dropout 0.5": HeadRecipe(changes={"dropout": 0.5}, habit=True),
+    "batch norm": HeadRecipe(batch_norm=True, habit=True),
+    "standardised features": HeadRecipe(standardised=True, habit=True),
+    "flips and shifts": HeadRecipe(views=True, habit=True),
+    "early stopping": HeadRecipe(early_stopping=True, habit=True),
+    "linear head": HeadRecipe(linear=True),
+    "8-bit weights": HeadRecipe(publish=eight_bits, habit=True),
+    "half of the weights pruned": HeadRecipe(publish=half_pruned, habit=True),
+    "average of five checkpoints": HeadRecipe(checkpoints=5, habit=True),
+    "noise 0.1 on the weights": HeadRecipe(publish=noise(0.1)),
+    "noise 0.3 on the weights": HeadRecipe(publish=noise(0.3)),
+    "noise 1 on the weights": HeadRecipe(publish=noise(1.0)),
+    "DP-SGD, ε = 8": private(8.0),
+    "DP-SGD, ε = 3": private(3.0),
+    "DP-SGD, ε = 1": private(1.0),
 }
 
 
@@ -70,6 +147,11 @@ class Cell:
     backbone: str = "lite0"
     recipe: str = SGD
     starts: tuple[str, ...] = ("unknown",)
+
+    @property
+    def how(self) -> HeadRecipe:
+        """The recipe of this name."""
+        return RECIPES[self.recipe]
 
     @property
     def name(self) -> str:
@@ -115,7 +197,7 @@ PAPER = (
     Cell(n=300, recipe="SGD, decay 5e-4", starts=("known",)),
     *(Cell(recipe=name, starts=BOTH) for name in ("SGD, no decay", "Adam, decay 1e-3", ADAMW)),
     *(Cell(n=n, recipe=ADAMW) for n in (20, 50, 200, 300, 500)),
-    *(Cell(recipe=name) for name in list(RECIPES)[5:]),
+    *(Cell(recipe=name) for name, recipe in RECIPES.items() if recipe.varied),
 )
 
 SIZES = {
@@ -134,7 +216,7 @@ SIZES = {
     ),
     "laptop": Sizes(
         n_train=100,
-        cells=(Cell(), *(Cell(recipe=each, starts=BOTH) for each in ("SGD, decay 5e-4", ADAMW))),
+        cells=(Cell(), *(Cell(recipe=name, starts=BOTH) for name in ("SGD, decay 5e-4", ADAMW))),
     ),
     "paper": Sizes(n_train=100, cells=PAPER),
 }
@@ -164,21 +246,16 @@ class Metrics(Record):
     def at(self, start: str = "unknown", **of: object) -> Record | None:
         """The first cell with these fields, None where there is none."""
         wanted = {"start": start, **of}
-        return next(
-            (c for c in self.cells if all(getattr(c, k) == v for k, v in wanted.items())), None
-        )
+        return next((cell for cell in self.cells if cell.only(*wanted) == wanted), None)
 
     def by_images(self, recipe: str = ADAMW, start: str = "unknown") -> list[Record]:
         """The first head of a recipe and a start, and those that differ from it in their number of
         images alone.
         """
-        cells = [c for c in self.cells if (c.recipe, c.start) == (recipe, start)]
-        alike = [
-            c
-            for c in cells
-            if all(c[key] == cells[0][key] for key in ("backbone", "width", "classes"))
-        ]
-        return sorted(alike, key=lambda c: c.n_train)
+        cells = [cell for cell in self.cells if (cell.recipe, cell.start) == (recipe, start)]
+        same = ("backbone", "width", "classes")
+        alike = [cell for cell in cells if cell.only(*same) == cells[0].only(*same)]
+        return sorted(alike, key=lambda cell: cell.n_train)
 
 
 @dataclass(frozen=True)
@@ -203,18 +280,17 @@ class Task:
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """Every cell; of the first one also the pictures that its features make."""
     names = [f"cell-{k}" for k in range(len(sizes.cells))]
-    found = context.sweep(partial(_unit, sizes, context), names, label="heads")
-    cells = [cell for name in names for cell in unpacked(found[name])]
-    task, first = _task(sizes, context, sizes.cells[0]), found[names[0]]
+    units = context.sweep(partial(_unit, sizes, context), names, label="heads")
+    cells = [cell for name in names for cell in unpacked(units[name])]
+    task = _task(sizes, context, sizes.cells[0])
+    x_hat = units[names[0]]["x_hat"]
     arrays = {
-        "w1": first["w1"],
-        "x_hat": first["x_hat"],
+        "w1": units[names[0]]["w1"],
+        "x_hat": x_hat,
         "features_train": task.train,
         "train_index": task.train_index,
         "heldout_index": task.other_index,
-        **pictures(
-            first["x_hat"], task.train, task.pixels["train"], task.public, task.pixels["public"]
-        ),
+        **pictures(x_hat, task.train, task.pixels["train"], task.public, task.pixels["public"]),
     }
     return Outcome(Metrics(n_train=len(task.train), cells=cells), arrays)
 
@@ -230,11 +306,8 @@ def _unit(sizes: Sizes, context: Context, name: str) -> Tensors:
     cell = sizes.cells[int(name.removeprefix("cell-"))]
     task = _task(sizes, context, cell)
     released = _head(sizes, context, cell, task)
-    rows, kept = zip(
-        *(_attacked(sizes, context, cell, task, released, start) for start in cell.starts),
-        strict=True,
-    )
-    return {**packed(rows), **kept[0]}
+    attacks = [_attack(sizes, context, cell, task, released, start) for start in cell.starts]
+    return {**packed([row for row, _ in attacks]), **attacks[0][1]}
 
 
 def _task(sizes: Sizes, context: Context, cell: Cell) -> Task:
@@ -244,25 +317,20 @@ def _task(sizes: Sizes, context: Context, cell: Cell) -> Task:
     public = np.flatnonzero((pool.part == "init") & free)[: sizes.public]
     others = np.flatnonzero((pool.part == "held_out") & free)[: sizes.others]
     images = {"train": data.x, "public": pool.pixels(public), "others": pool.pixels(others)}
-    seen = {name: features(x, of) for name, x in images.items()}
-    views = (
-        [features(x, of) for x in _views(data.x)]
-        if cell.recipe == "flips and shifts"
-        else [seen["train"]]
-    )
-    two = cell.classes == 2
-
-    def labels(rows: np.ndarray) -> Tensor:
-        return torch.from_numpy((pool.y if two else pool.labels)[rows]).long()
-
+    known = {name: features(x, of) for name, x in images.items()}
+    views = [known["train"]]
+    if cell.how.views:
+        views = [features(x, of) for x in _views(data.x)]
+    classes = torch.from_numpy(pool.y if cell.classes == 2 else pool.labels).long()
+    labels = data.y.long() if cell.classes == 2 else data.labels
     return Task(
-        train=seen["train"],
+        train=known["train"],
         trained=torch.cat(views),
-        labels=(data.y.long() if two else data.labels).repeat(len(views)),
-        public=Public(seen["public"]),
-        public_labels=labels(public),
-        others=seen["others"],
-        other_labels=labels(others),
+        labels=labels.repeat(len(views)),
+        public=Public(known["public"]),
+        public_labels=classes[public],
+        others=known["others"],
+        other_labels=classes[others],
         pixels={name: x.flatten(1) for name, x in images.items()},
         train_index=data.index,
         other_index=torch.from_numpy(pool.index[others]),
@@ -281,44 +349,46 @@ def _head(sizes: Sizes, context: Context, cell: Cell, task: Task) -> Trained:
     module: takes features as they are, with a standardiser or batch norm put into its first layer ·
     w1: as trained.
     """
-    change = dict(RECIPES[cell.recipe])
-    epochs = sizes.epochs * change.pop("epochs", 1.0)
-    base = replace(sizes.base, width=cell.width, classes=cell.classes)
+    how, x, generator = cell.how, task.trained, named(context.seed, f"heads {cell.name}")
+    recipe = replace(sizes.base, width=cell.width, classes=cell.classes, **how.changes)
     # as many passes for any number of images, but at least the steps of a hundred, and at most
     # three times those
-    per_epoch = math.ceil(len(task.train) / (base.batch or len(task.train)))
-    per_epoch = 1 if "batch" in change else min(max(per_epoch, 4), 12)
-    recipe = replace(base, **change, steps=round(epochs * per_epoch))
-    generator = named(context.seed, f"heads {cell.name}")
-    x, linear = task.trained, cell.recipe == "linear head"
+    batches = min(max(math.ceil(len(task.train) / recipe.batch), 4), 12) if recipe.batch else 1
+    recipe = replace(recipe, steps=round(sizes.epochs * how.epochs * batches))
     mean, std = _standard(x)
-    standardised = cell.recipe == "standardised features"
-    x = (x - mean) / std if standardised else x
+    if how.standardised:
+        x = (x - mean) / std
     half = len(task.others) // 2
-    stop = (
-        early_stopping(task.others[:half], task.other_labels[:half])
-        if cell.recipe == "early stopping"
-        else None
-    )
-    module = (
-        _linear(x.shape[1], cell.classes, generator)
-        if linear
-        else build(recipe, x.shape[1], generator)
-    )
-    if cell.recipe == "batch norm":
+    stop = early_stopping(task.others[:half], task.other_labels[:half])
+    make = _linear if how.linear else build
+    module = make(recipe, x.shape[1], generator)
+    if how.batch_norm:
         module.insert(1, nn.BatchNorm1d(cell.width))
-    trained = train(recipe, x, task.labels, generator, stop=stop, module=module)
-    if cell.recipe == "average of five checkpoints":
-        trained = _averaged(recipe, trained, x, task.labels, generator)
-    _harmed(cell.recipe, trained.module, generator)
+    fit = partial(train, x=x, y=task.labels, generator=generator, module=module)
+    trained = fit(recipe, stop=stop if how.early_stopping else None)
+    if how.checkpoints > 1:
+        states = [deepcopy(module.state_dict())]
+        for _ in range(how.checkpoints - 1):
+            fit(replace(recipe, steps=max(1, recipe.steps // 20)))
+            states.append(deepcopy(module.state_dict()))
+        module.load_state_dict(
+            {name: torch.stack([state[name] for state in states]).mean(0) for name in states[0]}
+        )
     first = trained.module[0]
     assert isinstance(first, nn.Linear)
-    trained = replace(trained, w1=first.weight.detach().clone())
-    if standardised:
-        with torch.no_grad():
+    with torch.no_grad():
+        if how.publish:
+            first.weight.copy_(how.publish(first.weight, generator))
+        trained = replace(trained, w1=first.weight.clone())
+        if how.standardised:
             first.weight.div_(std)
             first.bias.sub_(first.weight @ mean)
-    return replace(trained, module=_without_norm(trained.module))
+    if how.batch_norm:  # in use it is affine, and scales the rows of the first layer
+        norm = trained.module[1]
+        assert isinstance(norm, nn.BatchNorm1d)
+        bare = nn.Sequential(fuse_linear_bn_eval(first, norm), *trained.module[2:])
+        trained = replace(trained, module=bare)
+    return trained
 
 
 def _standard(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -329,117 +399,79 @@ def _standard(x: Tensor) -> tuple[Tensor, Tensor]:
     return x.mean(0), torch.where(std > 1e-3, std, 1.0)
 
 
-def _linear(d: int, classes: int, generator: torch.Generator) -> nn.Sequential:
-    layer = nn.utils.skip_init(nn.Linear, d, 1 if classes == 2 else classes)
+def _linear(recipe: Recipe, dim: int, generator: torch.Generator) -> nn.Sequential:
+    """PyTorch's default initial weights of a head without a hidden layer."""
+    layer = nn.utils.skip_init(nn.Linear, dim, 1 if recipe.classes == 2 else recipe.classes)
     for parameter in layer.parameters():
-        nn.init.uniform_(parameter, -1 / d**0.5, 1 / d**0.5, generator=generator)
+        nn.init.uniform_(parameter, -1 / dim**0.5, 1 / dim**0.5, generator=generator)
     return nn.Sequential(layer)
 
 
-def _without_norm(module: nn.Sequential) -> nn.Sequential:
-    """The same head without its batch norm: in use that is affine, and scales the rows of the first
-    layer.
-    """
-    first, *rest = module
-    if not rest or not isinstance(rest[0], nn.BatchNorm1d):
-        return module
-    assert isinstance(first, nn.Linear)
-    return nn.Sequential(fuse_linear_bn_eval(first, rest[0]), *rest[1:])
-
-
-def _averaged(
-    recipe: Recipe, trained: Trained, x: Tensor, y: Tensor, generator: torch.Generator
-) -> Trained:
-    """Four more spells of a twentieth of the steps each; the mean of all five heads."""
-    states = [{k: v.clone() for k, v in trained.module.state_dict().items()}]
-    for _ in range(4):
-        spell = replace(recipe, steps=max(1, recipe.steps // 20))
-        module = train(spell, x, y, generator, module=trained.module).module
-        states.append({k: v.clone() for k, v in module.state_dict().items()})
-    trained.module.load_state_dict(
-        {k: torch.stack([s[k] for s in states]).mean(0) for k in states[0]}
-    )
-    return trained
-
-
-@torch.no_grad()
-def _harmed(recipe: str, module: nn.Sequential, generator: torch.Generator) -> None:
-    """What is done to the first layer before the head is published."""
-    w = next(module.parameters())
-    if recipe == "8-bit weights":
-        step = w.abs().max() / 127
-        w.copy_((w / step).round() * step)
-    if recipe == "half of the weights pruned":
-        w.mul_(w.abs() > w.abs().median())
-    if recipe.startswith("noise"):
-        size = float(recipe.split()[1]) * w.square().mean().sqrt()
-        w.add_(size * torch.randn(w.shape, generator=generator))
-
-
 # ------------------------------------------------------------------------------------------ attacks
-def _attacked(
+def _attack(
     sizes: Sizes, context: Context, cell: Cell, task: Task, released: Trained, start: str
 ) -> tuple[Record, Tensors]:
     generator, public = named(context.seed, f"heads nulls {cell.name} {start}"), task.public
-    bent = cell.recipe.startswith("Adam")
+    preconditioned, others, n = cell.how.preconditioned, task.others, len(task.train)
     known = released.w1_init if start == "known" else None
     if known is not None:
         torch.randn(known.shape, generator=generator)  # kept runs drew an error of the start here
     update = FirstLayer(released.w1, known).update
     layer, rank = _searched(cell, task, update)
-    found = sparsest(layer, public, replace(sizes.attack, rank=rank or sizes.attack.rank), bent)
-    rank = found.rank
+    settings = replace(sizes.attack, rank=rank or sizes.attack.rank)
+    candidates = sparse_features(layer, public, settings, preconditioned)
+    x_hat, basis, rank = candidates.x_hat, candidates.basis, candidates.rank
     mixtures = (
-        torch.randn(rank, rank, generator=generator) @ found.basis * public.units
-        if rank
-        else found.x_hat
+        torch.randn(rank, rank, generator=generator) @ basis * public.units if rank else x_hat
     )
-    projected = (public.features / public.units) @ found.basis.mT @ found.basis * public.units
-    sure = found.certified
-    true = similarity(found.x_hat, task.train, public).amax(1) > TRUE if rank else sure
-    asked = torch.cat([task.train, task.others])
-    member = np.arange(len(asked)) < len(task.train)
+    projected = (public.features / public.units) @ basis.mT @ basis * public.units
+    certified = candidates.certified
+    true = similarity(x_hat, task.train, public).amax(1) > TRUE if rank else certified
+    features = torch.cat([task.train, others])
+    member = np.arange(len(features)) < n
     first = released.module[0]
     assert isinstance(first, nn.Linear)
     w = first.weight.detach() if known is None else update
-    others = task.others
-    some = others[torch.randperm(len(others), generator=generator)[: len(task.train)]]
-    ica = _fast_ica(found.basis, public, context.seed) if cell.recipe == SGD else None
+    baseline = others[torch.randperm(len(others), generator=generator)[:n]]
+
+    def matches(of: Tensor, images: Tensor = task.train) -> Record:
+        return cosines(of, images, public)
+
     row = Record(
         backbone=cell.backbone,
-        n_train=len(task.train),
-        width=cell.width if cell.recipe != "linear head" else len(released.w1),
+        n_train=n,
+        width=len(released.w1) if cell.how.linear else cell.width,
         classes=cell.classes,
         recipe=cell.recipe,
         start=start,
         test_accuracy=accuracy(released.module, others, task.other_labels),
         rank=rank,
-        matches=cosines(found.x_hat, task.train, public),
-        null=cosines(found.x_hat, some, public),
-        span_null=cosines(mixtures, task.train, public),
-        public_null=cosines(public.features, task.train, public),
-        projected_null=cosines(projected, task.train, public),
-        certified=int(sure.sum()),
-        certified_true=int((sure & true).sum()),
-        span=told(span_test(layer, asked, public, max(rank, 1), bent), member),
-        filter=told(matched_filter(w, first.bias.detach(), asked, public), member),
-        margin=told(_margin(released.module, asked), member),
-        fast_ica=None if ica is None else cosines(ica, task.train, public),
+        matches=matches(x_hat),
+        null=matches(x_hat, baseline),
+        span_null=matches(mixtures),
+        public_null=matches(public.features),
+        projected_null=matches(projected),
+        certified=int(certified.sum()),
+        certified_true=int((certified & true).sum()),
+        span=rates(span_test(layer, features, public, max(rank, 1), preconditioned), member),
+        filter=rates(matched_filter(w, first.bias.detach(), features, public), member),
+        margin=rates(_margin(released.module, features), member),
+        fast_ica=matches(_fast_ica(basis, public, context.seed)) if cell.recipe == SGD else None,
     )
-    return row, {"w1": released.w1, "x_hat": found.x_hat}
+    return row, {"w1": released.w1, "x_hat": x_hat}
 
 
 def _searched(cell: Cell, task: Task, update: Tensor) -> tuple[FirstLayer, int | None]:
     """The layer whose rows mix features, and the rank of their span where its spectrum does not
     tell.
     """
-    if cell.recipe not in ("standardised features", "batch norm"):
+    if not (cell.how.standardised or cell.how.batch_norm):
         return FirstLayer(update), None
     mean, deviation = _standard(task.trained)  # released with the head
-    if cell.recipe == "batch norm":
+    if cell.how.batch_norm:
         mean, deviation = task.public.mean, torch.ones_like(mean)
     rank = signal_rank(right_singular(update)[0], (update.shape[0], update.shape[1]))
-    return FirstLayer(uncentred(update, mean, deviation)), rank + 1
+    return FirstLayer(add_mean_row(update, mean, deviation)), rank + 1
 
 
 @torch.no_grad()

@@ -30,18 +30,20 @@ def similarity(x_hat: Tensor, images: Tensor, public: Public) -> Tensor:
 def cosines(x_hat: Tensor, images: Tensor, public: Public) -> Record:
     """One-to-one matches of images (n, d) with candidates (m, d)."""
     scores = similarity(x_hat, images, public).numpy()
-    rows, columns = linear_sum_assignment(scores, maximize=True)
-    found = scores[rows, columns]
-    return Record(**{f"cos_0.{k}": int((found > k / 10).sum()) for k in (7, 8, 9)})
+    matched = scores[linear_sum_assignment(scores, maximize=True)]
+    return Record({f"cos_0.{k}": int((matched > k / 10).sum()) for k in (7, 8, 9)})
 
 
-def told(score: Tensor, member: np.ndarray) -> Record:
+def rates(score: Tensor, member: np.ndarray) -> Record:
     """`cells.span` of `Metrics`, of scores (k,)."""
     s = score.double().numpy()
-    rates = {
-        f"tpr_at_{100 * alarms:g}pct": true_rate(s, member, alarms) for alarms in (0.01, 0.001)
-    }
-    return Record(auc=auc(s, member), **rates)
+    return Record(
+        {
+            "auc": auc(s, member),
+            "tpr_at_1pct": true_rate(s, member, 0.01),
+            "tpr_at_0.1pct": true_rate(s, member, 0.001),
+        }
+    )
 
 
 def assigned(x_hat: Tensor, images: Tensor, public: Public) -> Tensor:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
+import numpy as np
 import torch
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from companion.chapters.base import Tensors
 from companion.chapters.claims import claim
-from companion.chapters.heads.experiment import SGD, Metrics, Sizes, best_null
+from companion.chapters.heads.experiment import ADAMW, RECIPES, SGD, Metrics, Sizes, best_null
 from companion.chapters.pictures import (
     FREE,
     HELD_OUT,
@@ -29,38 +31,29 @@ from companion.store.record import Record
 from companion.store.results import Claim, Result
 from recon.scoring.nulls import clears
 
-PRECISE, MOST = 0.95, 0.5
-
-
-#: what people do to a head without thinking of privacy
-HABITS = (
-    *("dropout 0.5", "batch norm", "standardised features", "flips and shifts", "early stopping"),
-    *("8-bit weights", "half of the weights pruned", "average of five checkpoints"),
-)
+PRECISE = 0.95  # share of the certified features that must be true
+MOST = 0.5
 
 
 def claims(metrics: Metrics, sizes: Sizes) -> list[Claim]:
     """What the chapter says; of the first cell, and of what else was run."""
-    default = metrics.at(recipe="AdamW, default", n_train=sizes.n_train)
-    width = metrics.cells[0].width
-    same = [
-        c
-        for c in metrics.cells
-        if (c.recipe, c.width) == (SGD, width) and 3 * c.n_train <= 2 * width
-    ]
-    found = [_unmixed(max(same, key=lambda c: c.n_train)), _certified(metrics)]
-    found += [_members(default)] if default else []
-    habits = [cell for cell in metrics.cells if cell.recipe in HABITS]
-    return found + ([_habits(habits)] if habits else [])
+    default = metrics.at(recipe=ADAMW, n_train=sizes.n_train)
+    habits = [cell for cell in metrics.cells if RECIPES[cell.recipe].habit]
+    sentences = [_unmixed(metrics), _certified(metrics)]
+    sentences += [_members(default)] if default else []
+    return sentences + ([_habits(habits)] if habits else [])
 
 
-def _unmixed(first: Record) -> Claim:
+def _unmixed(metrics: Metrics) -> Claim:
     """Of the most images that are at most two thirds of the hidden units."""
-    ours, null, ica = first.matches.cos_09, best_null(first).cos_09, first.fast_ica or first.null
+    width = metrics.cells[0].width
+    same = [cell for cell in metrics.cells if (cell.recipe, cell.width) == (SGD, width)]
+    cell = max([c for c in same if 3 * c.n_train <= 2 * width], key=lambda c: c.n_train)
+    ours, null, ica = cell.matches.cos_09, best_null(cell).cos_09, cell.fast_ica or cell.null
     return claim(
         "heads-unmix",
         ours=(
-            f"{ours} of {first.n_train} above cosine 0.9, {first.matches.cos_08} above 0.8;"
+            f"{ours} of {cell.n_train} above cosine 0.9, {cell.matches.cos_08} above 0.8;"
             f" FastICA: {ica.cos_09} and {ica.cos_08}"
         ),
         null=(
@@ -68,11 +61,11 @@ def _unmixed(first: Record) -> Claim:
             " and their projections)"
         ),
         verdict=(
-            "finding" if ours > MOST * first.n_train and clears(ours, null) else "not reproduced"
+            "finding" if ours > MOST * cell.n_train and clears(ours, null) else "not reproduced"
         ),
         value=ours,
         null_value=null,
-        margin=ours - max(MOST * first.n_train, null),
+        margin=ours - max(MOST * cell.n_train, null),
     )
 
 
@@ -81,24 +74,24 @@ def _certified(metrics: Metrics) -> Claim:
     proof asks for.
     """
     exact = [
-        c
-        for c in metrics.cells
-        if c.recipe == SGD or (c.recipe.startswith("SGD") and c.start == "known")
+        cell
+        for cell in metrics.cells
+        if cell.recipe == SGD or (cell.start == "known" and not RECIPES[cell.recipe].preconditioned)
     ]
-    said, true = sum(c.certified for c in exact), sum(c.certified_true for c in exact)
-    asked = sum(c.n_train for c in exact)
-    share = true / max(said, 1)
-    holds = share >= PRECISE and true > MOST * asked
+    certified, true, n = (
+        sum(cell[name] for cell in exact) for name in ("certified", "certified_true", "n_train")
+    )
+    share = true / max(certified, 1)
     return claim(
         "heads-certified",
         ours=(
-            f"{true} of {said} certified features are true, in {len(exact)} heads with {asked}"
+            f"{true} of {certified} certified features are true, in {len(exact)} heads with {n}"
             " training images"
         ),
         null="by chance: the zeros of an extreme vector of the span",
-        verdict="finding" if holds else "not reproduced",
+        verdict="finding" if share >= PRECISE and true > MOST * n else "not reproduced",
         value=share,
-        margin=min(share - PRECISE, true / asked - MOST),
+        margin=min(share - PRECISE, true / n - MOST),
     )
 
 
@@ -120,8 +113,7 @@ def _members(cell: Record) -> Claim:
 
 
 def _habits(cells: list[Record]) -> Claim:
-    worst = min(cells, key=lambda c: max(c.matches.cos_08 / c.n_train, c.filter.tpr_at_1pct))
-    value = max(worst.matches.cos_08 / worst.n_train, worst.filter.tpr_at_1pct)
+    value = min(max(c.matches.cos_08 / c.n_train, c.filter.tpr_at_1pct) for c in cells)
     return claim(
         "heads-habits",
         ours="; ".join(
@@ -170,42 +162,49 @@ def plot_images(result: Result[Metrics]) -> Figure:
     of shadow models.
     """
     first = result.metrics.cells[0]
-    cells, told = result.metrics.by_images(first.recipe, first.start), result.metrics.by_images()
-    n = [c.n_train for c in cells]
-    figure, (ax, beside) = plt.subplots(
+    figure, (left, right) = plt.subplots(
         1, 2, figsize=(PAGE, 3.2), width_ratios=(3, 2), layout="constrained"
     )
-    curves = {
-        "linear programmes": ([c.matches.cos_09 / c.n_train for c in cells], TRAIN),
-        "of them certified": ([c.certified_true / c.n_train for c in cells], SERIES[3]),
-        "FastICA": ([(c.fast_ica or c.null).cos_09 / c.n_train for c in cells], HELD_OUT),
-        "best null": ([best_null(c).cos_09 / c.n_train for c in cells], FREE),
-    }
-    for values, colour in curves.values():
-        ax.plot(n, values, "o-", color=colour)
-    ax.set(xlabel="training images", ylabel="share above cosine 0.9", ylim=(-0.02, 1.05))
-    end_labels(ax, [(values[-1], name, colour) for name, (values, colour) in curves.items()])
-    each = [c.n_train / c.classes for c in told]
-    beside.set(
-        xscale="log",
-        yscale="log",
-        xlabel="images a class",
-        ylabel="share of members told",
-        ylim=(0.02, 1.2),
+    left.set(xlabel="training images", ylabel="share above cosine 0.9", ylim=(-0.02, 1.05))
+    cells = result.metrics.by_images(first.recipe, first.start)
+    n = np.array([cell.n_train for cell in cells])
+    _curves(
+        left,
+        n,
+        {
+            "linear programmes": ([c.matches.cos_09 for c in cells] / n, TRAIN),
+            "of them certified": ([c.certified_true for c in cells] / n, SERIES[3]),
+            "FastICA": ([(c.fast_ica or c.null).cos_09 for c in cells] / n, HELD_OUT),
+            "best null": ([best_null(c).cos_09 for c in cells] / n, FREE),
+        },
     )
-    beside.set_xticks(each, [f"{s:g}" if s != 30 else "" for s in each])
-    beside.set_yticks([0.03, 0.1, 0.3, 1], ["0.03", "0.1", "0.3", "1"])
-    beside.minorticks_off()
-    members = {
-        "filter": ([c.filter.tpr_at_1pct for c in told], TRAIN),
-        "span": ([c.span.tpr_at_1pct for c in told], HELD_OUT),
+    cells = result.metrics.by_images()
+    n = np.array([cell.n_train / cell.classes for cell in cells])
+    right.set(xlabel="images a class", ylabel="share of members told", ylim=(0.02, 1.2))
+    right.set(xscale="log", yscale="log")
+    right.set_xticks(n, [f"{k:g}" if k != 30 else "" for k in n])
+    right.set_yticks([0.03, 0.1, 0.3, 1], ["0.03", "0.1", "0.3", "1"])
+    right.minorticks_off()
+    right.plot(n, slope := (n / n[0]) ** -0.5, ":", color=REFERENCE)
+    curves = {
+        "filter": ([c.filter.tpr_at_1pct for c in cells], TRAIN),
+        "span": ([c.span.tpr_at_1pct for c in cells], HELD_OUT),
     }
-    for values, colour in members.values():
-        beside.plot(each, values, "o-", color=colour)
-    beside.plot(each, [(s / each[0]) ** -0.5 for s in each], ":", color=REFERENCE)
-    ends = [(values[-1], name, colour) for name, (values, colour) in members.items()]
-    end_labels(beside, [*ends, ((each[-1] / each[0]) ** -0.5, "slope −½", REFERENCE)])
+    _curves(right, n, curves, [(slope[-1], "slope −½", REFERENCE)])
     return figure
+
+
+def _curves(
+    ax: Axes,
+    x: np.ndarray,
+    curves: Mapping[str, tuple[Sequence[float] | np.ndarray, Colour]],
+    others: Sequence[tuple[float, str, Colour]] = (),
+) -> None:
+    """Curves of these names, values and colours, with their names and others' at their ends."""
+    for values, colour in curves.values():
+        ax.plot(x, values, "o-", color=colour)
+    ends = [(float(values[-1]), name, colour) for name, (values, colour) in curves.items()]
+    end_labels(ax, [*ends, *others])
 
 
 @chart
@@ -213,38 +212,33 @@ def plot_recipes(result: Result[Metrics]) -> Figure:
     """Of one head a recipe: features found, members named at 1 % false alarms by the attack and by
     confidence, and the accuracy on other images.
     """
-    first = result.metrics.cells[0]
-    alike = (first.backbone, first.n_train, first.classes)
-    cells = [
-        c
-        for c in result.metrics.cells
-        if (c.backbone, c.n_train, c.classes) == alike
-        and (c.width == first.width or c.recipe == "linear head")
-        and (
-            c.start == "unknown"
-            or (c.start == "known" and c.recipe in ("SGD, no decay", "AdamW, default"))
-        )
-    ]
+    first, cells = result.metrics.cells[0], []
+    for cell in result.metrics.cells:
+        alike = cell.only("backbone", "n_train", "classes").items() <= first.items()
+        width = cell.width == first.width or RECIPES[cell.recipe].linear
+        # a known start is drawn where an unknown one hides most
+        start = cell.start == "unknown" or cell.recipe in ("SGD, no decay", ADAMW)
+        if alike and width and start:
+            cells.append(cell)
     figure, ax = plt.subplots(figsize=(PAGE, 0.27 * len(cells) + 1.2))
-    y = range(len(cells), 0, -1)
+    y = np.arange(len(cells), 0, -1)
     marks: Sequence[tuple[str, list[float], Colour, str]] = (
         ("members, by confidence (null)", [c.margin.tpr_at_1pct for c in cells], FREE, "x"),
         ("features", [c.matches.cos_08 / c.n_train for c in cells], TRAIN, "s"),
         ("members", [max(c.span.tpr_at_1pct, c.filter.tpr_at_1pct) for c in cells], SERIES[3], "D"),
     )
     for name, values, colour, mark in marks:
-        ax.plot([100 * value for value in values], y, mark, color=colour, label=name, ls="none")
+        ax.plot(100 * np.array(values), y, mark, color=colour, label=name, ls="none")
     for at, cell in zip(y, cells, strict=True):
-        ax.text(117, at, f"{cell.test_accuracy:.0%}", va="center", ha="right", color=REFERENCE)
+        ax.text(
+            117, float(at), f"{cell.test_accuracy:.0%}", va="center", ha="right", color=REFERENCE
+        )
     ax.text(117, len(cells) + 0.9, "accuracy", ha="right", color=REFERENCE)
-    ax.set(
-        xlim=(-3, 118), ylim=(0.3, len(cells) + 1.6), xlabel="found, %", xticks=range(0, 101, 20)
-    )
-    ax.set_yticks(
-        list(y),
-        [f"{c.recipe}" + ("" if c.start == "unknown" else f", start {c.start}") for c in cells],
-    )
-    ax.hlines(list(y), -3, 104, color="#cccccc", lw=0.5, zorder=0)  # up to the accuracies
+    ax.set(xlim=(-3, 118), ylim=(0.3, len(cells) + 1.6), xlabel="found, %")
+    ax.set_xticks(range(0, 101, 20))
+    start = {"unknown": "", "known": ", start known"}
+    ax.set_yticks(y, [cell.recipe + start[cell.start] for cell in cells])
+    ax.hlines(y, -3, 104, color="#cccccc", lw=0.5, zorder=0)  # up to the accuracies
     ax.legend(
         loc="lower center", bbox_to_anchor=(0.3, 1.0), ncols=3, columnspacing=1.0, handletextpad=0.3
     )

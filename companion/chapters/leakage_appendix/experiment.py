@@ -25,9 +25,11 @@ from companion.chapters.leakage_common import (
     rows_to_train_on,
 )
 from companion.store.record import Record
+from recon.attacks import by_hybrid, by_rgap
+from recon.attacks.from_gradients import HybridSettings
 from recon.attacks.gauss_newton import RowSpace
-from recon.attacks.gradient_matching import HYBRID, GradientMatching, hybrid
-from recon.attacks.rgap import LayerSystem, layer_by_layer, logit_gradients, rgap, system_of
+from recon.attacks.gradient_matching import HYBRID, GradientMatching
+from recon.attacks.rgap import LayerSystem, layer_by_layer, logit_gradients, system_of
 from recon.nets.conv import ConvNet, Params
 from recon.released import Gradient
 from recon.scoring.metrics import mse
@@ -130,13 +132,15 @@ def without_bias(name: str, context: Context) -> Record:
     weight, bias = attacked.network.last
     theta = attacked.theta | {bias: torch.zeros_like(attacked.theta[bias])}
     whole = Gradient.each(attacked.network, theta, images.x, images.labels)
-    found = []
-    for victim in whole.split():
-        delta = logit_gradients(theta[weight], victim.gradients[weight][0], int(victim.labels[0]))
-        found.append(rgap(replace(victim, gradients=victim.gradients | {bias: delta[None]})))
+    deltas = [
+        logit_gradients(theta[weight], gradient, int(label))
+        for gradient, label in zip(whole.gradients[weight], whole.labels, strict=True)
+    ]
+    restored = replace(whole, gradients=whole.gradients | {bias: torch.stack(deltas)})
+    shape = attacked.network.shape
     return Record(
-        with_bias=mse(torch.cat([rgap(victim) for victim in whole.split()]), images.x).tolist(),
-        without=mse(torch.cat(found), images.x).tolist(),
+        with_bias=mse(by_rgap(whole, shape).images, images.x).tolist(),
+        without=mse(by_rgap(restored, shape).images, images.x).tolist(),
     )
 
 
@@ -154,51 +158,47 @@ def constrained(sizes: Sizes, context: Context) -> tuple[Record, Tensors]:
     kernel_seconds = time.process_time() - began
 
     began = time.process_time()
-    soft = hybrid(single, sizes.share).flatten().double()
+    soft = by_hybrid(single, attacked.network.shape, HybridSettings(sizes.share)).images
+    soft = soft.flatten().double()
     seconds = time.process_time() - began
 
     def error(x: Tensor) -> float:
         return (x - truth.flatten()).square().mean().item()
 
-    def solver(x: Tensor, steps: int, seconds: float, reached: float | None) -> Record:
-        seconds, reached = round(seconds, 2), None if reached is None else round(reached, 2)
+    def solver(course: Course, steps: int, before: float = 0.0) -> Record:
+        """What it ends with; `before` are seconds that it took to begin."""
+        spent = [round(at + before, 2) for at in course.seconds]
+        near = [at for x, at in zip(course.x, spent, strict=True) if error(x) <= error(soft)]
         return Record(
             steps=steps,
-            violation=problem.violation(x),
-            mse=error(x),
-            seconds=seconds,
-            reached=reached,
+            violation=problem.violation(course.x[-1]),
+            mse=error(course.x[-1]),
+            seconds=spent[-1],
+            reached=min(near, default=None),
         )
 
-    def of(course: Course, before: float = 0.0) -> Record:
-        spent = (course.seconds + before).tolist()
-        there = [at for x, at in zip(course.x, spent, strict=True) if error(x) <= error(soft)]
-        return solver(course.x[-1], len(course.x) - 1, spent[-1], min(there, default=None))
-
-    as_given, in_kernel = (
-        minimised(problem, sizes.as_given, as_given=True),
-        minimised(problem, sizes.in_kernel),
-    )
-    found = Record(
+    as_given = minimised(problem, sizes.as_given, as_given=True)
+    in_kernel = minimised(problem, sizes.in_kernel)
+    metrics = Record(
         start_mse=error(problem.start),
         kernel_seconds=round(kernel_seconds, 2),
-        soft=solver(soft, max(1, round(sizes.share * steps)), seconds, seconds),
-        as_given=of(as_given),
-        in_kernel=of(in_kernel, kernel_seconds),
+        soft=solver(Course([soft], [seconds]), max(1, round(sizes.share * steps))),
+        as_given=solver(as_given, len(as_given.x) - 1),
+        in_kernel=solver(in_kernel, len(in_kernel.x) - 1, kernel_seconds),
     )
-    shown = {"truth": truth[0], "start": problem.start, "soft": soft}
-    shown |= {"as given": as_given.x[-1], "in the kernel": in_kernel.x[-1]}
-    return found, {name: pixels(x.view_as(truth)) for name, x in shown.items()}
+    arrays = {"truth": truth[0], "start": problem.start, "soft": soft}
+    arrays |= {"as given": as_given.x[-1], "in the kernel": in_kernel.x[-1]}
+    return metrics, {name: pixels(x.view_as(truth)) for name, x in arrays.items()}
 
 
 @dataclass(frozen=True)
 class Course:
-    """After every step, the start's first: the image of lowest energy so far (steps + 1, c·h·w),
-    and the processor's seconds since the start (steps + 1,).
+    """After every step, the start's first: the image of lowest energy so far (c·h·w,), and the
+    processor's seconds since the start.
     """
 
-    x: Tensor
-    seconds: Tensor
+    x: list[Tensor]
+    seconds: list[float]
 
 
 @dataclass(frozen=True)
@@ -257,9 +257,10 @@ def minimised(problem: HardConstraint, steps: int, as_given: bool = False) -> Co
     with U as a matrix that has to take it to 0.
     """
     basis = torch.eye(len(problem.start)).double() if as_given else problem.kernel
-    held = [LinearConstraint(problem.system.numpy(), 0.0, 0.0)] if as_given else []
+    constraints = [LinearConstraint(problem.system.numpy(), 0.0, 0.0)] if as_given else []
     began, lowest = time.process_time(), problem.value_and_grad(problem.start)[0]
-    images, seconds, best = [problem.start], [0.0], problem.start
+    best = problem.start
+    course = Course([best], [0.0])
 
     def value(c: np.ndarray) -> tuple[float, np.ndarray]:
         nonlocal best, lowest
@@ -270,25 +271,23 @@ def minimised(problem: HardConstraint, steps: int, as_given: bool = False) -> Co
         return energy, (basis.mT @ grad).numpy()
 
     def note(*_: object) -> None:
-        images.append(best)
-        seconds.append(time.process_time() - began)
+        course.x.append(best)
+        course.seconds.append(time.process_time() - began)
 
-    options = {"maxiter": steps, "gtol": 0.0, "xtol": 0.0}
-    start = np.zeros(basis.shape[1])
     with warnings.catch_warnings():
         # of a step so short that float32 sees no change of the gradient, and of rows of U that
         # others imply
         warnings.simplefilter("ignore", UserWarning)
         minimize(
             value,
-            start,
+            np.zeros(basis.shape[1]),
             jac=True,
             method="trust-constr",
-            constraints=held,
+            constraints=constraints,
             callback=note,
-            options=options,
+            options={"maxiter": steps, "gtol": 0.0, "xtol": 0.0},
         )
-    return Course(torch.stack(images), torch.tensor(seconds))
+    return course
 
 
 def trained(name: str, sizes: Sizes, context: Context) -> Record:
@@ -296,37 +295,32 @@ def trained(name: str, sizes: Sizes, context: Context) -> Record:
     network, pool = TABLE_1[name], context.pool
     rows = rows_to_train_on(pool)
     held_out = np.arange(len(rows)) % HELD_OUT == 0
-    parts = {
-        kind: (inputs(pool, rows[chosen]).float(), torch.from_numpy(pool.labels[rows[chosen]]))
-        for kind, chosen in (("train", ~held_out), ("test", held_out))
-    }
-    theta = network.init(torch.Generator().manual_seed(SEED))
-    after = pretrain(
-        network, theta, *parts["train"], sizes.epochs, torch.Generator().manual_seed(SEED)
-    )
-    thetas = {"before": theta, "after": after}
-    images = Victims.of_all_classes(pool, sizes.images)
-    others = ~torch.isin(torch.tensor(images.index), torch.from_numpy(pool.index[rows]))
+
+    def images(rows: np.ndarray) -> tuple[Tensor, Tensor]:
+        return inputs(pool, rows).float(), torch.from_numpy(pool.labels[rows])
+
+    before = network.init(torch.Generator().manual_seed(SEED))
+    generator = torch.Generator().manual_seed(SEED)
+    after = pretrain(network, before, *images(rows[~held_out]), sizes.epochs, generator)
+    victims = Victims.of_all_classes(pool, sizes.images)
+    others = ~np.isin(victims.index, pool.index[rows])
     groups = {
-        "seen": tuple(each[: sizes.images] for each in parts["train"]),
-        "unseen": tuple(each[: sizes.images] for each in parts["test"]),
-        "other": (images.x[others].float(), images.labels[others]),
+        "seen": images(rows[~held_out][: sizes.images]),
+        "unseen": images(rows[held_out][: sizes.images]),
+        "other": (victims.x[others].float(), victims.labels[others]),
     }
     return Record(
         {
-            kind: Record(
-                {when: sizes_of(network.gradients(at, *part)) for when, at in thetas.items()}
+            group: Record(
+                before=norms(network.gradients(before, *group_images)),
+                after=norms(network.gradients(after, *group_images)),
             )
-            for kind, part in groups.items()
+            for group, group_images in groups.items()
         }
     )
 
 
-def sizes_of(gradients: Params) -> list[float]:
+def norms(gradients: Params) -> list[float]:
     """Norm of each image's whole gradient."""
-    return (
-        torch.stack([each.flatten(1).square().sum(1) for each in gradients.values()])
-        .sum(0)
-        .sqrt()
-        .tolist()
-    )
+    squares = [part.flatten(1).square().sum(1) for part in gradients.values()]
+    return torch.stack(squares).sum(0).sqrt().tolist()
