@@ -11,6 +11,7 @@ from recon.nets.mlp import three_layer
 from recon.training.kkt import KKTSettings, certificate, train_to_kkt
 
 APPENDIX = True  # its smoke runs are those of `make test-all`
+NETWORK = three_layer(64, 3072)
 
 
 @pytest.fixture(scope="module")
@@ -18,85 +19,55 @@ def smoke(runs):
     return runs("kkt-training")
 
 
+@pytest.fixture(scope="module")
+def trained(smoke):
+    """Trained again, since the run keeps no weights: labels, the start and the end."""
+    y = torch.tensor([0.0, 1.0]).repeat_interleave(smoke.metrics.n_train // 2)
+    start = NETWORK.flatten(NETWORK.init(stream(0, "kkt.weights"), "small"))
+    end = train_to_kkt(NETWORK, smoke.array("x_train"), y, start, KKTSettings(150)).theta_star
+    return y, start, end
+
+
 @pytest.mark.parametrize("steps", [1, 5, 150, 6000])
 def test_observed_steps_grow_to_the_last(steps):
-    found = observation_steps(steps)
-    assert (
-        found[0] == 1
-        and found[-1] == steps
-        and list(found) == sorted(set(found))
-        and len(found) <= 14
-    )
+    at = observation_steps(steps)
+    assert at[0] == 1 and at[-1] == steps and len(at) <= 14
+    assert list(at) == sorted(set(at))
 
 
-def test_both_methods_are_observed_on_the_way(smoke):
-    for method, found in (
-        ("loss-scaled", smoke.metrics.loss_scaled),
-        ("gradient-descent", smoke.metrics.gradient_descent),
-    ):
-        history = smoke.array(f"history_{method}")
-        ended = len(history)  # at the goal, where that is reached before
-        assert [row.step for row in found.observed] == sorted(
-            {*filter(ended.__ge__, observation_steps(150)), ended}
-        )
-        assert all(row.log_loss == history[row.step - 1].item() for row in found.observed)
-        assert (found.step, found.kkt_residual) == (ended, found.observed[-1].kkt_residual)
-        assert ended == 150 or history[-1] <= -1e4
-    assert smoke.metrics.loss_scaled.log_loss < smoke.metrics.gradient_descent.log_loss
-    reached = smoke.metrics.steps_to_reference_loss
-    history = smoke.array("history_loss-scaled")
-    assert history[reached - 1] <= -12.43 < history[: reached - 1].min()
-
-
-def test_residuals_say_which_derivative_they_use(smoke):
-    """Hard and smoothed at the same step; the first loss below the reference's has a certificate of
-    its own.
-    """
-    metrics = smoke.metrics
-    reached = metrics.at_reference_loss
-    assert reached.step == metrics.steps_to_reference_loss
-    assert reached.log_loss == smoke.array("history_loss-scaled")[reached.step - 1].item() <= -12.43
-    for row in (reached, *metrics.loss_scaled.observed, *metrics.gradient_descent.observed):
+@pytest.mark.parametrize("method", ["loss-scaled", "gradient-descent"])
+def test_both_methods_are_observed_on_the_way(smoke, method):
+    end, history = smoke.metrics[method], smoke.array(f"history_{method}")
+    steps = len(history)  # at the goal, where that is reached before
+    expected = {k for k in observation_steps(150) if k <= steps} | {steps}
+    assert [row.step for row in end.observed] == sorted(expected)
+    assert all(row.log_loss == history[row.step - 1].item() for row in end.observed)
+    assert end.only("step", "kkt_residual") == end.observed[-1].only("step", "kkt_residual")
+    for row in end.observed:
         assert 0 < row.kkt_residual <= 1 and 0 < row.kkt_residual_smoothed <= 1
-    assert any(
-        row.kkt_residual != row.kkt_residual_smoothed for row in metrics.loss_scaled.observed
-    )
+
+
+def test_the_reference_loss_is_first_reached_where_it_says(smoke):
+    history, reached = smoke.array("history_loss-scaled"), smoke.metrics.at_reference_loss
+    assert reached.step == smoke.metrics.steps_to_reference_loss
+    assert history[reached.step - 1].item() == reached.log_loss <= -12.43
+    assert history[: reached.step - 1].min() > -12.43
+
+
+def test_the_smoothed_residual_is_the_certificates(smoke, trained):
+    y, _, theta = trained
+    alpha, layer_1 = SIZES["smoke"].alpha, (1.0, 0.0, 0.0)
     final = certificate(
-        three_layer(64, 3072),
-        _theta(smoke),
-        smoke.array("x_train"),
-        _labels(smoke),
-        alpha=SIZES["smoke"].alpha,
-        layer_weights=(1.0, 0.0, 0.0),
+        NETWORK, theta, smoke.array("x_train"), y, alpha=alpha, layer_weights=layer_1
     )
-    assert final.residual_by_layer[0].item() == pytest.approx(
-        metrics.loss_scaled.kkt_residual_smoothed, rel=1e-4
-    )
+    end = smoke.metrics.loss_scaled
+    assert end.kkt_residual_smoothed == pytest.approx(final.residual_by_layer[0].item(), rel=1e-4)
+    assert end.kkt_residual != end.kkt_residual_smoothed
 
 
-def _labels(smoke):
-    n = smoke.metrics.n_train
-    return torch.tensor([0.0, 1.0]).repeat_interleave(n // 2)
-
-
-def _start():
-    network = three_layer(64, 3072)
-    return network.flatten(network.init(stream(0, "kkt.weights"), "small"))
-
-
-def _theta(smoke):
-    """Trained again: the run keeps no weights."""
-    settings = KKTSettings(150)
-    return train_to_kkt(
-        three_layer(64, 3072), smoke.array("x_train"), _labels(smoke), _start(), settings
-    ).theta_star
-
-
-def test_the_second_layer_has_to_outgrow_its_start(smoke):
-    first, second = smoke.metrics.first_layer, smoke.metrics.second_layer
-    w2 = [three_layer(64, 3072).unflatten(theta)["w2"] for theta in (_start(), _theta(smoke))]
-    factor = (w2[0] * w2[1]).sum() / w2[0].square().sum()
-    assert second.start_share == pytest.approx(
-        (factor**2 * w2[0].square().sum() / w2[1].square().sum()).item(), rel=1e-4
-    )
-    assert first.start_share < 0.01 < second.start_share < 1
+def test_the_second_layer_has_to_outgrow_its_start(smoke, trained):
+    begun, ended = (NETWORK.unflatten(theta)["w2"] for theta in trained[1:])
+    factor = (begun * ended).sum() / begun.square().sum()
+    share = (factor**2 * begun.square().sum() / ended.square().sum()).item()
+    assert smoke.metrics.second_layer.start_share == pytest.approx(share, rel=1e-4)
+    assert smoke.metrics.first_layer.start_share < 0.01 < share < 1

@@ -42,35 +42,39 @@ class Scored:
         """Whether there are true and false candidates."""
         return bool(self.true.any() and not self.true.all())
 
+    def take(self, rows: Array) -> Scored:
+        """Some of the candidates."""
+        return Scored(self.score[rows], self.true[rows], self.image[rows])
 
-def auc(found: Scored, weights: Array) -> Array:
+
+def auc(network: Scored, weights: Array) -> Array:
     """Area under the ROC curve (B,) for weights (B, m) of the candidates, see
     `recon.scoring.roc`.
     """
-    return np.asarray(roc.auc(found.score, found.true, weights))
+    return np.asarray(roc.auc(network.score, network.true, weights))
 
 
-def true_rate(found: Scored, weights: Array) -> Array:
+def true_rate(network: Scored, weights: Array) -> Array:
     """Share of the true candidates that are accepted while at most `FALSE_RATE` of the false ones
     are, (B,).
     """
-    return np.asarray(roc.true_rate(found.score, found.true, FALSE_RATE, weights))
+    return np.asarray(roc.true_rate(network.score, network.true, FALSE_RATE, weights))
 
 
-def precision(found: Scored, weights: Array) -> Array:
+def precision(network: Scored, weights: Array) -> Array:
     """Share of true ones among the `TRUSTED` with the highest scores (all of fewer), (B,). NaN for
     none.
     """
-    order = np.argsort(-found.score, kind="stable")
+    order = np.argsort(-network.score, kind="stable")
     w = weights[:, order]
     before = w.cumsum(1) - w
     taken = np.clip(TRUSTED - before, 0, w)
-    return ratio((taken * found.true[order]).sum(1), taken.sum(1))
+    return ratio((taken * network.true[order]).sum(1), taken.sum(1))
 
 
-def share_true(found: Scored, weights: Array) -> Array:
+def share_true(network: Scored, weights: Array) -> Array:
     """Share of the candidates that are true, (B,): what a guess is right about.  NaN for none."""
-    return ratio((weights * found.true).sum(1), weights.sum(1))
+    return ratio((weights * network.true).sum(1), weights.sum(1))
 
 
 Measure = Callable[[Scored, Array], Array]
@@ -88,25 +92,22 @@ def guess(networks: Sequence[Scored]) -> Record:
     With F false candidates, k = ⌊F · FALSE_RATE⌋ may be accepted; a random order has (k + 1)/(F +
     1) of the true ones before the next. Only networks with true and false candidates count there.
     """
-    false = [int((~each.true).sum()) for each in networks if each.both]
+    false = [int((~network.true).sum()) for network in networks if network.both]
     rates = [(int(FALSE_RATE * number) + 1) / (number + 1) for number in false]
-    shares = [float(each.true.mean()) for each in networks if len(each.true)]
-    return Record(
-        tpr_at_1pct_fpr=float(np.mean(rates)) if rates else None,
-        precision_at_20=float(np.mean(shares)) if shares else None,
-    )
+    shares = [float(network.true.mean()) for network in networks if len(network.true)]
+    return Record(tpr_at_1pct_fpr=_mean(rates), precision_at_20=_mean(shares))
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return float(np.mean(values)) if values else None
 
 
 def attainable(networks: Sequence[Scored]) -> float | None:
     """Mean share of true ones among the `TRUSTED` most trusted (all of fewer) if the score were the
     truth; None where there are no candidates.
     """
-    best = [
-        min(int(each.true.sum()), TRUSTED) / min(len(each.true), TRUSTED)
-        for each in networks
-        if len(each.true)
-    ]
-    return float(np.mean(best)) if best else None
+    true = [network.true for network in networks if len(network.true)]
+    return _mean([min(int(t.sum()), TRUSTED) / min(len(t), TRUSTED) for t in true])
 
 
 def estimate(
@@ -119,34 +120,29 @@ def estimate(
     images as it has, with replacement. The same generator state gives the same images for every
     measure: differences are paired.
     """
-    values = np.array([measure(each, np.ones((1, len(each.score))))[0] for each in networks])
-    resampled = np.stack(
-        [measure(each, image_weights(each.image, draws, generator)) for each in networks]
-    )
+    values = np.array([measure(n, np.ones((1, len(n.score))))[0] for n in networks])
+    weights = [image_weights(n.image, draws, generator) for n in networks]
+    resampled = np.stack([measure(n, w) for n, w in zip(networks, weights, strict=True)])
     network = generator.integers(len(networks), size=(len(networks), draws))
     draw = generator.integers(draws, size=(len(networks), draws))
     means = _nanmean(resampled[network, draw], axis=0)
     known = means[~np.isnan(means)]
     low, high = np.quantile(known, [0.025, 0.975]) if len(known) else (np.nan, np.nan)
-    mean, low, high, *each = (
+    mean, low, high, *by_network = (
         float(v) if np.isfinite(v) else None for v in (_nanmean(values), low, high, *values)
     )
-    return Record(mean=mean, low=low, high=high, values=each)
+    return Record(mean=mean, low=low, high=high, values=by_network)
 
 
 def image_weights(image: Array, draws: int, generator: np.random.Generator) -> Array:
     """How often each of m candidates is drawn (draws, m), when the images that they belong to are
     drawn with replacement, as many as there are.
     """
-    _, member = np.unique(image, return_inverse=True)
-    number = int(member.max(initial=-1)) + 1
-    drawn = (
-        generator.integers(number, size=(draws, number))
-        if number
-        else np.zeros((draws, 0), dtype=np.int64)
-    )
+    images, member = np.unique(image, return_inverse=True)
+    number = len(images)
+    sample = generator.integers(max(number, 1), size=(draws, number))
     counts = np.zeros((draws, number))
-    np.add.at(counts, (np.arange(draws)[:, None], drawn), 1.0)
+    np.add.at(counts, (np.arange(draws)[:, None], sample), 1.0)
     return counts[:, member]
 
 

@@ -78,21 +78,15 @@ class Signs:
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """Every network in a run of its own, then the judging."""
     names = [f"{kind}-{k}" for k in range(sizes.networks) for kind in ("few", "more")]
-    found = context.sweep(partial(attack_network, sizes, context), names, "networks")
-    metrics = Metrics(
-        n_train=sizes.n_train,
-        more_n=sizes.more_n,
-        width=sizes.width,
-        networks=sizes.networks,
-        arms={},
-    )
-    arrays: Tensors = {}
+    networks = context.sweep(partial(attack_network, sizes, context), names, "networks")
+    arms, arrays = Record(), Tensors()
     for arm, kind, n in zip(ARMS, ("few", "more"), (sizes.n_train, sizes.more_n), strict=True):
-        parts = [candidates(found[f"{kind}-{k}"]) for k in range(sizes.networks)]
-        every, natural = judged(arm, parts, sizes, context)
-        metrics.arms[arm] = Record(n_train=n, every=Record(share_true=every), natural=natural)
-        arrays |= trusted(arm, natural, parts)
-    return Outcome(metrics, arrays)
+        parts = [candidates(networks[f"{kind}-{k}"]) for k in range(sizes.networks)]
+        every, natural = judge(arm, parts, sizes, context)
+        arms[arm] = Record(n_train=n, every=Record(share_true=every), natural=natural)
+        arrays |= most_trusted(arm, natural, parts)
+    counts = {"n_train": sizes.n_train, "more_n": sizes.more_n, "networks": sizes.networks}
+    return Outcome(Metrics(**counts, width=sizes.width, arms=arms), arrays)
 
 
 def candidates(network: Tensors) -> Tensors:
@@ -121,31 +115,31 @@ def scores(arm: str, parts: Sequence[Tensors]) -> dict[str, list[np.ndarray]]:
     What is learned (`PRACTISED`) is learned on all networks but the one that is judged. It is left
     out where some network cannot be judged, for want of true or of false ones.
     """
-    found = {name: [_array(part[name]) for part in parts] for name in KINDS[arm]}
-    learned = [practised(arm, [*parts[:k], *parts[k + 1 :]], part) for k, part in enumerate(parts)]
-    known = [each for each in learned if each is not None]
-    return found | ({PRACTISED[arm]: known} if len(known) == len(parts) else {})
+    by_kind = {name: [_array(part[name]) for part in parts] for name in KINDS[arm]}
+    learned = [practise(arm, [*parts[:k], *parts[k + 1 :]], part) for k, part in enumerate(parts)]
+    known = [score for score in learned if score is not None]
+    return by_kind | ({PRACTISED[arm]: known} if len(known) == len(parts) else {})
 
 
-def practised(arm: str, shadows: Sequence[Tensors], part: Tensors) -> np.ndarray | None:
+def practise(arm: str, shadows: Sequence[Tensors], part: Tensors) -> np.ndarray | None:
     """The probability (m,) that each candidate of `part` is true, learned on those of the shadows
     that look natural; None where these are not both true and false.
     """
-    rows = [_array(shadow["natural"]).astype(bool) for shadow in shadows]
-    true = [_array(shadow["true"])[row] for shadow, row in zip(shadows, rows, strict=True)]
-    if not 0 < sum(each.sum() for each in true) < sum(map(len, true)):
+    rows = [shadow["natural"].cpu().bool() for shadow in shadows]
+    true = [shadow["true"].cpu()[row] for shadow, row in zip(shadows, rows, strict=True)]
+    if not 0 < sum(int(labels.sum()) for labels in true) < sum(map(len, true)):
         return None
     if arm == "decoreco":
         evidence = [features(shadow)[row] for shadow, row in zip(shadows, rows, strict=True)]
-        model = shadow_classifier(np.concatenate(evidence), np.concatenate(true))
+        model = shadow_classifier(np.concatenate(evidence), torch.cat(true).numpy())
         return model.predict_proba(features(part))[:, 1]
-    pairs = [
-        (_signs(s, row), torch.from_numpy(t)) for s, row, t in zip(shadows, rows, true, strict=True)
-    ]
-    return probability(calibrated(pairs), _signs(part)).numpy()
+    signs = [_signs(shadow, row) for shadow, row in zip(shadows, rows, strict=True)]
+    everything = torch.ones(len(part["share"]), dtype=torch.bool)
+    calibration = calibrated(list(zip(signs, true, strict=True)))
+    return probability(calibration, _signs(part, everything)).numpy()
 
 
-def judged(
+def judge(
     arm: str, parts: Sequence[Tensors], sizes: Sizes, context: Context
 ) -> tuple[Record, Record]:
     """The share of true ones among all candidates; and of those that look natural counts, the null,
@@ -153,49 +147,46 @@ def judged(
     and measure.
     """
     rows = [_array(part["natural"]).astype(bool) for part in parts]
-    everything = [np.ones_like(row) for row in rows]
+    networks = [Scored(*(_array(part[key]) for key in ("ncc", "true", "image"))) for part in parts]
+    signs = [kinds(arm, part) for part in parts]
     seed = context.stream("kkt.attack_again", BOOTSTRAP).initial_seed()
 
-    def scored(score: Sequence[np.ndarray], rows: Sequence[np.ndarray]) -> list[Scored]:
-        every = zip(score, parts, rows, strict=True)
-        return [
-            Scored(s[row], *(_array(part[key])[row] for key in ("true", "image")))
-            for s, part, row in every
-        ]
+    def natural(every: Sequence[Scored]) -> list[Scored]:
+        return [network.take(row) for network, row in zip(every, rows, strict=True)]
 
     def number(measure: Measure, networks: Sequence[Scored]) -> Record:
         return estimate(measure, networks, sizes.draws, np.random.default_rng(seed))
 
-    likeness = [_array(part["ncc"]) for part in parts]
-    plain = scored(likeness, rows)
-    told = [[kind[row] for kind in kinds(arm, part)] for part, row in zip(parts, rows, strict=True)]
-    total, true = sum(len(each.true) for each in plain), sum(int(each.true.sum()) for each in plain)
-    negative, doubtful = (sum(int(each[k].sum()) for each in told) for k in (0, 1))
-
-    def judgement(networks: Sequence[Scored]) -> Record:
+    def judgement(score: Sequence[np.ndarray]) -> Record:
+        scored = [replace(n, score=values) for n, values in zip(networks, score, strict=True)]
         either = [
-            replace(each, true=each.true | own)
-            for each, (own, _) in zip(networks, told, strict=True)
+            replace(n, true=n.true | negative)
+            for n, (negative, _) in zip(scored, signs, strict=True)
         ]
-        measured = {name: number(measure, networks) for name, measure in MEASURES.items()}
-        return Record(**measured, auc_either=number(auc, either))
+        measured = {name: number(measure, natural(scored)) for name, measure in MEASURES.items()}
+        return Record(**measured, auc_either=number(auc, natural(either)))
 
-    found = scores(arm, parts) if any(each.both for each in plain) else {}
-    return number(share_true, scored(likeness, everything)), Record(
+    plain = natural(networks)
+    total, true = sum(len(n.true) for n in plain), sum(int(n.true.sum()) for n in plain)
+    negative, doubtful = (
+        sum(int(pair[k][row].sum()) for pair, row in zip(signs, rows, strict=True)) for k in (0, 1)
+    )
+    evidence = scores(arm, parts) if any(n.both for n in plain) else {}
+    return number(share_true, networks), Record(
         candidates=total,
         true=true,
         negative=negative,
         doubtful=doubtful,
         false=total - true - negative - doubtful,
-        networks=sum(each.both for each in plain),
+        networks=sum(n.both for n in plain),
         share_true=number(share_true, plain),
         attainable=attainable(plain),
         guess=guess(plain),
-        evidence={kind: judgement(scored(score, rows)) for kind, score in found.items()},
+        evidence={kind: judgement(score) for kind, score in evidence.items()},
     )
 
 
-def trusted(arm: str, group: Record, parts: Sequence[Tensors], n: int = TRUSTED) -> Tensors:
+def most_trusted(arm: str, group: Record, parts: Sequence[Tensors], n: int = TRUSTED) -> Tensors:
     """The n natural-looking candidates that a practised adversary trusts most in one network, most
     trusted first.
 
@@ -203,19 +194,18 @@ def trusted(arm: str, group: Record, parts: Sequence[Tensors], n: int = TRUSTED)
     Pictures are x + mean, stretched to [0, 1], beside the training image of the largest |NCC|;
     where the attack leaves the sign open, the one with a positive NCC is shown.
     """
-    name = PRACTISED[arm] if PRACTISED[arm] in group.evidence else next(iter(group.evidence), "ncc")
-    values = group.evidence[name].auc["values"] if name in group.evidence else []
-    k = median_of(values)
+    name = next((kind for kind in (PRACTISED[arm], *group.evidence) if kind in group.evidence), "")
+    k = median_of(group.evidence[name].auc["values"]) if name else 0
     part = parts[k]
-    score = torch.from_numpy(scores(arm, parts)[name][k]) if group.evidence else part["ncc"]
+    score = torch.from_numpy(scores(arm, parts)[name][k]) if name else part["ncc"]
     rows = part["natural"].bool().nonzero()[:, 0]
     rows = rows[score[rows].argsort(descending=True, stable=True)][:n]
-    x, image = part["x_hat"][rows], part["x_train"][part["either_image"][rows]]
-    sign = part["either"][rows, None].sign() if arm != "decoreco" else torch.ones_like(x[:, :1])
+    image, likeness = part["x_train"][part["either_image"][rows]], part["either"][rows]
+    sign = likeness.sign() if arm != "decoreco" else torch.ones_like(likeness)
     return {
-        f"{arm}.x_hat": rescale(sign * x + part["mean"]),
+        f"{arm}.x_hat": rescale(sign[:, None] * part["x_hat"][rows] + part["mean"]),
         f"{arm}.train": rescale(image + part["mean"]),
-        f"{arm}.ncc": part["either"][rows] * sign[:, 0],
+        f"{arm}.ncc": likeness * sign,
         f"{arm}.true": part["true"][rows],
         f"{arm}.network": torch.tensor(k),
     }
@@ -231,18 +221,15 @@ def features(measured: dict[str, Tensor]) -> np.ndarray:
     """Evidence as a matrix (m, 6); scales that differ between networks removed by ranking within
     one attack.
     """
-    ranked = [
+    ranks = [
         measured[name].argsort().argsort().double() / max(len(measured[name]) - 1, 1)
         for name in EVIDENCE
     ]
-    return torch.stack(ranked, dim=1).cpu().numpy()
+    return torch.stack(ranks, dim=1).cpu().numpy()
 
 
-def _signs(part: Tensors, rows: np.ndarray | None = None) -> Signs:
-    keep = (
-        torch.ones(len(part["share"]), dtype=torch.bool) if rows is None else torch.from_numpy(rows)
-    )
-    return Signs(*(part[name].cpu()[keep] for name in ("sparsity", "stability", "share")))
+def _signs(part: Tensors, rows: Tensor) -> Signs:
+    return Signs(*(part[name].cpu()[rows] for name in ("sparsity", "stability", "share")))
 
 
 def _array(values: Tensor) -> np.ndarray:

@@ -15,9 +15,11 @@ from torch import Tensor
 
 from companion.chapters.base import Context, Tensors
 from companion.chapters.common import train_released
-from companion.chapters.separation_common import TRUE_NCC
-from recon.attacks.recover import Recovered, RecoverSettings, recover
-from recon.attacks.separation import FirstLayer, SeparationSettings, separate
+from companion.chapters.separation_common import OTHERS, TRUE_NCC
+from companion.store.record import Record
+from recon.attacks import by_decoreco, by_separation
+from recon.attacks.recover import RecoverSettings
+from recon.attacks.separation import SeparationSettings
 from recon.attacks.stationarity import stationarity
 from recon.images.bundle import Bundle
 from recon.images.partitions import centre
@@ -26,7 +28,6 @@ from recon.scoring.metrics import ncc
 from recon.scoring.naturalness import Photographs, signs
 
 PHOTOGRAPHS = 500  # the adversary's, at most, and at most a third of what nobody trains on
-OTHERS = 3000  # at most
 MORE = 100  # first number of the networks of more images
 SEPARATION = 1000  # first number of the draws of separation; DecoReco's are the network's
 
@@ -90,25 +91,24 @@ SIZES = {
 
 @dataclass(frozen=True)
 class Outside:
-    """Images that no network of this experiment is trained on, uncentred: `own` (k, d) of the
+    """Images that no network of this experiment is trained on, uncentred: `practice` (k, d) of the
     adversary, from which they learn what photographs look like · `others` (o, d), for scoring.
     """
 
-    own: Tensor
+    practice: Tensor
     others: Tensor
 
     @staticmethod
     def of(context: Context, sizes: Sizes) -> Outside:
         """Drawn by the seed from what is left of the pool."""
-        sets = (context.datasets(n, sizes.networks, n) for n in (sizes.n_train, sizes.more_n))
-        used = torch.cat([data.train.index for each in sets for data in each])
+        few, more = (context.datasets(n, sizes.networks, n) for n in (sizes.n_train, sizes.more_n))
+        used = torch.cat([data.train.index for data in [*few, *more]])
         free = (~torch.isin(torch.from_numpy(context.pool.index), used)).nonzero()[:, 0]
         free = free[torch.randperm(len(free), generator=context.stream("separation.others"))]
-        images = (
-            context.pool.pixels(free[: PHOTOGRAPHS + OTHERS].numpy()).flatten(1).to(context.device)
-        )
-        own = min(PHOTOGRAPHS, len(images) // 3)
-        return Outside(images[:own], images[own : own + OTHERS])
+        rows = free[: PHOTOGRAPHS + OTHERS].numpy()
+        images = context.pool.pixels(rows).flatten(1).to(context.device)
+        k = min(PHOTOGRAPHS, len(images) // 3)
+        return Outside(images[:k], images[k : k + OTHERS])
 
 
 def attack_network(sizes: Sizes, context: Context, name: str) -> Tensors:
@@ -123,35 +123,42 @@ def attack_network(sizes: Sizes, context: Context, name: str) -> Tensors:
     outside = Outside.of(context, sizes)
     weights = train_released(context, images, sizes.width, sizes.steps(n), k)
     stream = context.stream("kkt.attack_again", SEPARATION + k)
-    separated = separate(FirstLayer.of(weights), images.shape, sizes.separation, stream)
+    separation = by_separation(weights, images.shape, sizes.separation, stream)
+    m = len(separation) // 2  # each source has both signs
+    sources = separation.images[:m].flatten(1)
     if few:
-        stream, checkpoints = (
+        attack = by_decoreco(
+            weights,
+            images.shape,
+            sizes.attack,
             context.stream("kkt.attack_again", k),
-            context.checkpoints.inside(f"attack-{k}"),
+            checkpoints=context.checkpoints.inside(f"attack-{k}"),
         )
-        found = recover(weights, sizes.attack, stream, checkpoints)
-        x = found.x_hat
+        x = attack.images.flatten(1)
+        found = Record(attack.diagnostics, x_hat=x, contribution=attack.score)
         margins = found.labels * weights.network(weights.params, x)
-        said = evidence(found, margins, sharpness(energy_gradient(weights, found, sizes.attack), x))
-        said["separated"] = _likeness(x, separated.sources, either_sign=True).amax(1)
+        curvature = sharpness(energy_gradient(weights, found, sizes.attack), x)
+        signals = evidence(found, margins, curvature)
+        signals["separated"] = _likeness(x, sources, either_sign=True).amax(1)
     else:
-        x = separated.sources
-        said = {name: getattr(separated, name) for name in ("sparsity", "stability", "share")}
-    about = described(x, images, outside, either_sign=not few)
-    return {**said, **about, "mean": images.mean, "x_train": images.train}
+        x = sources
+        signals = {name: separation.diagnostics[name] for name in ("sparsity", "stability")}
+        signals["share"] = separation.score[:m]
+    about = describe(x, images, outside, either_sign=not few)
+    return {**signals, **about, "mean": images.mean, "x_train": images.train}
 
 
-def described(x: Tensor, images: Bundle, outside: Outside, either_sign: bool) -> Tensors:
+def describe(x: Tensor, images: Bundle, outside: Outside, either_sign: bool) -> Tensors:
     """Of candidates x (m, d): whether they look natural, two of the signs by which that is judged,
     the NCC with the nearest training image, which image that is, and the largest NCC with one that
     nobody trained on; (m,) each.
     """
     to_train = _likeness(x, images.train, either_sign).max(1)
-    # they know the mean of their own
-    looks, own = signs(x, images.shape), centre(outside.own, outside.own.mean(0))
+    looks = signs(x, images.shape)
+    practice = centre(outside.practice, outside.practice.mean(0))
     return {
         "x_hat": x,
-        "natural": Photographs.of(own, images.shape).look_like(x),
+        "natural": Photographs.of(practice, images.shape).look_like(x),
         "smoothness": looks["smoothness"],
         "edges": looks["edges"],
         "ncc": to_train.values,
@@ -174,7 +181,7 @@ def _likeness(x: Tensor, images: Tensor, either_sign: bool) -> Tensor:
     return ncc(x, images).abs() if either_sign else ncc(x, images)
 
 
-def evidence(found: Recovered, margins: Tensor, curvature: Tensor) -> dict[str, Tensor]:
+def evidence(found: Record, margins: Tensor, curvature: Tensor) -> dict[str, Tensor]:
     """Six numbers per candidate, each (m,), larger meaning "rather true".
 
     contribution ‖λ_i ∇Φ_i‖ · multiplier λ_i · norm ‖x_i‖ · margin: −|log(m_i / median)| of the
@@ -214,15 +221,11 @@ def sharpness(
 
 
 def energy_gradient(
-    weights: Weights, found: Recovered, settings: RecoverSettings
+    weights: Weights, found: Record, settings: RecoverSettings
 ) -> Callable[[Tensor], Tensor]:
     """x (m, d) -> ∂R/∂x (m, d) with the coefficients that were found."""
 
-    def gradient(x: Tensor) -> Tensor:
-        coefficients = found.multipliers * found.labels
-        there = stationarity(
-            weights, x, coefficients, alpha=settings.alpha, layer_weights=settings.layer_weights
-        )
-        return there.grad_x
-
-    return gradient
+    coefficients, layers = found.multipliers * found.labels, settings.layer_weights
+    return lambda x: (
+        stationarity(weights, x, coefficients, alpha=settings.alpha, layer_weights=layers).grad_x
+    )
