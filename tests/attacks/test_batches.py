@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
-from small_networks import ONE, SMALL, STRIDED, a_batch, theta_of
+from small_networks import ONE, SMALL, STRIDED, a_batch, some_gradient
 
 from companion.chapters.leakage_batches.experiment import scaled_by_bias
 from recon.attacks.batches import BatchSystem
 from recon.attacks.gauss_newton import gauss_newton, jacobian_columns
 from recon.errors import ReconError
-from recon.released import Gradient
 
 
 @pytest.mark.parametrize("network", [ONE, SMALL, STRIDED])
@@ -40,23 +39,17 @@ def test_a_batch_is_found_from_faint_noise(labels):
     assert [labels[k] for k in nearest.tolist()] == labels
 
 
-def test_starts_differ_by_seed_and_are_faint():
-    system, _, mean = a_batch()
-    other = BatchSystem.of(mean, system.labels, seed=1)
-    assert torch.equal(system.start, system.start) and not torch.equal(system.start, other.start)
-    assert system.start.std().item() == pytest.approx(0.1, rel=0.2)
-
-
-def test_bad_input_has_one_sentence():
-    system, x, mean = a_batch()
-    with pytest.raises(ReconError, match="one mean gradient at a time, not 3"):
-        BatchSystem.of(Gradient.each(ONE, theta_of(ONE), x, system.labels), system.labels)
-    with pytest.raises(ReconError, match="whole numbers from 0 to 4"):
-        BatchSystem.of(mean, torch.tensor([5]))
-
-
 def test_the_bias_gives_size_and_sign():
     generator = torch.Generator().manual_seed(0)
     x, a = torch.randn(3, 20, generator=generator), torch.randn(7, 3, generator=generator)
     scales = torch.tensor([[0.3], [-2.0], [5.0]])
     torch.testing.assert_close(scaled_by_bias(scales * x, a @ x, a.sum(1)), x)
+
+
+def test_starts_differ_by_seed_and_are_faint():
+    system, _, mean = a_batch()
+    other = BatchSystem.of(mean, system.labels, seed=1)
+    assert torch.equal(system.start, system.start) and not torch.equal(system.start, other.start)
+    assert system.start.std().item() == pytest.approx(0.1, rel=0.2)
+    with pytest.raises(ReconError, match="one mean gradient at a time, not 2"):
+        BatchSystem.of(some_gradient(ONE)[0], system.labels)

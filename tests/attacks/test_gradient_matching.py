@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import partial
+from itertools import pairwise
 
 import pytest
 import torch
@@ -11,10 +11,9 @@ import torch.nn.functional as F
 from small_networks import LOSSY, SMALL, STRIDED, some_gradient
 
 from companion.chapters.leakage_common import SEED
-from companion.store.checkpoints import Checkpoints, FileCheckpoint
+from companion.store.checkpoints import Checkpoints
 from recon.attacks import gradient_matching
 from recon.attacks.gradient_matching import (
-    CHEN_DESCENT,
     GEIPING_DESCENT,
     Alignment,
     Descent,
@@ -128,29 +127,6 @@ def test_a_step_is_pytorchs_adam_and_keeps_the_best():
         torch.testing.assert_close(state["accepted"]["x"][b], visited[k][b])
 
 
-def test_signed_steps_stay_in_the_box_and_shrink_at_the_milestones():
-    gradient, x = some_gradient(SMALL)
-    attack = GradientMatching(
-        gradient, 10, Descent(0.2, signed=True, boxed=True, milestones=(0.3, 0.5))
-    )
-    state, sizes = attack.init(torch.zeros(2, 1, x[0].numel(), dtype=torch.float64)), []
-    for _ in range(7):
-        moved = attack.step(state)
-        sizes.append((moved["adam"]["x"] - state["adam"]["x"]).abs().max().item())
-        state = moved
-    # the first step of Adam on a sign: the step size itself
-    assert sizes[0] == pytest.approx(0.2, rel=1e-5)
-    # from the step after 3/10 of the budget
-    assert min(sizes[1:3]) > 0.08 and max(sizes[3:5]) < 0.0202
-    assert min(sizes[3:5]) > 0.008 and max(sizes[5:]) < 0.00202
-    assert state["adam"]["x"].abs().max() == 0.5  # an image's box, which three steps of 0.2 reach
-    hidden = GradientMatching(gradient, 10, Descent(0.7, signed=True, boxed=True), first=2)
-    state = hidden.init(torch.zeros(2, 1, math.prod(hidden.shape), dtype=torch.float64))
-    for _ in range(3):
-        state = hidden.step(state)
-    assert state["adam"]["x"].abs().max() == 1.0  # that of what tanh returns
-
-
 def test_hybrid_improves_on_the_minimum_norm_solution_and_starts_from_it(tmp_path):
     gradient, x = some_gradient(LOSSY)
     start = torch.cat([rgap(victim) for victim in gradient.split()])
@@ -162,94 +138,6 @@ def test_hybrid_improves_on_the_minimum_norm_solution_and_starts_from_it(tmp_pat
     torch.testing.assert_close(improved, start, atol=0.6, rtol=0)
     deeper, y = some_gradient(SMALL)
     assert hybrid(deeper, share=0.001).shape == y.shape  # two layers, one after the other
-
-
-def test_hybrids_settings_go_by_layer_and_its_improvement_feeds_the_next(monkeypatch):
-    runs = []
-
-    def shrunk(attack, x_init, steps, **_):
-        """Stands for an improvement that is told from its start."""
-        runs.append((attack, steps, 0.9 * x_init))
-        energy = torch.zeros(len(x_init))
-        return Reconstruction(0.9 * x_init, energy, energy[None], steps, energy == 0)
-
-    monkeypatch.setattr(gradient_matching, "reconstruct", shrunk)
-    deep = ConvNet((Conv(3, 6), Conv(3, 8), Conv(3, 9), Conv(1, 9)), shape=(2, 8, 8), classes=4)
-    gradient, x = some_gradient(deep)
-    found = hybrid(gradient, share=0.1)
-    assert not any(a.whole or a.descent != CHEN_DESCENT for a, _, _ in runs)
-    assert [(a.first, steps) for a, steps, _ in runs] == [(4, 100), (3, 100), (2, 800), (1, 1000)]
-    assert [(a.alpha, a.beta, a.gamma) for a, _, _ in runs] == [
-        *((10.0, 0.1, 1.0), (10.0, 0.1, 1.0)),
-        *((1.0, 1.0, 0.1), (1.0, 1.0, 0.05)),
-    ]
-    for (_, _, improved), (attack, _, _) in zip(runs, runs[1:], strict=False):
-        torch.testing.assert_close(attack.system[0].flatten(1), improved[:, 0].atanh())
-    assert torch.equal(found, runs[-1][2].view_as(x))
-    runs.clear()
-    hybrid(gradient, share=0.1, whole=True, descent=GEIPING_DESCENT)
-    assert len(runs) == 4 and all(a.whole and a.descent == GEIPING_DESCENT for a, _, _ in runs)
-
-
-@pytest.mark.parametrize(
-    "attack", [cosine_tv, partial(cosine_tv, whole=True, descent=GEIPING_DESCENT)]
-)
-def test_matching_descends_resumes_and_treats_victims_alike(attack, tmp_path, monkeypatch):
-    gradient, _ = some_gradient()
-    whole = attack(gradient, seeded_start(gradient, SEED), 40)
-    assert (whole.energy < whole.history[0]).all()
-    alone = attack(gradient.split()[1], seeded_start(gradient.split()[1], SEED), 40)
-    torch.testing.assert_close(alone.x_hat[0], whole.x_hat[1], atol=1e-6, rtol=0)
-    calls, step = 0, GradientMatching.step
-
-    def interrupted(self, state):
-        nonlocal calls
-        calls += 1
-        if calls == 20:
-            raise KeyboardInterrupt
-        return step(self, state)
-
-    monkeypatch.setattr("recon.optim.loop.time.monotonic", iter(range(0, 10**6, 60)).__next__)
-    monkeypatch.setattr(GradientMatching, "step", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        attack(
-            gradient,
-            seeded_start(gradient, SEED),
-            40,
-            FileCheckpoint(tmp_path / "state.safetensors"),
-        )
-    resumed = attack(
-        gradient, seeded_start(gradient, SEED), 40, FileCheckpoint(tmp_path / "state.safetensors")
-    )
-    assert torch.equal(resumed.x_hat, whole.x_hat)
-
-
-def test_the_papers_settings_and_the_authors(monkeypatch):
-    made = []
-    monkeypatch.setattr(
-        gradient_matching,
-        "reconstruct",
-        lambda attack, start, steps, **_: made.append((attack, steps)),
-    )
-    gradient, _ = some_gradient()
-    cosine_tv(gradient, seeded_start(gradient, SEED))
-    cosine_tv(gradient, seeded_start(gradient, SEED), whole=True, descent=GEIPING_DESCENT)
-    (paper, steps), (authors, other) = made
-    assert steps == other == 4800 and (paper.alpha, paper.descent) == (1.0, Descent(1e-3))
-    assert paper.beta == pytest.approx(0.01 * 4) and not paper.whole  # once per tensor of θ
-    assert authors.whole and authors.beta == 0.01
-    assert authors.descent == Descent(
-        0.1, signed=True, boxed=True, milestones=(3 / 8, 5 / 8, 7 / 8)
-    )
-
-
-def test_starts_are_the_papers():
-    torch.manual_seed(SEED)
-    expected = torch.randn(1, *SMALL.shape)
-    found = seeded_start(some_gradient()[0], SEED)
-    assert found.dtype == torch.float64 and torch.equal(
-        found, expected.double().expand(2, -1, -1, -1)
-    )
 
 
 def test_dlg_finds_a_small_image():
@@ -283,41 +171,83 @@ def test_dlg_is_l_bfgs_on_squared_differences_by_double_backward():
     torch.testing.assert_close(found, leaf.detach(), rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize(("first", "side"), [(1, 0.5), (2, 1.0)])
+def test_signed_steps_stay_in_the_box_and_shrink_at_the_milestones(first, side):
+    """An image is within [−½, ½], what tanh returns within [−1, 1]; a tenth of the step after 3/10
+    and after half of the budget.
+    """
+    gradient, _ = some_gradient(SMALL)
+    descent = Descent(0.3 * side, signed=True, boxed=True, milestones=(0.3, 0.5))
+    attack = GradientMatching(gradient, 10, descent, first=first)
+    state = attack.init(torch.zeros(2, 1, math.prod(attack.shape), dtype=torch.float64))
+    sizes = []
+    for _ in range(7):
+        after = attack.step(state)
+        sizes.append((after["adam"]["x"] - state["adam"]["x"]).abs().max().item() / side)
+        state = after
+    assert sizes[0] == pytest.approx(0.3, rel=1e-5)  # Adam's first step is its step size
+    assert 0.003 < sizes[4] < 0.0303 and sizes[6] < 0.00303
+    assert state["adam"]["x"].abs().max() > 0.9 * side
+    assert state["adam"]["x"].abs().max() <= side
+
+
+@pytest.fixture
+def runs(monkeypatch):
+    """What `reconstruct` is asked for, and a stand-in for its improvement: a tenth less."""
+    noted = []
+
+    def shrink(attack, x_init, steps, **_):
+        noted.append((attack, steps, 0.9 * x_init))
+        energy = torch.zeros(len(x_init))
+        return Reconstruction(0.9 * x_init, energy, energy[None], steps, energy == 0)
+
+    monkeypatch.setattr(gradient_matching, "reconstruct", shrink)
+    return noted
+
+
+def test_hybrids_settings_go_by_layer_and_its_improvement_feeds_the_next(runs):
+    deep = ConvNet((Conv(3, 6), Conv(3, 8), Conv(3, 9), Conv(1, 9)), shape=(2, 8, 8), classes=4)
+    gradient, x = some_gradient(deep)
+    images = hybrid(gradient, share=0.1, whole=True, descent=GEIPING_DESCENT)
+    assert all(attack.whole and attack.descent == GEIPING_DESCENT for attack, _, _ in runs)
+    settings = [(a.first, steps, a.alpha, a.beta, a.gamma) for a, steps, _ in runs]
+    assert settings == [
+        (4, 100, 10.0, 0.1, 1.0),
+        (3, 100, 10.0, 0.1, 1.0),
+        (2, 800, 1.0, 1.0, 0.1),
+        (1, 1000, 1.0, 1.0, 0.05),
+    ]
+    for (_, _, improved), (attack, _, _) in pairwise(runs):
+        torch.testing.assert_close(attack.system[0].flatten(1), improved[:, 0].atanh())
+    assert torch.equal(images, runs[-1][2].view_as(x))
+
+
+def test_the_papers_settings_and_the_authors(runs):
+    """The total variation counts once for each cosine: for each of the four tensors of θ."""
+    gradient, x = some_gradient()
+    cosine_tv(gradient, x)
+    cosine_tv(gradient, x, whole=True, descent=GEIPING_DESCENT)
+    settings = [(a.whole, a.descent, a.alpha, a.beta, steps) for a, steps, _ in runs]
+    milestones = (3 / 8, 5 / 8, 7 / 8)
+    authors = Descent(0.1, signed=True, boxed=True, milestones=milestones)
+    assert settings == [
+        (False, Descent(1e-3), 1.0, 0.04, 4800),
+        (True, authors, 1.0, 0.01, 4800),
+    ]
+    assert gradient_matching.DLG_STEPS == 300
+
+
+def test_matching_descends_and_treats_victims_alike():
+    gradient, _ = some_gradient()
+    start = seeded_start(gradient, SEED)
+    torch.manual_seed(SEED)  # as the paper draws it, the same for every victim
+    assert torch.equal(start[1], torch.randn(1, *SMALL.shape)[0].double())
+    both = cosine_tv(gradient, start, 40)
+    assert (both.energy < both.history[0]).all()
+    second = cosine_tv(gradient.split()[1], start[1:], 40)
+    torch.testing.assert_close(second.x_hat[0], both.x_hat[1], atol=1e-6, rtol=0)
+
+
 def test_hybrid_needs_a_convolution():
     with pytest.raises(ReconError, match="no convolution"):
         hybrid(some_gradient(ConvNet((), shape=(1, 3, 3), classes=4), 1)[0])
-
-
-def test_published_steps():
-    """Chen & Campbell's Hybrid by layer as (steps, α, β, γ), CosineTV's budget, DLG's 300 as in Zhu
-    et al. (2019).
-    """
-    assert gradient_matching.HYBRID == (
-        (10_000, 1.0, 1.0, 0.05),
-        (8_000, 1.0, 1.0, 0.1),
-        (1_000, 10.0, 0.1, 1.0),
-    )
-    assert (gradient_matching.COSINE_STEPS, gradient_matching.DLG_STEPS) == (4800, 300)
-
-
-def test_dlg_runs_its_budget_of_twenty_inner_steps(monkeypatch):
-    made, taken = [], []
-
-    class Counted(torch.optim.LBFGS):
-        def __init__(self, params, **settings):
-            made.append(settings)
-            super().__init__(params, **settings)
-
-        def step(self, closure):
-            taken.append(self.param_groups[0]["max_iter"])
-            return torch.zeros(())
-
-    monkeypatch.setattr(torch.optim, "LBFGS", Counted)
-    gradient, x = some_gradient()
-    found, history = dlg(gradient, seeded_start(gradient, SEED))
-    assert made == [{"lr": 1}] * 2 and taken == [20] * 600
-    assert (
-        history.shape == (300, 2)
-        and torch.equal(found, seeded_start(gradient, SEED))
-        and found.shape == x.shape
-    )
