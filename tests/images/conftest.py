@@ -93,8 +93,8 @@ def one_sentence():
     """A check that a call raises a ReconError whose one line matches."""
 
     def check(call, match):
-        with pytest.raises(ReconError, match=match) as caught:
+        with pytest.raises(ReconError, match=match) as error:
             call()
-        assert "\n" not in str(caught.value).strip()
+        assert "\n" not in str(error.value).strip()
 
     return check

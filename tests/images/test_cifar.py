@@ -1,211 +1,227 @@
-"""Both CIFAR-10 sources give the same experiments; every bad input is one sentence."""
+"""Both CIFAR-10 sources give the same experiments; every bad input is one sentence, and no
+stranger's pickle is ever loaded.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
 import http.client
+import io
 import os
+import pickle
 import socket
+import tarfile
 import urllib.error
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from torchvision.datasets import CIFAR10
+from toys import ANY, FOLDER
 
-from recon.images import cifar, files
+from recon.images import cifar
 from recon.images.partitions import partition
 from recon.images.registry import load_pool
 
 PARTS = ("train", "init", "held_out")
 
 
-def test_download_and_subset_give_identical_experiments(
-    subset_folder, torchvision_folder, monkeypatch
-):
+def write_subset(folder, monkeypatch, **arrays):
+    """A subset file whose checksum is the right one."""
+    path = folder / cifar.SUBSET_FILE
+    np.savez(path, **arrays)
+    monkeypatch.setattr(cifar, "SUBSET_SHA256", hashlib.sha256(path.read_bytes()).hexdigest())
+
+
+def test_download_and_subset_give_identical_pools(subset_folder, torchvision_folder, monkeypatch):
     a = load_pool("cifar10", subset_folder)
     monkeypatch.setenv("RECON_DATA", str(torchvision_folder))
     b = load_pool("auto")
     assert a.name == b.name == "cifar10" and a.sha256 == b.sha256
-    for name in ("images", "y", "index", "part"):
+    for name in ("images", "labels", "y", "index", "part"):
         assert np.array_equal(getattr(a, name), getattr(b, name))
-    one, other = (partition(pool, 40) for pool in (a, b))
-    for part in ("train", "init", "held_out"):
-        for name in ("x", "y", "index"):
-            assert torch.equal(
-                getattr(getattr(one, part), name), getattr(getattr(other, part), name)
-            )
 
 
-def test_partitions_are_disjoint_balanced_and_in_file_order(subset_folder, fake_cifar):
+def test_partitions_hold_the_right_images_of_their_ranges(subset_folder, fake_cifar):
     images, labels = fake_cifar
     drawn = partition(load_pool("cifar10", subset_folder), 500, n_held_out=200)
-    parts = {"train": drawn.train, "init": drawn.init, "held_out": drawn.held_out}
-    assert [len(p) for p in parts.values()] == [500, 500, 200]
-    seen = torch.cat([p.index for p in parts.values()])
-    assert len(seen.unique()) == len(seen)
-    for name, part in parts.items():
-        n = len(part) // 2
-        assert torch.equal(part.y, torch.tensor([0.0, 1.0]).repeat_interleave(n))
-        for half in (part.index[:n], part.index[n:]):
-            assert (half.diff() > 0).all()
-        assert all(any(int(i) in r for r in cifar.INDEX_RANGES[name]) for i in part.index)
-        # pixel (0, 0) encodes the index: the right images came along
-        assert torch.equal(
-            (part.x[:, :2, 0, 0] * 255).round().long() @ torch.tensor([1, 256]), part.index
-        )
-        expected = torch.from_numpy(images[part.index.numpy()]).permute(0, 3, 1, 2)
+    for name in PARTS:
+        part = getattr(drawn, name)
+        index, half = part.index.numpy(), len(part) // 2
+        expected = torch.from_numpy(images[index]).permute(0, 3, 1, 2)
         assert torch.equal((part.x * 255).round().to(torch.uint8), expected)
-        assert (
-            torch.equal(part.flat.reshape(part.x.shape), part.x) and part.x.dtype == torch.float32
-        )
-        vehicle = np.isin(labels[part.index.numpy()], (0, 1, 8, 9))
-        assert np.array_equal(part.y.numpy(), (~vehicle).astype(np.float32))
-        for label in (0, 1):  # the first of their class in the range, none left out
-            whole = [
-                i
-                for r in cifar.INDEX_RANGES[name]
-                for i in r
-                if (labels[i] not in cifar.VEHICLES) == bool(label)
-            ]
-            assert part.index[part.y == label].tolist() == whole[:n]
+        assert torch.equal(part.flat.reshape(part.x.shape), part.x)
+        assert part.labels.tolist() == labels[index].tolist()
+        candidates = np.concatenate([np.array(r) for r in cifar.INDEX_RANGES[name]])
+        vehicle = np.isin(labels[candidates], (0, 1, 8, 9))
+        # the first of their class in the range, none left out
+        assert index[:half].tolist() == candidates[vehicle][:half].tolist()
+        assert index[half:].tolist() == candidates[~vehicle][:half].tolist()
+        assert part.y.tolist() == [0.0] * half + [1.0] * half
 
 
 def test_real_subset_is_the_one_the_book_was_made_from():
-    root = os.environ.get("RECON_DATA", "")
-    if not os.path.isfile(os.path.join(root, cifar.SUBSET_FILE)):
+    root = Path(os.environ.get("RECON_DATA", ""))
+    if not (root / cifar.SUBSET_FILE).is_file():
         pytest.skip("no $RECON_DATA with the real subset file")
     pool = load_pool("cifar10")
     assert pool.sha256 == "940f4edc6006f159ce54fae9ce3e89ee1590c3de1cc752d0598313b65c954bc7"
-    with np.load(os.path.join(root, cifar.SUBSET_FILE)) as file:
-        assert pool.class_names == tuple(map(str, file["class_names"]))
-    small, large = partition(pool, 6, n_held_out=6), partition(pool, 500, n_held_out=1000)
-    drawn = [getattr(small, part).index.tolist() for part in PARTS]
-    assert drawn == [
-        [1, 2, 4, 0, 3, 6],
-        [10000, 10003, 10004, 10001, 10002, 10005],
-        [30000, 30002, 30006, 30001, 30003, 30004],
-    ]
-    sums = [
-        hashlib.sha256(getattr(large, part).index.numpy().astype("<i8").tobytes()).hexdigest()
-        for part in PARTS
-    ]
-    assert [digest[:12] for digest in sums] == ["e879b4a9739a", "f291796df373", "240612d6fc6d"]
+    with np.load(root / cifar.SUBSET_FILE) as file:
+        vehicles = [str(file["class_names"][k]) for k in cifar.VEHICLES]
+    assert vehicles == ["airplane", "automobile", "ship", "truck"]
+    large = partition(pool, 500, n_held_out=1000)
+    indices = [getattr(large, part).index.numpy().astype("<i8").tobytes() for part in PARTS]
+    sums = [hashlib.sha256(index).hexdigest()[:12] for index in indices]
+    assert sums == ["e879b4a9739a", "f291796df373", "240612d6fc6d"]
 
 
-def test_bad_sources(tmp_path, subset_folder, torchvision_folder, monkeypatch, one_sentence):
-    one_sentence(lambda: load_pool("imagenet"), "unknown data source 'imagenet'")
-    one_sentence(lambda: load_pool("auto", tmp_path / "nowhere"), "does not exist")
-    one_sentence(lambda: load_pool("cifar10", tmp_path), "holds neither")
-    subset = subset_folder / cifar.SUBSET_FILE
-    whole = subset.read_bytes()
-    subset.write_bytes(whole[: len(whole) // 2])
-    one_sentence(lambda: load_pool("cifar10", subset_folder), "damaged or is another file")
-    monkeypatch.setattr(cifar, "SUBSET_SHA256", hashlib.sha256(subset.read_bytes()).hexdigest())
-    one_sentence(lambda: load_pool("cifar10", subset_folder), "cannot be read")
-    batch = torchvision_folder / cifar.TORCHVISION_FOLDER / "data_batch_3"
-    batch.write_bytes(batch.read_bytes()[:1000])
-    one_sentence(lambda: load_pool("cifar10", torchvision_folder), "missing, truncated or damaged")
-
-
-def test_unreachable_network(tmp_path, monkeypatch, capsys, one_sentence):
-    monkeypatch.delenv("RECON_DATA", raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-
-    def refuse(self):
-        raise urllib.error.URLError("no route")
-
-    monkeypatch.setattr(CIFAR10, "download", refuse)
-    one_sentence(lambda: load_pool("cifar10"), "could not be downloaded.*no route")
-    pool = load_pool("auto")
-    assert pool.name == "photos" and "not CIFAR-10" in pool.notice
-    assert "no route" in capsys.readouterr().err
-
-
-def test_checksum_sees_pixels_labels_and_order(subset_folder):
-    pool = load_pool("cifar10", subset_folder)
-    other = pool.images.copy()
-    other[0, 0, 0, 0] ^= 1
-    sums = {pool.sha256}
-    for changed in ({"images": other}, {"y": 1 - pool.y}, {"index": pool.index[::-1]}):
-        sums.add(dataclasses.replace(pool, **changed).sha256)
+def test_checksum_sees_pixels_labels_and_order(cifar_pool):
+    pixels = cifar_pool.images.copy()
+    pixels[0, 0, 0, 0] ^= 1
+    changes = ({"images": pixels}, {"y": 1 - cifar_pool.y}, {"index": cifar_pool.index[::-1]})
+    sums = {dataclasses.replace(cifar_pool, **change).sha256 for change in ({}, *changes)}
     assert len(sums) == 4
 
 
+# ------------------------------------------------------------------------------------- what is wrong
+
+
+@pytest.mark.parametrize(
+    ("root", "message"),
+    [
+        ("nowhere", "does not exist"),
+        (".", "holds neither"),
+        ("~no-such-user-here/data", "cannot be read"),
+        ("x" * 5000, "cannot be read"),
+    ],
+)
 @pytest.mark.parametrize("source", ["auto", "cifar10"])
-@pytest.mark.parametrize("content", [b"", b"\x00\xff\n\xfe" * 999, b"PK\x03\x04 not a zip"])
-def test_junk_named_like_the_subset(tmp_path, monkeypatch, source, content, one_sentence):
-    path = tmp_path / "my data µ" / cifar.SUBSET_FILE
-    path.parent.mkdir()
-    path.write_bytes(content)
-    # the folder, or the file itself; never silently the photographs
-    for named in (path.parent, path):
-        monkeypatch.setenv("RECON_DATA", str(named))
-        one_sentence(lambda: load_pool(source), "damaged or is another file")
-    assert load_pool("photos").name == "photos"  # which needs none of it
+def test_a_folder_without_cifar_10(tmp_path, monkeypatch, one_sentence, source, root, message):
+    monkeypatch.chdir(tmp_path)
+    one_sentence(lambda: load_pool(source, root), message)
 
 
-@pytest.mark.parametrize("missing", ["index", "labels"])
-def test_subset_without_an_array_or_an_image(subset_folder, monkeypatch, missing, one_sentence):
-    path = subset_folder / cifar.SUBSET_FILE
-    with np.load(path) as whole:
+@pytest.mark.parametrize("source", ["auto", "cifar10"])
+@pytest.mark.parametrize("how", [*(ANY.keys() - {"huge"}), *FOLDER])
+def test_a_damaged_subset_is_refused_and_never_replaced(
+    tmp_path, monkeypatch, how, source, one_sentence
+):
+    """Neither under the folder's name nor its own."""
+    path = tmp_path / cifar.SUBSET_FILE
+    path.write_bytes(b"PK\x03\x04" + b"x" * 999)
+    (ANY | FOLDER)[how](path)
+    for root in (tmp_path, path):
+        monkeypatch.setenv("RECON_DATA", str(root))
+        one_sentence(lambda: load_pool(source), "damaged|holds neither|not exist|cannot be read")
+
+
+def test_a_subset_with_an_array_or_an_image_missing(subset_folder, monkeypatch, one_sentence):
+    with np.load(subset_folder / cifar.SUBSET_FILE) as whole:
         arrays = dict(whole)
-
-    def write(content):
-        np.savez(path, **content)
-        monkeypatch.setattr(cifar, "SUBSET_SHA256", hashlib.sha256(path.read_bytes()).hexdigest())
-
-    write({name: array for name, array in arrays.items() if name != missing})
-    one_sentence(lambda: load_pool("cifar10", subset_folder), f"cannot be read.*{missing}")
-    write({name: array[10:] for name, array in arrays.items()})
+    write_subset(subset_folder, monkeypatch, **{k: v[10:] for k, v in arrays.items()})
     one_sentence(lambda: load_pool("cifar10", subset_folder), "lacks 10 of the images")
+    del arrays["labels"]
+    write_subset(subset_folder, monkeypatch, **arrays)
+    one_sentence(lambda: load_pool("cifar10", subset_folder), "cannot be read.*labels")
 
 
-def test_missing_batch_of_the_download(torchvision_folder, one_sentence):
-    (torchvision_folder / cifar.TORCHVISION_FOLDER / "data_batch_5").unlink()
-    one_sentence(lambda: load_pool("auto", torchvision_folder), "missing, truncated or damaged")
-
-
-def test_a_captive_portal_is_an_unreachable_network(tmp_path, monkeypatch, one_sentence):
-    """Something answers, but not HTTP as it should be."""
-
-    def portal(*_, **__):
-        raise http.client.BadStatusLine("welcome to our hotel")
-
-    monkeypatch.delenv("RECON_DATA", raising=False)
-    monkeypatch.setattr(files, "cache_folder", lambda: tmp_path)
-    monkeypatch.setattr(CIFAR10, "download", portal)
-    one_sentence(lambda: load_pool("cifar10"), "could not be downloaded.*welcome")
-    assert load_pool("auto").name == "photos"
-
-
-def test_timeout_of_the_download_does_not_stay(tmp_path, monkeypatch, one_sentence):
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (urllib.error.URLError("no route"), "no route"),
+        (http.client.BadStatusLine("welcome to our hotel"), "welcome"),
+        (TimeoutError("timed out"), "timed out"),
+    ],
+)
+def test_an_unreachable_network(tmp_path, monkeypatch, capsys, one_sentence, error, message):
     monkeypatch.delenv("RECON_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    seen = []
+    timeouts = []
 
-    def stall(self):
-        seen.append(socket.getdefaulttimeout())
-        raise TimeoutError("timed out")
+    def fail(self):
+        timeouts.append(socket.getdefaulttimeout())
+        raise error
 
-    monkeypatch.setattr(CIFAR10, "download", stall)
+    monkeypatch.setattr(CIFAR10, "download", fail)
     before = socket.getdefaulttimeout()
-    one_sentence(lambda: load_pool("cifar10"), "could not be downloaded.*timed out")
-    assert seen == [cifar.DOWNLOAD_TIMEOUT_S] and socket.getdefaulttimeout() == before
+    one_sentence(lambda: load_pool("cifar10"), f"could not be downloaded.*{message}")
+    pool = load_pool("auto")
+    assert pool.name == "photos" and message in capsys.readouterr().err
+    assert timeouts == [cifar.DOWNLOAD_TIMEOUT_S] * 2
+    assert socket.getdefaulttimeout() == before
 
 
-def test_impossible_paths(monkeypatch, one_sentence):
-    one_sentence(lambda: load_pool("cifar10", "~no-such-user-here/data"), "cannot be read")
-    one_sentence(lambda: load_pool("cifar10", "x" * 5000), "cannot be read")
+# ------------------------------------------------------------------------------- strangers' pickles
 
 
-def test_class_names_are_in_the_order_of_their_labels():
-    """CIFAR-10 numbers its classes alphabetically."""
-    assert list(cifar.CLASS_NAMES) == sorted(cifar.CLASS_NAMES) and len(cifar.CLASS_NAMES) == 10
-    assert {cifar.CLASS_NAMES[k] for k in cifar.VEHICLES} == {
-        "airplane",
-        "automobile",
-        "ship",
-        "truck",
-    }
+class Hostile:
+    """Unpickling it makes a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self):
+        return Path.touch, (self.path,)
+
+
+@pytest.fixture
+def hostile(tmp_path):
+    """An object that gives itself away when it is unpickled; none is, by the end of the test."""
+    marker = tmp_path / "marker"
+    pickle.loads(pickle.dumps(Hostile(marker)))
+    assert marker.exists()  # so that the test can fail
+    marker.unlink()
+    yield Hostile(marker)
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize("name", ["images", "labels", "index", "is_test"])
+def test_a_pickle_in_the_subset_is_not_loaded_even_with_the_right_checksum(
+    tmp_path, monkeypatch, hostile, name, one_sentence
+):
+    arrays = {key: np.zeros(1, int) for key in ("images", "labels", "index")}
+    arrays["is_test"] = np.zeros(1, bool)
+    write_subset(tmp_path, monkeypatch, **{**arrays, name: np.array([hostile], dtype=object)})
+    one_sentence(lambda: load_pool("cifar10", tmp_path), "cannot be read")
+
+
+@pytest.mark.parametrize("name", ["data_batch_1", "test_batch", "batches.meta"])
+def test_a_batch_with_the_wrong_checksum_is_never_loaded(
+    tmp_path, monkeypatch, hostile, name, one_sentence
+):
+    """All other files are as they should be; torchvision checks before it loads, and this makes
+    sure that it does.
+    """
+    folder = tmp_path / cifar.TORCHVISION_FOLDER
+    folder.mkdir()
+    batch = pickle.dumps({"data": np.zeros((2, 3072), np.uint8), "labels": [0, 1]})
+    meta = pickle.dumps({"label_names": ["a", "b"]})
+    batches = [f"data_batch_{k}" for k in range(1, 6)]
+    contents = {**dict.fromkeys((*batches, "test_batch"), batch), "batches.meta": meta}
+    sums = {file: hashlib.md5(content).hexdigest() for file, content in contents.items()}
+    monkeypatch.setattr(CIFAR10, "train_list", [[file, sums[file]] for file in batches])
+    monkeypatch.setattr(CIFAR10, "test_list", [["test_batch", sums["test_batch"]]])
+    entry = {"filename": "batches.meta", "key": "label_names", "md5": sums["batches.meta"]}
+    monkeypatch.setattr(CIFAR10, "meta", entry)
+    for file, content in contents.items():
+        (folder / file).write_bytes(content)
+    # everything is loaded, there is just not enough of it
+    one_sentence(lambda: load_pool("cifar10", tmp_path), "lacks")
+    (folder / name).write_bytes(pickle.dumps(hostile))
+    one_sentence(lambda: load_pool("auto", tmp_path), "missing, truncated or damaged")
+
+
+def test_an_archive_with_the_wrong_checksum_is_never_unpacked(tmp_path, monkeypatch, one_sentence):
+    def no_route(*_, **__):
+        raise urllib.error.URLError("no route")
+
+    monkeypatch.setattr("torchvision.datasets.utils._urlretrieve", no_route)
+    with tarfile.open(tmp_path / cifar.TORCHVISION_ARCHIVE, "w:gz") as archive:
+        member = tarfile.TarInfo("../escaped")
+        member.size = 1
+        archive.addfile(member, io.BytesIO(b"x"))
+    one_sentence(lambda: load_pool("cifar10", tmp_path), "could not be downloaded")
+    assert not (tmp_path.parent / "escaped").exists()
+    assert not (tmp_path / cifar.TORCHVISION_FOLDER).exists()

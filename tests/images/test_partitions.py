@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from recon.images import cifar
 from recon.images.partitions import centre, partition, partitions, uncentre
-from recon.images.registry import load_pool
 
 PARTS = ("train", "init", "held_out")
 SEEDED = settings(max_examples=40, deadline=None)
@@ -23,11 +22,11 @@ def test_centre_round_trip():
     assert torch.allclose(uncentre(centre(x, mean), mean), x, atol=1e-15)
 
 
-def test_bad_counts(one_sentence):
-    pool = load_pool("photos")
-    for n in (0, 3, -2):
-        one_sentence(lambda n=n: partition(pool, n), "even and positive")
-        one_sentence(lambda n=n: partition(pool, 20, n_held_out=n), "even and positive")
+@pytest.mark.parametrize("n", [0, 3, -2])
+def test_bad_counts_and_seeds_are_refused(photo_pool, n, one_sentence):
+    one_sentence(lambda: partition(photo_pool, n), "even and positive")
+    one_sentence(lambda: partition(photo_pool, 20, n_held_out=n), "even and positive")
+    one_sentence(lambda: partition(photo_pool, 20, seed=-1), "must not be negative")
 
 
 def sets(drawn):
@@ -67,43 +66,33 @@ def test_other_seeds_train_on_other_images(cifar_pool, photo_pool):
 
 
 def test_training_images_come_from_other_ranges_only_when_their_own_are_used_up(cifar_pool):
-    own = set(cifar.INDEX_RANGES["train"][0])
+    home = set(cifar.INDEX_RANGES["train"][0])
     first = sets(partition(cifar_pool, 500))
-    seen = set()
+    used = set()
     for seed in range(4):
         train = sets(partition(cifar_pool, 500, seed=seed))[0]
-        seen |= train
-        assert seed > 0 or train <= own
+        used |= train
+        assert seed > 0 or train <= home
         # the start and held-out images of seed 0 are never trained on
         assert not train & (first[1] | first[2])
         for label in (0, 1):  # nothing is borrowed while a whole image is left
             of_class = set(cifar_pool.index[cifar_pool.y == label].tolist())
-            assert own & of_class <= seen or train & of_class <= own
-    assert seen - own
+            assert home & of_class <= used or train & of_class <= home
+    assert used - home
 
 
 def check_partition(pool, n, seed):
-    drawn, first = (partition(pool, n, seed=s) for s in (seed, 0))
+    drawn, again, first = (partition(pool, n, seed=s) for s in (seed, seed, 0))
     assert all_disjoint(sets(drawn))
-    label = dict(zip(pool.index.tolist(), pool.y.tolist(), strict=True))
+    label_of = dict(zip(pool.index.tolist(), pool.y.tolist(), strict=True))
     for part in PARTS:
-        found = getattr(drawn, part)
-        assert len(found) == len(getattr(first, part))  # the same number at every seed
-        assert (
-            found.y.tolist() == [label[i] for i in found.index.tolist()] == sorted(found.y.tolist())
-        )
-        assert found.y.mean() == 0.5
-        assert all((half.diff() > 0).all() for half in found.index.chunk(2))
+        images = getattr(drawn, part)
+        assert len(images) == len(getattr(first, part))  # the same number at every seed
+        labels = [label_of[i] for i in images.index.tolist()]
+        assert images.y.tolist() == labels == sorted(labels) and images.y.mean() == 0.5
+        assert all((half.diff() > 0).all() for half in images.index.chunk(2))
+        assert torch.equal(images.x, getattr(again, part).x)
     assert torch.equal(drawn.train.y, drawn.init.y)  # row i of init stands for row i of train
-    again = partition(pool, n, seed=seed)
-    assert all(torch.equal(getattr(drawn, part).x, getattr(again, part).x) for part in PARTS)
-
-
-@pytest.mark.parametrize("n", [20, 100, 200, 500])
-@pytest.mark.parametrize("seed", range(6))
-def test_sets_of_one_seed_are_disjoint_balanced_and_the_same_again(cifar_pool, photo_pool, n, seed):
-    check_partition(cifar_pool, n, seed)
-    check_partition(photo_pool, n, seed)
 
 
 @SEEDED
@@ -123,30 +112,24 @@ def test_photos_keep_to_their_bands_and_other_seeds_are_other_subsets(photo_pool
     assert sets(partition(photo_pool, 60, seed=1))[0] != sets(partition(photo_pool, 60, seed=2))[0]
 
 
-@pytest.mark.parametrize(("n", "count"), [(100, 3), (300, 3), (500, 2)])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("n", "count"), [(100, 3), (500, 2)])
+@pytest.mark.parametrize("seed", range(3))
 def test_several_training_sets_are_disjoint_from_each_other_and_from_what_they_share(
     cifar_pool, n, count, seed
 ):
     drawn = partitions(cifar_pool, n, count, n_held_out=n, seed=seed)
-    trained = [sets(one)[0] for one in drawn]
-    assert all_disjoint([*trained, *sets(drawn[0])[1:]])
-    assert all(torch.equal(one.init.x, drawn[0].init.x) for one in drawn)
+    training = [sets(data)[0] for data in drawn]
+    assert all_disjoint([*training, *sets(drawn[0])[1:]])
+    assert all(torch.equal(data.init.x, drawn[0].init.x) for data in drawn)
     if seed == 0:
         assert torch.equal(drawn[0].train.index, partition(cifar_pool, n, n_held_out=n).train.index)
     if n == 100:
-        before = [
-            sets(one)[0] for one in partitions(cifar_pool, n, count, n_held_out=n, seed=seed + 1)
-        ]
-        assert all_disjoint(trained + before)
+        following = partitions(cifar_pool, n, count, n_held_out=n, seed=seed + 1)
+        assert all_disjoint([*training, *(sets(data)[0] for data in following)])
 
 
 def test_several_training_sets_where_images_are_few(photo_pool):
     drawn = partitions(photo_pool, 500, 3)
-    assert len({len(one.train) for one in drawn}) == 1
+    assert len({len(data.train) for data in drawn}) == 1
     assert torch.equal(drawn[0].train.index, partition(photo_pool, 500).train.index)
-    assert len({frozenset(sets(one)[0]) for one in drawn}) == 3
-
-
-def test_a_negative_seed_is_refused(photo_pool, one_sentence):
-    one_sentence(lambda: partition(photo_pool, 20, seed=-1), "must not be negative")
+    assert len({frozenset(sets(data)[0]) for data in drawn}) == 3
