@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from companion.chapters.candidates import SETS
 from companion.chapters.candidates.experiment_sets import NOISE, NOT_BLIND, PHOTOGRAPH, TRUTH
 
 APPENDIX = True  # its smoke runs are those of `make test-all`
@@ -37,21 +35,9 @@ def test_all_pixels_of_the_pairs_are_between_black_and_white(sets):
             assert pixels.min() > -1e-6 and pixels.max() < 1 + 1e-6
 
 
-def test_the_photograph_is_approached(sets):
-    x, v, target = sets.array("x_train"), sets.array(f"move_{PHOTOGRAPH}"), sets.array("x_held_out")
-    assert ((x + v - target).norm(dim=1) <= (x - target).norm(dim=1)).all()
-    noise = sets.array(f"move_{NOISE}")
-    assert ((x + noise - target).norm(dim=1) > (x + v - target).norm(dim=1)).all()
-
-
 def test_the_way_to_the_pairs(sets):
     for way in sets.metrics.slides.values():
-        assert len(way.ncc) == 11 and way.ncc[0] == pytest.approx(1)
+        assert way.ncc[0] == pytest.approx(1)
         assert (np.diff(way.ncc) < 0).all() and way.edges[0] > way.edges[-1]
-
-
-def test_figures(sets):
-    for draw in SETS.figures.values():
-        figure = draw(sets)
-        assert min(figure.get_facecolor()) > 0.99
-        plt.close(figure)
+    x, v, target = (sets.array(name) for name in ("x_train", f"move_{PHOTOGRAPH}", "x_held_out"))
+    assert ((x + v - target).norm(dim=1) <= (x - target).norm(dim=1)).all()

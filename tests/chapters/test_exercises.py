@@ -34,12 +34,9 @@ def parts(path) -> tuple[str, list[dict]]:
 def test_every_exercise_has_its_solution(path):
     prose, solutions = parts(path)
     exercises = re.findall(r"^\d+\. ", prose.split("## Exercises")[1], re.MULTILINE)
-    assert 1 <= len(exercises) <= 3 and len(solutions) == len(exercises)
-    assert "redict before you run" in prose.split("## Exercises")[1].split("\n2. ")[0]
+    assert len(solutions) == len(exercises) > 0
     for number, cell in enumerate(solutions, 1):
-        source = "".join(cell["source"])
-        assert cell["id"] == f"solution-{number}" and source.startswith("# ") and "print(" in source
-        assert any(isinstance(node, ast.Assert) for node in ast.walk(ast.parse(source)))
+        assert cell["id"] == f"solution-{number}" and "\nassert " in "".join(cell["source"])
 
 
 @pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
@@ -49,9 +46,9 @@ def test_what_to_try_can_be_run(path):
     """
     prose, _ = parts(path)
     assert re.search(r"\*\*Try it\.\*\*.{0,400}?```python\n[^`]*recon\.run\(", prose, re.DOTALL)
-    calls = [found for found in CALL.findall(prose) if "…" not in found]
-    for text in calls:
-        check(text)
+    for text in CALL.findall(prose):
+        if "…" not in text:
+            check(text)
 
 
 def check(text: str) -> None:
@@ -59,23 +56,14 @@ def check(text: str) -> None:
     sizes.
     """
     call = ast.parse(text, mode="eval").body
-    assert isinstance(call, ast.Call)
     given: dict = {}
-    for each in call.keywords:
-        if each.arg is not None:
-            given[each.arg] = ast.literal_eval(each.value)
-        elif isinstance(each.value, ast.Dict):  # **{"attack.steps": 100}
-            given |= ast.literal_eval(each.value)
-    name = ast.literal_eval(call.args[0])
+    for keyword in call.keywords:
+        value = ast.literal_eval(keyword.value)
+        given |= value if keyword.arg is None else {keyword.arg: value}  # **{"attack.steps": 100}
     sizes = {key: value for key, value in given.items() if key not in ARGUMENTS}
-    sizes_of(experiment(name), given.get("profile", "laptop"), sizes)
+    sizes_of(experiment(ast.literal_eval(call.args[0])), given.get("profile", "laptop"), sizes)
 
 
-WRONG = ('recon.run("linear", n_trained=5)', 'recon.run("lin")', 'recon.run("linear", n_train="x")')
-
-
-@pytest.mark.parametrize("text", WRONG)
-def test_a_call_that_cannot_be_run_is_seen(text):
-    check('recon.run("linear", n_train=20, seed=3)')
+def test_a_call_that_cannot_be_run_is_seen():
     with pytest.raises(ReconError):
-        check(text)
+        check('recon.run("linear", n_trained=5)')

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from companion.chapters import kept, kept_seeds, kept_sets, load, published, registry, sizes_at
+from companion.chapters import kept, kept_seeds, kept_sets, load, published
 from companion.chapters.landscape.experiment_bilevel import BOXED, FREE
 from companion.chapters.leakage_attacks.story import as_published
 
@@ -41,9 +41,7 @@ def test_linear_and_collapse(metrics, sets):
     for kept_run in sets("linear"):
         moved = kept_run.counterfactual
         assert moved.n >= 500 and moved.relative_theta_error <= 1e-8 and moved.mean_change_l2 <= 0.5
-    moved = metrics("linear").counterfactual
-    assert moved.relative_theta_error <= 1e-8
-    assert moved.solution_dim == moved.n * 3072 - moved.jacobian_rank
+        assert moved.solution_dim == moved.n * 3072 - moved.jacobian_rank
     collapse = metrics("collapse")
     assert (
         max(collapse.objective_repeated_train, collapse.objective_repeated_heldout)
@@ -99,13 +97,3 @@ def test_leakage(metrics):
         verdicts[f"leakage-{name}"] == "reproduced"
         for name in ("rgap", "dlg", "cosine-tv", "hybrid")
     )
-
-
-def test_every_further_set_is_at_todays_sizes():
-    """A set at other sizes would be no spread of the row that it was made for, and nobody would see
-    it.
-    """
-    for path in (PUBLISHED.parents[1] / "seeds").glob("*/seed-*"):
-        result = load(path, arrays=False)
-        chosen = registry()[result.made.experiment]
-        assert sizes_at(result, chosen) == chosen.sizes[result.made.profile], path
