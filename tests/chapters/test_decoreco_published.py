@@ -1,25 +1,21 @@
-"""The published recipe from its tuned start: its counts, its order, and what rounding its products
-changes.
-"""
+"""The published recipe from its tuned start: its counts, its order, and run 2 of its table."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
-import recon
 from companion.chapters.base import Context
 from companion.chapters.decoreco import experiment_published, story
 from companion.chapters.decoreco.experiment_published import contribution, gallery, released
 from companion.chapters.pictures import levels
-from recon.attacks.haim_recipe import ALPHA, RUNS
-from recon.errors import ReconError
+from companion.store.checkpoints import Checkpoints
+from recon.attacks.haim_recipe import ALPHA
 from recon.images.registry import load_pool
 from recon.nets.gram import per_image_gradients
 from recon.nets.mlp import MLP
 from recon.released import Weights
 from recon.scoring.matching import one_to_one, rescale
-from recon.store.checkpoints import Checkpoints
 
 
 @pytest.fixture(scope="module")
@@ -39,24 +35,9 @@ def test_a_contribution_is_the_length_of_a_gradient():
 
 def test_anyone_can_count_again_from_the_arrays(smoke):
     metrics, share = smoke.metrics, smoke.array("contribution")
-    found = one_to_one(smoke.array("x_train"), smoke.array("x_hat")).score
-    assert int((found > 0.6).sum()) == metrics.arm.matches.ncc_06
+    matches = one_to_one(smoke.array("x_train"), smoke.array("x_hat")).score
+    assert int((matches > 0.6).sum()) == metrics.arm.matches.ncc_06
     assert len(share) == metrics.arm.m == 2 * metrics.n_train and (share.diff() <= 0).all()
-
-
-def test_the_best_null_is_the_largest(smoke):
-    arm = smoke.metrics.arm
-    assert set(arm.nulls) == {"span", "mixtures", "rows", "directions", "means", "held_out"}
-    assert arm.nulls["held_out"] == arm.null
-    for key, best in arm.best_null.items():
-        assert (
-            best
-            == max(counts[key] for counts in arm.nulls.values())
-            == arm.nulls[arm.best_null_name[key]][key]
-        )
-        assert arm.excess[key] == arm.matches[key] - best
-    curves = [smoke.array(f"null_ncc_{name}") for name in arm.nulls if name != "held_out"]
-    assert all(curve.shape == (10,) and (curve.diff() <= 0).all() for curve in curves)
 
 
 def test_a_run_that_goes_on_attacks_the_network_that_it_began_with(tmp_path, monkeypatch):
@@ -72,57 +53,37 @@ def test_a_run_that_goes_on_attacks_the_network_that_it_began_with(tmp_path, mon
 
 def test_a_gallery_is_the_pool_without_these_images():
     pool, mean = load_pool("photos"), torch.full((3072,), 0.25)
-    found = gallery(pool, torch.from_numpy(pool.index[[0, 2]]), mean)
-    assert found.shape == (len(pool.index) - 2, 3072)
-    torch.testing.assert_close(found[0] + mean, torch.from_numpy(pool.images[1]).flatten() / 255)
+    others = gallery(pool, torch.from_numpy(pool.index[[0, 2]]), mean)
+    assert others.shape == (len(pool.index) - 2, 3072)
+    torch.testing.assert_close(others[0] + mean, torch.from_numpy(pool.images[1]).flatten() / 255)
 
 
-def test_run_2_of_the_table_attacks_the_same_network_otherwise(smoke, tmp_path, monkeypatch):
-    seen = []  # α, by which what a result explains is told, too
-    for name in ("arm_of", "contribution"):
-        own = getattr(experiment_published, name)
-        monkeypatch.setattr(
-            experiment_published, name, lambda *args, own=own: seen.append(args[-1]) or own(*args)
-        )
-    second = recon.run("decoreco-published", profile="smoke", data="photos", out=tmp_path, run=2)
-    assert torch.equal(second.array("x_train"), smoke.array("x_train"))
-    # its start is five times as large
-    assert second.metrics.arm.moved < 0.5 * smoke.metrics.arm.moved
-    assert seen == [RUNS[2][3]] * 2
-    with pytest.raises(ReconError, match="run"):
-        recon.run("decoreco-published", profile="smoke", data="photos", out=tmp_path, run=3)
-
-
-def test_its_start_has_the_tuned_scale(smoke):
+def test_run_2_of_the_table_attacks_the_same_network_from_a_larger_start(smoke, runs):
     """From N(0, 1) images hardly move; from 1/1000 of that they grow many times over."""
-    assert smoke.metrics.arm.start == "tuned" and smoke.metrics.arm.moved > 10
-
-
-def test_a_run_cut_short_says_so(smoke):
-    assert all("100 of 50,000 steps: undecided" in claim.ours for claim in smoke.claims)
-    assert {claim.verdict for claim in smoke.claims} == {"undecided"}
+    second = runs("decoreco-second")
+    assert torch.equal(second.array("x_train"), smoke.array("x_train"))
+    assert second.metrics.arm.start == smoke.metrics.arm.start == "tuned"
+    assert smoke.metrics.arm.moved > 10 and second.metrics.arm.moved < 0.5 * smoke.metrics.arm.moved
 
 
 def test_the_ranked_show_each_training_image_once(smoke):
     """By its first rank: 1 and 2 are of one training image, 3 and 5 of the next; ranks 2, 4 and 6
     count as false.
     """
-    train = torch.rand(3, 3072, generator=torch.Generator().manual_seed(0))
-    similar = train[[0, 0, 1, 2, 1, 2]] + 0.1 * torch.rand(
-        6, 3072, generator=torch.Generator().manual_seed(1)
-    )
+    noise = torch.rand(9, 3072, generator=torch.Generator().manual_seed(0))
+    train = noise[:3]
+    similar = train[[0, 0, 1, 2, 1, 2]] + 0.1 * noise[3:]
     rows = torch.tensor([5, 0, 3, 1, 4, 2])  # of x_hat, in the order of the ranks
-    arrays = {
+    arrays = smoke.arrays | {
         "mean": torch.zeros(3072),
         "similar_rows": rows,
         "realistic_ranks": torch.tensor([1, 3, 5]),
+        "x_train": torch.cat([train, smoke.array("x_train")]),
+        "x_hat": torch.cat([similar[rows.argsort()], smoke.array("x_hat")]),
     }
-    for name, images in (("x_train", train), ("x_hat", similar[rows.argsort()])):
-        arrays[name] = torch.cat([images, smoke.array(name)])
-    chosen = story.published_selected(smoke.metrics, smoke.arrays | arrays, n=3)
+    chosen = story.published_selected(smoke.metrics, arrays, n=3)
     for name, ranks, images in (("first", [1, 3, 4], [0, 1, 2]), ("false", [2, 4], [0, 2])):
         assert chosen[f"{name}.rank"].tolist() == ranks
-        assert torch.equal(
-            chosen[f"{name}.x_hat"], levels(rescale(similar[torch.tensor(ranks) - 1]))
-        )
+        expected = levels(rescale(similar[torch.tensor(ranks) - 1]))
+        assert torch.equal(chosen[f"{name}.x_hat"], expected)
         assert torch.equal(chosen[f"{name}.train"], levels(rescale(train[images])))

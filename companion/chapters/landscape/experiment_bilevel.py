@@ -99,7 +99,7 @@ def compute(sizes: BilevelSizes, context: Context) -> Outcome[Metrics]:
         distance=Record(**{name: mean(name) for name in SETS}),
         start_distance=Record(**{name: mean(f"start_{name}") for name in SETS}),
         cells_converged=mean("converged"),
-        crossing=Record(truth_partition=_crossing(runs, sizes.lambdas)),
+        crossing=Record(truth_partition=crossing(runs, sizes.lambdas)),
         connection=unpacked(walked),
     )
     return Outcome(metrics, {key: tensor for key, tensor in walked.items() if key != "json"})
@@ -129,7 +129,7 @@ def bilevel_run(sizes: Sizes, images: SeedImages) -> Tensors:
     return {**ended, **begun, "converged": found.converged[every], "null": images.null_distance()}
 
 
-def _crossing(runs: list[Tensors], lambdas: Sequence[float]) -> Record:
+def crossing(runs: list[Tensors], lambdas: Sequence[float]) -> Record:
     """Where truth and partition swap along λ₁ at λ₂ = 1: the first place in every seed, by linear
     interpolation.
     """

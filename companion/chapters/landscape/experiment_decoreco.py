@@ -8,7 +8,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from itertools import combinations
 
 import torch
 from torch import Tensor
@@ -78,43 +77,41 @@ SIZES = {
 def compute(sizes: DecorecoSizes, context: Context) -> Outcome[Metrics]:
     """25 starts for each of the searches, and the energy around where they end."""
     images = SeedImages.of(context, sizes.n_train, torch.float64)
-    measured = context.sweep(partial(_measured, sizes, images), list(METHODS), label="landscape")
-    variants = Record(
-        **{method: Record(geometry=_geometry(measured[method])) for method in METHODS}
-    )
+    measured = context.sweep(partial(_measure, sizes, images), list(METHODS), label="landscape")
+    variants = Record()
+    for method, shape in measured.items():
+        ends = dict(zip(SETS, shape["curvature"].tolist(), strict=True))
+        variants[method] = Record(
+            geometry=Record(
+                barrier_mean=shape["barrier"].mean().item(),
+                curvature=Record(ends),
+                minima_to_partition=inner_minima(shape["line"]).double().item(),
+            )
+        )
     return Outcome(Metrics(n_train=len(images.truth), variants=variants), {})
 
 
-def _measured(sizes: DecorecoSizes, images: SeedImages, method: str) -> Tensors:
+def _measure(sizes: DecorecoSizes, images: SeedImages, method: str) -> Tensors:
     """Of one method, on the affine net."""
-    sets, starts = (
-        list(images.sets().values()),
-        images.starts(sizes.lambdas)[different_starts(sizes.lambdas)],
-    )
+    sets = list(images.sets().values())
+    starts = images.starts(sizes.lambdas)[different_starts(sizes.lambdas)]
     released = affine_released(images, sizes.weight_decay)
     if method == "bilevel":
-        return _around(
-            partial(bilevel_energy, released),
-            bilevel_ends(released, starts, sizes).x_hat,
-            sets,
-            sizes,
-        )
+        ends = bilevel_ends(released, starts, sizes).x_hat
+        return geometry(partial(bilevel_energy, released), ends, sets, sizes)
     space = Subspace.spanned_by(*sets, released.theta_star[None, :-1])
     small = in_span(released, space)
     labels = half_and_half(len(images.y), starts.device, starts.dtype)
     attack = StationarityAttack(small, labels, HeavyBall(sizes.step_size, sizes.momentum))
-    ends = space.lift(
-        reconstruct(attack, space.reduce(starts), sizes.steps, label="landscape").x_hat
-    )
-    return _around(
-        lambda x: stationarity_energy(small.network, small.theta_star, space.reduce(x), images.y),
-        ends,
-        sets,
-        sizes,
-    )
+    ends = reconstruct(attack, space.reduce(starts), sizes.steps, label="landscape").x_hat
+
+    def energy(x: Tensor) -> Tensor:
+        return stationarity_energy(small.network, small.theta_star, space.reduce(x), images.y)
+
+    return geometry(energy, space.lift(ends), sets, sizes)
 
 
-def _around(energy: Energy, ends: Tensor, sets: list[Tensor], sizes: DecorecoSizes) -> Tensors:
+def geometry(energy: Energy, ends: Tensor, sets: list[Tensor], sizes: DecorecoSizes) -> Tensors:
     """Barriers between pairs of ends (S, n, d), curvature at those from the truth, the partition
     and noise, and the energy on the line from the truth to the partition;
 
@@ -128,18 +125,19 @@ def _around(energy: Energy, ends: Tensor, sets: list[Tensor], sizes: DecorecoSiz
     noise = to_random[-1] - to_random[0]  # what separates noise from the truth
     # the same pairs and directions for every method and every run
     generator = torch.Generator().manual_seed(0)
-    pairs = list(combinations(range(len(ends)), 2))
-    chosen = [
-        pairs[k] for k in torch.randperm(len(pairs), generator=generator)[: sizes.pairs].tolist()
-    ]
-    paths = [energy(segment(ends[i], ends[j], sizes.points)) for i, j in chosen]
-    basis = Subspace.spanned_by(*(each.double() for each in sets)).basis.to(ends)
+    pairs = torch.combinations(torch.arange(len(ends)))
+    pairs = pairs[torch.randperm(len(pairs), generator=generator)[: sizes.pairs]]
+    paths = [energy(segment(ends[i], ends[j], sizes.points)) for i, j in pairs]
+    basis = Subspace.spanned_by(*(images.double() for images in sets)).basis.to(ends)
+    radius = RADIUS * math.sqrt(len(truth))
 
     def curved(x: Tensor) -> Tensor:  # in random directions within the span of the three sets
-        zero = torch.zeros(len(x), len(basis), dtype=x.dtype, device=x.device)
-        radius = RADIUS * math.sqrt(len(x))
         return curvature(
-            lambda change: energy(x + change @ basis), zero, radius, DIRECTIONS, generator
+            lambda change: energy(x + change @ basis),
+            x.new_zeros(len(x), len(basis)),
+            radius,
+            DIRECTIONS,
+            generator,
         )
 
     # (λ₁, λ₂) = (1, 1), (0, 1), (0, 0) among the different starts
@@ -149,11 +147,3 @@ def _around(energy: Energy, ends: Tensor, sets: list[Tensor], sizes: DecorecoSiz
         "curvature": torch.stack([curved(ends[row]) for row in corners]) / noise,
         "line": to_partition,
     }
-
-
-def _geometry(found: Tensors) -> Record:
-    return Record(
-        barrier_mean=found["barrier"].mean().item(),
-        curvature=Record(**dict(zip(SETS, found["curvature"].tolist(), strict=True))),
-        minima_to_partition=inner_minima(found["line"]).double().item(),
-    )
