@@ -87,13 +87,11 @@ class _Above(TorchFunctionMode):
 
 
 class PretendedDevice(TorchDispatchMode):
-    """looks: how often the host waited for the device, by place and operation · sent: copies to the
-    device of more than a number, likewise."""
+    """looks: how often the host waited for the device, by place and operation."""
 
     def __init__(self) -> None:
         super().__init__()
         self.looks: Counter[str] = Counter()
-        self.sent: Counter[str] = Counter()
         self.around = ExitStack()
 
     def __enter__(self) -> PretendedDevice:
@@ -116,10 +114,10 @@ class PretendedDevice(TorchDispatchMode):
         there = bool(held) if device is None else torch.device(device) == DEVICE
         if name in COPIES:
             there = isinstance(args[0], Pretended) if name == "copy_" else there
-            self._copied(name, tensors[-1], there)
         elif held:
-            self._looked(name, args)
             _check(func, name, args, tensors)
+        if held and _waits(name, args, there):
+            self.looks[_place(name)] += 1
         if there and any(isinstance(leaf, torch.Generator) for leaf in leaves):
             raise DeviceError(f"a generator of the CPU draws on the device, at {_place(name)}")
         if there and device is not None:
@@ -132,19 +130,15 @@ class PretendedDevice(TorchDispatchMode):
                 func(*args, **kwargs)
         return tree_map(lambda leaf: _holding(leaf, held), result) if there else result
 
-    def _copied(self, name: str, source: Tensor, there: bool) -> None:
-        if isinstance(source, Pretended) and not there:
-            self.looks[_place(name)] += 1
-        if there and not isinstance(source, Pretended) and source.numel() > 1:
-            self.sent[_place(name)] += 1
 
-    def _looked(self, name: str, args: Any) -> None:
-        indices = [index for index in args[1] if index is not None] if name in INDEXED else []
-        masks = any(index.dtype in (torch.bool, torch.uint8) for index in indices)
-        if name in WAITING or (masks and (name == "index" or args[2].numel() > 1)):
-            self.looks[_place(name)] += 1
-        if any(not isinstance(index, Pretended) for index in indices):
-            self.sent[_place(name)] += 1
+def _waits(name: str, args: Any, there: bool) -> bool:
+    """Whether the host needs a number of the device: a copy, a mask, or one of `WAITING`."""
+    if name in COPIES:
+        source = args[1] if name == "copy_" else args[0]
+        return isinstance(source, Pretended) and not there
+    indices = [index for index in args[1] if index is not None] if name in INDEXED else []
+    masks = any(index.dtype in (torch.bool, torch.uint8) for index in indices)
+    return name in WAITING or (masks and (name == "index" or args[2].numel() > 1))
 
 
 def _check(func: Any, name: str, args: Any, tensors: list[Tensor]) -> None:
@@ -179,31 +173,29 @@ def _place(name: str) -> str:
     return f"{frame.f_code.co_filename.removeprefix(PACKAGE)}:{frame.f_lineno} {name}"
 
 
-def placed(value: Any) -> Any:
-    """The same on the device: a tensor, a module, or a dataclass or dictionary of such."""
-    if isinstance(value, Tensor):
-        return value.to(DEVICE)
-    if isinstance(value, nn.Module):
-        return copy.deepcopy(value).to(DEVICE)
+def placed(value: Any, device: torch.device | str = DEVICE) -> Any:
+    """The same on a device: a tensor, a module, or a dataclass or dictionary of such."""
+    if isinstance(value, Tensor | nn.Module):
+        return copy.deepcopy(value).to(device)
     if isinstance(value, dict):
-        return {name: placed(part) for name, part in value.items()}
+        return {name: placed(part, device) for name, part in value.items()}
     if is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **placed(_fields(value)))
+        return replace(value, **placed(_fields(value), device))
     return value
 
 
 def tensors_in(value: Any) -> list[Tensor]:
-    """Those of a dataclass, a dictionary, a list or a tuple; of a module its parameters."""
+    """Those of a dataclass, a dictionary, a list or a tuple."""
     if isinstance(value, Tensor):
         return [value]
     if isinstance(value, nn.Module):
         return list(value.parameters())
-    parts = _fields(value) if is_dataclass(value) else value
-    parts = list(parts.values()) if isinstance(parts, dict) else parts
-    tensors: list[Tensor] = []
-    for part in parts if isinstance(parts, list | tuple) else []:
-        tensors += tensors_in(part)
-    return tensors
+    if is_dataclass(value):
+        value = _fields(value)
+    if isinstance(value, dict):
+        value = list(value.values())
+    parts = value if isinstance(value, list | tuple) else []
+    return [tensor for part in parts for tensor in tensors_in(part)]
 
 
 def _fields(value: Any) -> dict[str, Any]:

@@ -14,30 +14,35 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from small_networks import LOSSY, ONE, SMALL, some_gradient, some_images
+from small_networks import (
+    IMAGE,
+    SMALL,
+    a_batch,
+    convolutional,
+    dense,
+    normal,
+    seeded,
+    some_gradient,
+)
 from torch import Tensor, nn
 
 from recon import attacks
 from recon.attacks import from_gradients, from_weights, heads
-from recon.attacks.batches import BatchSystem, ModuleSystem, basin_hopping
+from recon.attacks.batches import ModuleSystem, basin_hopping
 from recon.attacks.bilevel_span import SpanAttack, SpanWeights
 from recon.attacks.decoreco import DecoReco
 from recon.attacks.gauss_newton import gauss_newton
-from recon.attacks.gradient_system import JointSystem
 from recon.attacks.haim_recipe import PublishedSettings
 from recon.attacks.imprint import Imprint, edges_of
 from recon.attacks.reconstruct import reconstruct
 from recon.attacks.recover import RecoverSettings
-from recon.attacks.rgap import logit_gradients
 from recon.attacks.separation import FirstLayer, SeparationSettings
-from recon.attacks.tv_min import tv_min
 from recon.nets.mlp import MLP, affine, one_hidden
 from recon.optim.descent import SGD
 from recon.optim.lbfgs import LBFGSSettings
 from recon.released import Gradient, Weights
 from recon.training import denoiser, inner_problem, kkt, recipes
 
-SHAPE = (2, 8, 8)
 Put = Callable[[Any], Any]
 LOOP = 1  # `iterate` asks after every step whether the energy has reached the tolerance
 LBFGS = 5  # an iteration: is the gradient small, do we go down, is it lower; two about curvature
@@ -48,45 +53,22 @@ TORCH = 20 * (12 + 2 * 40)  # PyTorch's L-BFGS asks, and asks twice for every pa
 
 @dataclass(frozen=True)
 class Case:
-    """run(steps, put) · looks, sent: how often a step may wait for the device, and send to it ·
-    steps: a few, and more · host: whether all of the result is on the CPU, as documented."""
+    """run(steps, put) · looks: how often a step may wait for the device · steps: a few, and
+    more."""
 
     run: Callable[[int, Put], Any]
     looks: float = 0
-    sent: float = 0
     steps: tuple[int, int] = (2, 6)
-    host: bool = False
-
-
-def seeded(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
-
-
-def drawn(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=seeded(seed), dtype=torch.float64)
 
 
 def start_of(network: MLP, put: Put) -> Tensor:
     return put(network.flatten(network.init(seeded(), dtype=torch.float64)))
 
 
-def filled(module: nn.Module, seed: int = 0) -> nn.Module:
-    for parameter in module.parameters():
-        parameter.data = drawn(*parameter.shape, seed=seed) / max(1, parameter[0].numel()) ** 0.5
-    return module.eval()
-
-
-def dense(*widths: int, seed: int = 0) -> nn.Module:
-    layers: list[nn.Module] = [nn.Flatten()]
-    for inputs, outputs in zip(widths, widths[1:], strict=False):
-        layers += [nn.Linear(inputs, outputs), nn.ReLU()]
-    return filled(nn.Sequential(*layers[:-1]), seed)
-
-
 def released(put: Put, *widths: int, **known: Any) -> Any:
     """Of a module with a known start."""
     module = dense(*widths)
-    module[1].weight.data += drawn(widths[1], 4) @ drawn(4, widths[0], seed=2).pow(3) / 9
+    module[1].weight.data += normal(widths[1], 4) @ normal(4, widths[0], seed=2).pow(3) / 9
     return Weights.of(put(module), put(dense(*widths)), **known)
 
 
@@ -100,15 +82,14 @@ def labelled(put: Put, *widths: int) -> Any:
     return Weights.of(put(dense(*widths)), y=y, weight_decay=0.01)
 
 
-def sent(put: Put, n: int = 1, bias: bool = False) -> Any:
+def sent(put: Put, n: int = 1, **options: Any) -> Any:
     """By a module, of n images."""
-    first, active = nn.Conv2d(2, 6, 3, bias=bias), nn.Softplus() if bias else nn.Tanh()
-    module = put(filled(nn.Sequential(first, active, nn.Flatten(), nn.Linear(216, 4))))
-    return Gradient.of(module, F.cross_entropy, put(0.3 * drawn(n, *SHAPE)), put(torch.arange(n)))
+    module = put(convolutional(**options))
+    return Gradient.of(module, F.cross_entropy, put(0.3 * normal(n, *IMAGE)), put(torch.arange(n)))
 
 
 def of_a_batch(put: Put) -> Gradient:
-    return sent(put, 2, bias=True)
+    return sent(put, 2, activation=nn.Softplus, bias=True)
 
 
 def ours(put: Put) -> Gradient:
@@ -117,17 +98,17 @@ def ours(put: Put) -> Gradient:
 
 
 def data(put: Put, n: int = 6, dim: int = 10, classes: int = 2) -> tuple[Tensor, Tensor]:
-    return put(drawn(n, dim)), put(torch.arange(n) % classes)
+    return put(normal(n, dim)), put(torch.arange(n) % classes)
 
 
 def separation(steps: int, put: Put) -> Any:
     settings = SeparationSettings(4, 2, 2.0, iterations=steps, restarts=2, tol=0.0)
-    return attacks.by_separation(released(put, 128, 20, 1), SHAPE, settings, seeded())
+    return attacks.by_separation(released(put, 128, 20, 1), IMAGE, settings, seeded())
 
 
 def decoreco(steps: int, put: Put, outputs: int = 1, **options: Any) -> Any:
     settings = RecoverSettings(4, 2, steps, scale_steps=2, **options)
-    return attacks.by_decoreco(released(put, 128, 12, 9, outputs), SHAPE, settings, seeded())
+    return attacks.by_decoreco(released(put, 128, 12, 9, outputs), IMAGE, settings, seeded())
 
 
 def decoreco_of_classes(steps: int, put: Put) -> Any:
@@ -136,12 +117,12 @@ def decoreco_of_classes(steps: int, put: Put) -> Any:
     labels = put(torch.tensor([0, 1, 2, 0]))
     unit = put(torch.full((2, 4), 0.1).double())
     attack = DecoReco(weights, labels, unit, steps, "free", descent, descent)
-    return reconstruct(attack, put(0.1 * drawn(2, 4, 20)), steps)
+    return reconstruct(attack, put(0.1 * normal(2, 4, 20)), steps)
 
 
 def bilevel(steps: int, put: Put, *widths: int) -> Any:
     settings = from_weights.BilevelSettings(steps, 1.0, 0.5, inner_first=5, inner_next=2)
-    return attacks.by_bilevel(labelled(put, *widths), SHAPE, settings, seeded())
+    return attacks.by_bilevel(labelled(put, *widths), IMAGE, settings, seeded())
 
 
 def bilevel_with_a_start(steps: int, put: Put) -> Any:
@@ -150,11 +131,11 @@ def bilevel_with_a_start(steps: int, put: Put) -> Any:
     y = put(torch.tensor([0.0, 1, 1]).double())
     start = put(network.init(seeded(1), dtype=torch.float64))
     attack = SpanAttack(star, y, 0.01, star.project, inner, inner, start=start)
-    return reconstruct(attack, put(drawn(1, 3, 30)), steps)
+    return reconstruct(attack, put(normal(1, 3, 30)), steps)
 
 
 def multipliers(steps: int, put: Put, weights: Callable[[Put], Weights]) -> Any:
-    pool = from_weights.Pool(put(drawn(steps, *SHAPE)), put(torch.arange(steps) % 2))
+    pool = from_weights.Pool(put(normal(steps, *IMAGE)), put(torch.arange(steps) % 2))
     return attacks.by_multipliers(weights(put), pool)
 
 
@@ -165,15 +146,15 @@ def retraining(steps: int, put: Put) -> Any:
         """One step that depends on the image smoothly."""
         return w + torch.tanh(x) * (labels[:, None] - x @ w.mT)
 
-    weights = Weights(affine(127), train(put(drawn(1, 128).sigmoid()), put(torch.ones(1)))[0])
-    guesses = put(torch.full((2, *SHAPE), 0.5).double())
+    weights = Weights(affine(127), train(put(normal(1, 128).sigmoid()), put(torch.ones(1)))[0])
+    guesses = put(torch.full((2, *IMAGE), 0.5).double())
     settings = from_weights.InversionSettings(steps)
     return attacks.by_retraining(weights, from_weights.AllButOne(train, guesses), settings)
 
 
 def sparse_features(steps: int, put: Put) -> Any:
-    public = heads.Public(put(drawn(60, 40, seed=1).clamp_min(0)))
-    layer = FirstLayer(put(drawn(20, 6) @ drawn(6, 40, seed=2).clamp_min(0)))
+    public = heads.Public(put(normal(60, 40, seed=1).clamp_min(0)))
+    layer = FirstLayer(put(normal(20, 6) @ normal(6, 40, seed=2).clamp_min(0)))
     settings = heads.SparseSettings(6, 12, rounds=2, restarts=2, iterations=steps)
     features = public.features[:5]
     responses = heads.matched_filter(layer.w1, layer.w1[:, 0], features, public)
@@ -182,8 +163,8 @@ def sparse_features(steps: int, put: Put) -> Any:
 
 
 def imprint(steps: int, put: Put) -> Any:
-    x, y = put(drawn(6, 128, seed=1).sigmoid()), put(torch.arange(6) % 4)
-    edges = edges_of(put(drawn(40, 128).sigmoid()), 8)
+    x, y = put(normal(6, 128, seed=1).sigmoid()), put(torch.arange(6) % 4)
+    edges = edges_of(put(normal(40, 128).sigmoid()), 8)
     server = Imprint(edges, put(torch.arange(4.0).double()), put(torch.ones(4).double()))
     module = put(dense(128, 8, 4))
     for parameter, value in zip(module.parameters(), server.theta(128).values(), strict=True):
@@ -194,41 +175,29 @@ def imprint(steps: int, put: Put) -> Any:
 
 def dlg(steps: int, put: Put) -> Any:
     settings = from_gradients.DLGSettings(steps)
-    return attacks.by_dlg(of_a_batch(put), SHAPE, settings, seeded())
+    return attacks.by_dlg(of_a_batch(put), IMAGE, settings, seeded())
 
 
 def hybrid(steps: int, put: Put) -> Any:
-    return attacks.by_hybrid(sent(put), SHAPE, from_gradients.HybridSettings(steps / 10_000))
+    return attacks.by_hybrid(sent(put), IMAGE, from_gradients.HybridSettings(steps / 10_000))
 
 
 def cosine(steps: int, put: Put, gradient: Callable[[Put], Gradient], **options: Any) -> Any:
     settings = from_gradients.CosineSettings(steps, **options)
-    return attacks.by_cosine_tv(gradient(put), SHAPE, settings, seeded())
+    return attacks.by_cosine_tv(gradient(put), IMAGE, settings, seeded())
 
 
 def batch(steps: int, put: Put) -> Any:
-    labels = torch.arange(3)
-    mean = Gradient.averaged(ONE, ONE.init(seeded(), torch.float64), some_images(ONE, 3), labels)
-    return gauss_newton(BatchSystem.of(put(mean), put(labels)), steps=steps)
+    return gauss_newton(put(a_batch()[0]), steps=steps)
 
 
 def hopping(steps: int, put: Put) -> Any:
-    return basin_hopping(ModuleSystem.of(sent(put, bias=True), SHAPE), steps // 2, enough=0.0)
-
-
-def last_layer(steps: int, put: Put) -> Any:
-    delta = drawn(5).softmax(0) - torch.eye(5)[1]
-    return logit_gradients(put(drawn(5, 7)), put(torch.outer(delta, drawn(7))), 1)
+    return basin_hopping(ModuleSystem.of(of_a_batch(put), IMAGE), steps // 2, enough=0.0)
 
 
 def published(steps: int, put: Put) -> Any:
     weights, settings = released(put, 128, 12, 9, 1), PublishedSettings(4, steps)
-    return attacks.by_published_recipe(weights, SHAPE, settings, seeded())
-
-
-def smoothest(steps: int, put: Put) -> Any:
-    system = JointSystem.of(put(some_gradient(LOSSY, 1)[0]))
-    return tv_min(system, gauss_newton(system, steps=20).x, rounds=1, steps=steps)
+    return attacks.by_published_recipe(weights, IMAGE, settings, seeded())
 
 
 def to_kkt(steps: int, put: Put, method: str = "loss-scaled", outputs: int = 1) -> Any:
@@ -264,7 +233,7 @@ def by_lbfgs(steps: int, put: Put) -> Any:
 
 def denoising(steps: int, put: Put) -> Any:
     settings = denoiser.DenoiserSettings(channels=2, steps=steps, batch=3)
-    return denoiser.train_denoiser(put(drawn(6, 1, 8, 8).float()), settings, seeded())
+    return denoiser.train_denoiser(put(normal(6, 1, 8, 8).float()), settings, seeded())
 
 
 def by_recipe(steps: int, put: Put, **options: Any) -> Any:
@@ -275,11 +244,10 @@ def by_recipe(steps: int, put: Put, **options: Any) -> Any:
     return recipes.train(recipe, x, y, seeded(), shape, recipes.early_stopping(x, y))
 
 
-DOORS = {
+ATTACKS = {
     # a step has an eigenvalue problem, in the first stage two; every fifth: is it at rest
     "by_separation": Case(separation, looks=3.75),
     "by_decoreco": Case(decoreco, LOOP),
-    "by_decoreco__of_two_outputs": Case(partial(decoreco, outputs=2, project=False), LOOP),
     "by_decoreco__of_classes": Case(decoreco_of_classes, LOOP),
     "by_published_recipe": Case(published, LOOP),
     # ten iterations of Newton's method: has the system failed, is it at rest; and Cholesky
@@ -289,7 +257,7 @@ DOORS = {
     "by_multipliers": Case(partial(multipliers, weights=lambda put: released(put, 128, 6, 1))),
     "by_multipliers__of_our_own": Case(partial(multipliers, weights=untrained)),
     "by_retraining": Case(retraining, NEWTON),
-    "by_rgap": Case(lambda steps, put: attacks.by_rgap(ours(put), SHAPE)),
+    "by_rgap": Case(lambda steps, put: attacks.by_rgap(ours(put), IMAGE)),
     "by_dlg": Case(dlg, TORCH, steps=(1, 2)),
     "by_cosine_tv": Case(partial(cosine, gradient=ours), LOOP),
     "by_cosine_tv__of_a_module": Case(
@@ -297,16 +265,14 @@ DOORS = {
         LOOP,
     ),
     "by_hybrid": Case(hybrid, LOOP),
-    "by_gauss_newton": Case(lambda steps, put: attacks.by_gauss_newton(ours(put), SHAPE)),
+    "by_gauss_newton": Case(lambda steps, put: attacks.by_gauss_newton(ours(put), IMAGE)),
     "by_imprint": Case(imprint),
 }
 BELOW = {
-    "sparsest": Case(sparse_features, 1, 0.25),  # a round looks at what is alike
-    "logit_gradients": Case(last_layer),
+    "sparse_features": Case(sparse_features, 1),  # a round looks at what is alike
     "gauss_newton__of_a_batch": Case(batch, NEWTON),
     # a hop, to which two steps count here, has 15 of Gauss–Newton; is it better, is it good enough
-    "basin_hopping": Case(hopping, (15 * NEWTON + 2) / 2, sent=1 / 2),
-    "tv_min": Case(smoothest, host=True),
+    "basin_hopping": Case(hopping, (15 * NEWTON + 2) / 2),
 }
 TRAINERS = {
     "train_to_kkt": Case(to_kkt, LOOP),
@@ -315,16 +281,15 @@ TRAINERS = {
     "train_with_decay": Case(with_decay),
     "solve_affine": Case(newton, 2),  # has the linear system failed, is it at rest
     "solve_lbfgs": Case(by_lbfgs, LBFGS),
-    # here and below what is drawn, on the CPU so that devices agree, is sent
-    "train_denoiser": Case(denoising, sent=5),
+    "train_denoiser": Case(denoising),
     "train__gd": Case(partial(by_recipe, optimiser="gd", label_noise=0.2)),
-    "train__sgd": Case(partial(by_recipe, batch=4), sent=1),
-    "train__adam": Case(partial(by_recipe, batch=4, optimiser="adam", start="small"), sent=1),
-    "train__adamw": Case(partial(by_recipe, batch=4, optimiser="adamw", classes=3), sent=1),
-    "train__shifted": Case(partial(by_recipe, augment=("flip", "shift"), start="kaiming"), sent=1),
-    "train__dropout": Case(partial(by_recipe, dropout=0.3), sent=2),
+    "train__sgd": Case(partial(by_recipe, batch=4)),
+    "train__adam": Case(partial(by_recipe, batch=4, optimiser="adam", start="small")),
+    "train__adamw": Case(partial(by_recipe, batch=4, optimiser="adamw", classes=3)),
+    "train__shifted": Case(partial(by_recipe, augment=("flip", "shift"), start="kaiming")),
+    "train__dropout": Case(partial(by_recipe, dropout=0.3)),
     "train__private": Case(partial(by_recipe, epsilon=8.0)),
     # every 25 steps: the loss, and the accuracy
-    "train__that_may_stop": Case(partial(by_recipe, batch=4), 2 / 25, sent=1, steps=(25, 50)),
+    "train__that_may_stop": Case(partial(by_recipe, batch=4), 2 / 25, steps=(25, 50)),
 }
-CASES = DOORS | BELOW | TRAINERS
+CASES = ATTACKS | BELOW | TRAINERS
