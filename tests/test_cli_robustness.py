@@ -29,41 +29,29 @@ LONG = "x" * 5000
 ARGUMENTS = {
     (): "required",
     ("fly",): "invalid choice",
-    ("",): "invalid choice",
     ("run",): "required",
     ("run", "a\nb"): "unknown experiment 'a b'",
-    ("run", LONG): "unknown experiment",
     ("run", "\x1b[31m\0"): "unknown experiment '\\x1b[31m\\x00'",
     ("run", "\udcff"): "unknown experiment '\\udcff'",
     (*RUN, "more\nand more"): "unrecognized arguments: more and more",
     (*RUN, "--workers", "0"): "number of workers must be at least 1",
-    (*RUN, "--workers", "-1"): "number of workers must be at least 1",
     (*RUN, "--workers", "abc"): "invalid int value",
     (*RUN, "--seed", "-1"): "must not be negative",
     (*RUN, "--seed", str(2**62)): "2^62 or more",
-    (*RUN, "--seed", "9" * 4000): "2^62 or more",
     (*RUN, "--seed", "9" * 5000): "invalid int value",
-    (*RUN, "--seed", "nan"): "invalid int value",
-    (*RUN, "--seed", "1.5"): "invalid int value",
     (*RUN, "--profile", "huge"): "invalid choice",
     (*RUN, "--device", "tpu"): "unknown device 'tpu'",
-    (*RUN, "--device", ""): "unknown device ''",
-    (*RUN, "--data", ""): "unknown data source",
     (*RUN, "--data", "../cifar10"): "unknown data source",
     (*RUN, "--data", "cifar10", "--data-root", ""): "must not be empty",
     (*RUN, "--data", "auto", "--data-root", "nowhere"): "does not exist",
-    (*RUN, "--data", "auto", "--data-root", "/dev/null"): "holds neither",
     (*RUN, "--data", "auto", "--data-root", "."): "holds neither",
     (*RUN, "--data-root", LONG): "cannot be a path: File name too long",
     (*RUN, "--out", ""): "must not be empty",
-    (*RUN, "--out", " "): "must not be empty",
-    (*RUN, "--out", LONG): "cannot be a path: File name too long",
     (*RUN, "--out", "a\0b"): "cannot be a path",
     (*RUN, "--out", "~no-such-user/x"): "cannot be a path",
     (*RUN, "--out", "\udcff"): "cannot be written",  # bytes that are not UTF-8
     (*RUN, "--set", "stepz=3"): "toy has no size 'stepz': did you mean 'steps'?",
     (*RUN, "--set", "steps"): "must be FIELD=VALUE, not 'steps'",
-    (*RUN, "--set", "=3"): "must be FIELD=VALUE",
     (*RUN, "--set", "steps=many"): "steps of toy cannot be 'many'",
     (*RUN, "--set", "steps=1.5"): "steps of toy cannot be 1.5",
     (*RUN, "--set", "part.facto=1"): "part of toy has no size 'facto': did you mean 'factor'?",
@@ -72,20 +60,13 @@ ARGUMENTS = {
     (*RUN, "--set", "steps=" + "[" * 100_000): "steps of toy cannot be",
     (*RUN, "--device", "cuda:x"): "unknown device 'cuda:x'",
     ("book", "--jobs", "0"): "number of jobs must be at least 1",
-    ("book", "--seed", "-1"): "must not be negative",
-    ("book", "--device", "tpu"): "unknown device 'tpu'",
-    ("book", "--data-root", "nowhere"): "does not exist",
     ("publish", ""): "must not be empty",
     ("publish", "no\nwhere"): "there is no edition 'no where'",
-    ("publish", LONG): "cannot be a path",
     ("publish", str(ROOT / "book")): "is where the published edition lies",
     ("keep",): "required",
     ("keep", ""): "must not be empty",
     ("keep", "nowhere"): "there is no result in nowhere",
-    ("keep", "/dev/null"): "there is no result",
     ("claims", "--out", "/dev/full"): "there are no results",
-    ("claims", "--out", "~nobody-here"): "cannot be a path",
-    ("claims", "--out", LONG): "cannot be a path",
 }
 
 
@@ -98,17 +79,8 @@ def test_bad_arguments_are_one_line_and_exit_code_2(arguments, tmp_path):
 def test_sizes_of_the_readers_own_lie_beside_the_plain_result(tmp_path, calm):
     out = tmp_path / "out"
     assert call(*RUN, "--out", str(out))[0] == 0
-    code, printed, _ = call(
-        *RUN,
-        "--out",
-        str(out),
-        "--set",
-        "steps=3",
-        "--set",
-        "part.factor=0.25",
-        "--set",
-        'part.names=["b"]',
-    )
+    options = ("--set", "steps=3", "--set", "part.factor=0.25", "--set", 'part.names=["b"]')
+    code, printed, _ = call(*RUN, "--out", str(out), *options)
     assert code == 0
     path = Path(printed.splitlines()[-1])
     made = json.loads(path.read_text())
@@ -116,16 +88,9 @@ def test_sizes_of_the_readers_own_lie_beside_the_plain_result(tmp_path, calm):
     assert made["overrides"] == {"steps": 3, "part.factor": 0.25, "part.names": ["b"]}
     assert len(made["metrics"]["energies"]) == 3 and made["key"] in path.parent.name
     assert contents(out) == contents(calm)  # still there, and as it was
-    again = run(
-        NAME,
-        "smoke",
-        "photos",
-        "cpu",
-        out=out,
-        steps=3,
-        **{"part.factor": 0.25, "part.names": ("b",)},
-    )
-    # found, not computed
+    overrides = {"steps": 3, "part.factor": 0.25, "part.names": ("b",)}
+    again = run(NAME, "smoke", "photos", "cpu", out=out, **overrides)
+    # read, not computed
     assert again.made.key == made["key"] and again.made.seconds == made["seconds"]
 
 
@@ -158,22 +123,17 @@ WORDS = [
     "--seed",
     "--workers",
     "--device",
-    "--profile",
     "--data",
-]
-WORDS += [
     "--data-root",
     "--json",
     "--help",
     "--version",
     "smoke",
     "photos",
-    "auto",
     "cpu",
     "-1",
-    "0",
-    str(2**64),
     "--",
+    str(2**64),
 ]
 odd = st.text(max_size=30).filter(lambda text: not text.startswith(("/", "~")) and ".." not in text)
 
@@ -204,36 +164,15 @@ def test_terminals_that_know_ascii_alone(calm, monkeypatch):
     assert stop.value.code == 0
 
 
-LONG_OUTPUT = """
-import sys
-from recon import cli
-cli._list = lambda: cli._print("x" * 99999) or cli._print("y")
-sys.exit(cli.main(["list"]))
-"""
-
-
-def test_output_that_nobody_takes():
-    """What only a real process shows: how the interpreter ends.  Two of them, side by side."""
-    command = f"{sys.executable} -c '{LONG_OUTPUT}'"
-    lines = {
-        "head": f"set -o pipefail; {command} | head -c 1 >/dev/null",
-        "full": f"{command} >/dev/full",
-    }
+@pytest.mark.parametrize(
+    ("sink", "expected", "message"),
+    [("| head -c 1 >/dev/null", 0, ""), (">/dev/full", 1, "No space left")],
+)
+def test_output_that_nobody_takes(sink, expected, message):
+    """What only a real process shows: how the interpreter ends."""
     signal.alarm(60)
     resource.setrlimit(resource.RLIMIT_AS, (resource.getrlimit(resource.RLIMIT_AS)[1],) * 2)
-    processes = {
-        name: subprocess.Popen(
-            ["bash", "-c", line], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        for name, line in lines.items()
-    }
-    ends = {
-        name: (*process.communicate(), process.returncode) for name, process in processes.items()
-    }
-    assert ends["head"] == ("", "", 0)
-    out, err, code = ends["full"]
-    assert (
-        (out, code, err.count("\n")) == ("", 1, 1)
-        and err.startswith("recon: ")
-        and "No space left" in err
-    )
+    line = f"set -o pipefail; {sys.executable} -m recon.cli list {sink}"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == ("", expected) and message in done.stderr
+    assert done.stderr.count("\n") == expected and "Traceback" not in done.stderr

@@ -85,7 +85,7 @@ def test_checksum_sees_pixels_labels_and_order(cifar_pool):
     assert len(sums) == 4
 
 
-# ------------------------------------------------------------------------------------- what is wrong
+# ----------------------------------------------------------------------------------- what is wrong
 
 
 @pytest.mark.parametrize(
