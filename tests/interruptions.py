@@ -18,12 +18,12 @@ def killed_after(saves: int) -> Iterator[None]:
     """
     left, save = iter(range(saves)), checkpoints.save_tensors
 
-    def dying(*state) -> None:
+    def save_or_die(*state) -> None:
         if next(left, None) is None:
             raise KeyboardInterrupt
         save(*state)
 
     with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(loop.time, "monotonic", iter(range(0, 10**6, 100)).__next__)
-        patch.setattr(checkpoints, "save_tensors", dying)
+        patch.setattr(checkpoints, "save_tensors", save_or_die)
         yield
