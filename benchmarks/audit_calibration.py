@@ -32,8 +32,8 @@ from recon.attacks.multipliers import confidence
 from recon.images.photos import at_side
 from recon.images.registry import load_pool
 from recon.scoring.membership import auc, lira, permutation_p, true_rate
-from recon_audit.anatomy import anatomy, logits_of
-from recon_audit.shadows import Recipe, trained
+from recon_audit.anatomy import examine, logits_of
+from recon_audit.shadows import Recipe, train_network
 
 N, SIDE, SHADOWS, BACKBONE = 100, 8, 4, 1000
 ADAM, SGD = Recipe("adam", 1e-2, None, 120, 1e-2), Recipe("sgd", 1e-1, 50, 240, 1e-2)
@@ -54,7 +54,7 @@ QUERIES, POOLED, TARGETS = 40, 16, 60  # of `of_pools`: images asked about, shad
 
 
 def network(kind: str) -> nn.Module:
-    """To be drawn anew by `trained`; a head's convolutions are `backbone`, frozen."""
+    """To be drawn anew by `train_network`; a head's convolutions are `backbone`, frozen."""
     if kind == "MLP":
         layers = (
             nn.Linear(3 * SIDE * SIDE, 64),
@@ -98,9 +98,9 @@ def backbone() -> nn.Module:
     x, y = (part[rows()[:BACKBONE]] for part in images())
     whole = nn.Sequential(*_convolutions(), nn.Linear(128, 2)).eval()
     recipe = Recipe("adam", 3e-3, 100, 300)
-    net = trained(
+    net = train_network(
         whole,
-        anatomy(whole, x.shape[1:]),
+        examine(whole, x.shape[1:]),
         x - x.mean(0),
         y,
         recipe,
@@ -113,10 +113,10 @@ def fitted(kind: str, x: Tensor, y: Tensor, recipe: Recipe, seed: int) -> nn.Mod
     """A network of this kind, trained; of a head only what is not frozen."""
     module, generator = network(kind), torch.Generator().manual_seed(seed)
     if kind != "head":
-        return trained(module, anatomy(module, x.shape[1:]), x, y, recipe, generator)
+        return train_network(module, examine(module, x.shape[1:]), x, y, recipe, generator)
     features, head = module[0](x), module[1:].eval()  # type: ignore[index]
-    done = trained(
-        head, anatomy(head, (128, 1, 1)), features.view(-1, 128, 1, 1), y, recipe, generator
+    done = train_network(
+        head, examine(head, (128, 1, 1)), features.view(-1, 128, 1, 1), y, recipe, generator
     )
     return nn.Sequential(backbone(), *done).eval()  # type: ignore[misc]
 
@@ -194,13 +194,13 @@ def of_pools(name: str) -> dict[str, Any]:
     asked, rest, half = drawn[:QUERIES], N - QUERIES // 2, QUERIES // 2
     pool, new = drawn[QUERIES : QUERIES + 2 * rest], drawn[QUERIES + 2 * rest :]
     module = network("CNN")
-    seen = anatomy(module, pixels.shape[1:])
+    anatomy = examine(module, pixels.shape[1:])
     mean = pixels[drawn[: QUERIES + 2 * rest]].mean(0)
 
     def answers(members: Tensor, others: Tensor, k: int) -> Tensor:
         chosen = torch.cat([asked[members], others])
         net = fitted("CNN", pixels[chosen] - mean, classes[chosen], LONGER, 1000 * seed + k)
-        return confidence(logits_of(net, seen, pixels[asked] - mean), classes[asked])
+        return confidence(logits_of(net, anatomy, pixels[asked] - mean), classes[asked])
 
     member = torch.arange(QUERIES) < half
     phi = answers(member, pool[:rest], 0)

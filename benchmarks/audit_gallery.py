@@ -28,7 +28,7 @@ from recon.images.registry import load_pool
 from recon.store.files import atomic_path
 from recon.store.machine import device_name, versions
 from recon.training.recipes import Recipe, Trained, accuracy, build, train
-from recon_audit.shadows import drawing_from
+from recon_audit.shadows import draw_from
 
 SEED = 0
 FILE = Path(__file__).with_suffix(".json")
@@ -74,7 +74,7 @@ def dense(recipe: Recipe, shape: Shape, generator: torch.Generator) -> nn.Module
 
 def linear(recipe: Recipe, shape: Shape, generator: torch.Generator) -> nn.Module:
     """One dense layer with one output."""
-    with drawing_from(generator):
+    with draw_from(generator):
         return nn.Sequential(nn.Linear(_numbers(shape), 1))
 
 
@@ -83,7 +83,7 @@ def convolutional(recipe: Recipe, shape: Shape, generator: torch.Generator) -> n
     output.
     """
     side = (shape[1] + 3) // 4
-    with drawing_from(generator):
+    with draw_from(generator):
         layers = (
             nn.Conv2d(shape[0], 32, 3, 2, 1),
             nn.ReLU(),
@@ -98,7 +98,7 @@ def resnet(recipe: Recipe, shape: Shape, generator: torch.Generator) -> nn.Modul
     """torchvision's ResNet-18 as it is, with as many outputs as classes."""
     from torchvision.models import resnet18
 
-    with drawing_from(generator):
+    with draw_from(generator):
         return resnet18(weights=None, num_classes=recipe.classes)
 
 
@@ -145,7 +145,7 @@ NETWORKS = {
 }
 
 
-def trained(network: Network, data: Dataset) -> tuple[nn.Module, Trained]:
+def train_network(network: Network, data: Dataset) -> tuple[nn.Module, Trained]:
     """The module to audit, and what its training ended with.
 
     Its weights are copied into a module that was built anew: Opacus leaves hooks in the one that it
@@ -191,9 +191,9 @@ def words(recipe: Recipe, done: Trained, n: int) -> str:
 # ------------------------------------------------------------------------------------------ audited
 
 
-def audited(network: Network, data: Dataset) -> dict[str, Any]:
+def audit_case(network: Network, data: Dataset) -> dict[str, Any]:
     """Train it, audit it, and say of both what the page shows."""
-    module, done = trained(network, data)
+    module, done = train_network(network, data)
     given = inputs(network, data)
     began, worked = time.perf_counter(), time.process_time()
     report = recon.audit(
@@ -276,7 +276,7 @@ def measured(
             raise ReconError(f"there is no network '{name}' in the gallery: {'; '.join(networks)}")
         if name in kept:
             continue
-        kept[name] = audited(networks[name], data_of(networks[name].n))
+        kept[name] = audit_case(networks[name], data_of(networks[name].n))
         told = {
             "networks": {each: kept[each] for each in networks if each in kept},
             "threads": torch.get_num_threads(),

@@ -39,9 +39,9 @@ from recon.attacks.multipliers import confidence
 from recon.images.registry import load_pool
 from recon.scoring.membership import intervals, lira, rmia
 from recon.scoring.roc import auc, true_rate
-from recon_audit.anatomy import anatomy, logits_of
-from recon_audit.membership import explained, infer
-from recon_audit.shadows import Recipe, Shadows, train_shadows, trained
+from recon_audit.anatomy import examine, logits_of
+from recon_audit.membership import fit_multipliers, infer
+from recon_audit.shadows import Recipe, Shadows, train_network, train_shadows
 
 IMAGES, POPULATION, SHADOWS, TARGETS, OFFLINE_A = 1000, 1000, 16, 4, 0.3
 RECIPE = Recipe("adam", 1e-3, 64, 400, 2e-2)
@@ -124,11 +124,11 @@ def images() -> tuple[Tensor, Tensor]:
 
 
 @cache
-def shadowed() -> Shadows:
+def with_shadows() -> Shadows:
     """The shadow networks: the same for every network that is attacked."""
     module, (x, y) = network(), images()
     return train_shadows(
-        module, anatomy(module, x.shape[1:]), x[:IMAGES], y[:IMAGES], RECIPE, SHADOWS, 0
+        module, examine(module, x.shape[1:]), x[:IMAGES], y[:IMAGES], RECIPE, SHADOWS, 0
     )
 
 
@@ -137,24 +137,26 @@ def one(name: str, meter: Path | None = None, lira_code: Path | None = None) -> 
     false alarms.
     """
     torch.set_num_threads(1)
-    seed, module, shadows = int(name), network(), shadowed()
+    seed, module, shadows = int(name), network(), with_shadows()
     (x, x_other), (y, y_other) = (part.split([IMAGES, POPULATION]) for part in images())
-    seen = anatomy(module, x.shape[1:])
+    anatomy = examine(module, x.shape[1:])
     member = (
         torch.rand(IMAGES, generator=torch.Generator().manual_seed(100 + seed)).argsort().argsort()
         < IMAGES // 2
     )
-    target = trained(
-        module, seen, x[member], y[member], RECIPE, torch.Generator().manual_seed(200 + seed)
+    target = train_network(
+        module, anatomy, x[member], y[member], RECIPE, torch.Generator().manual_seed(200 + seed)
     )
-    phi, others = confidence(logits_of(target, seen, x), y), shadows.phi
-    logits = [logits_of(net, seen, x_other) for net in (target, *shadows.modules)]
+    phi, others = confidence(logits_of(target, anatomy, x), y), shadows.phi
+    logits = [logits_of(net, anatomy, x_other) for net in (target, *shadows.modules)]
     population = confidence(torch.stack(logits), y_other)
     found = scores(phi, others, shadows.inside, (population[0], population[1:]))
     if meter is not None:
         arrays = phi.numpy(), others.numpy(), shadows.inside.numpy()
         check(found, arrays, population.numpy(), meter, lira_code)
-    found["multipliers"] = explained(target, seen, x, y, None).score.numpy()  # needs no shadow
+    found["multipliers"] = fit_multipliers(
+        target, anatomy, x, y, None
+    ).score.numpy()  # needs no shadow
     flags = member.numpy()
     table = {
         key: {
@@ -168,7 +170,7 @@ def one(name: str, meter: Path | None = None, lira_code: Path | None = None) -> 
         "lira": spearmanr(found["lira"], found["lira, as published, one variance"]).statistic,
         "rmia": spearmanr(found["rmia"], found["rmia, as metered"]).statistic,
     }
-    accuracy = (logits_of(target, seen, x).argmax(1) == y).double()
+    accuracy = (logits_of(target, anatomy, x).argmax(1) == y).double()
     return {
         "scores": table,
         "rank correlation": ranks,
@@ -227,15 +229,15 @@ def second_opinion(
     """Both audits of one network, the images that it saw first, of the same logits: "auc",
     "tpr_0.01", "seconds".
     """
-    module, shadows = network(), shadowed()
+    module, shadows = network(), with_shadows()
     (x, x_other), (y, y_other) = (part.split([IMAGES, POPULATION]) for part in images())
-    seen = anatomy(module, x.shape[1:])
-    other = trained(
-        module, seen, x[~member], y[~member], RECIPE, torch.Generator().manual_seed(300 + seed)
+    anatomy = examine(module, x.shape[1:])
+    other = train_network(
+        module, anatomy, x[~member], y[~member], RECIPE, torch.Generator().manual_seed(300 + seed)
     )
     nets = [target, other, *shadows.modules]
     logits, new = (
-        torch.stack([logits_of(net, seen, part) for net in nets]) for part in (x, x_other)
+        torch.stack([logits_of(net, anatomy, part) for net in nets]) for part in (x, x_other)
     )
     order = torch.cat([member.nonzero()[:, 0], (~member).nonzero()[:, 0]])
     sorted_shadows = Shadows(

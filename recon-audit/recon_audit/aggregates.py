@@ -21,10 +21,10 @@ DIGITS = 16  # of a hash: 64 bits
 SHORTEST = 16  # of a salt
 
 
-def hashed(name: str, salt: str) -> str:
+def hash_name(name: str, salt: str) -> str:
     """What stands for a name.
 
-    >>> hashed("ward/0001.png", "0123456789abcdef")
+    >>> hash_name("ward/0001.png", "0123456789abcdef")
     'e68b5330764bb3e6'
     """
     return hmac.new(salt.encode(), name.encode("utf-8", "surrogateescape"), "sha256").hexdigest()[
@@ -38,7 +38,7 @@ def salt_in(path: Path) -> str:
     """
     if path.exists():
         with one_reason(f"the salt cannot be read from {path}"):
-            return checked(path.read_text(encoding="utf-8").strip())
+            return check_salt(path.read_text(encoding="utf-8").strip())
     salt = secrets.token_hex(16)
     with (
         one_reason(f"the salt cannot be written to {path}"),
@@ -52,7 +52,7 @@ def _for_its_owner(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def checked(salt: str) -> str:
+def check_salt(salt: str) -> str:
     """ReconError for a salt that could be guessed."""
     if len(salt) < SHORTEST:
         raise ReconError(
@@ -67,10 +67,10 @@ def aggregates(report: dict[str, Any], salt: str) -> dict[str, Any]:
     """
     found = copy.deepcopy(report)
     for each in found["leaked"]:
-        each |= {"image": hashed(each["image"], salt), "index": None}
+        each |= {"image": hash_name(each["image"], salt), "index": None}
     for part in (found["matches"] or {}).values():
         for each in part:
-            each["image"] = hashed(each["image"], salt)
+            each["image"] = hash_name(each["image"], salt)
     found["weights"]["file"] = "weights"
     notes = len(found["images"]["notes"])
     found["images"]["notes"] = (

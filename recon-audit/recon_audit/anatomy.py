@@ -7,17 +7,22 @@ layer is given whole images.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.utils.fusion import fuse_linear_bn_weights
 
 from recon.errors import ReconError
 from recon.nets.mlp import MLP
-from recon.nets.module import Call, answers_of, is_layer, watched
+from recon.nets.module import Call, answers_of, is_layer, watch_layers
+from recon.released import Weights
 
 LARGE = (-100.0, 10.0, 1000.0)  # times the inputs: logits leave [0, 1]
+#: weight (h, d) and bias (h,) of a dense layer
+Layer = tuple[Tensor, Tensor | None]
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 
@@ -31,9 +36,9 @@ class Anatomy:
         scale: "logits" or "probabilities".
         first: name of the dense layer that is given the whole flattened image.
         first_why_not: where there is none.
-        mlp, theta: the one-logit network of dense layers and ReLU that is the same function, or
-            minus its second output plus its first with the sign that makes class 1 positive.
-        mlp_why_not: where there is none.
+        dense: the one-logit network of dense layers and ReLU that is the same function; of two
+            outputs the second minus the first.
+        dense_why_not: where there is none.
     """
 
     outputs: int
@@ -41,39 +46,32 @@ class Anatomy:
     scale: str
     first: str | None
     first_why_not: str | None
-    mlp: MLP | None
-    theta: Tensor | None
-    mlp_why_not: str | None
+    dense: Weights | None
+    dense_why_not: str | None
 
     def as_taken(self, x: Tensor) -> Tensor:
         """Images (n, C, H, W) as the module takes them."""
         return x.flatten(1) if self.flat else x
 
 
-def anatomy(module: nn.Module, shape: tuple[int, ...]) -> Anatomy:
+def examine(module: nn.Module, shape: tuple[int, ...]) -> Anatomy:
     """Of a module in evaluation mode for images of `shape` (C, H, W); seen on random inputs, never
     on images. ReconError where it takes no such images, or where its answers are not (n, K).
     """
     x = torch.rand(8, *shape, generator=torch.Generator().manual_seed(0)) - 0.5
-    flat, answers, calls = watched(module, x)
+    flat, answers, calls = watch_layers(module, x)
     answers = answers.float().reshape(len(x), -1)
     scale = _scale(module, x.flatten(1) if flat else x, answers, calls)
     working = [call for call in calls if is_layer(call.module)]
-    first = next((c for c in calls if isinstance(c.module, nn.Linear) and _same(c.given, x)), None)
-    first_name, first_why_not = (first.name, None) if first else (None, _no_first(working))
+    first = next((c for c in calls if isinstance(c.module, nn.Linear) and _same(c.inputs, x)), None)
+    first_why_not = None if first else _no_first(working)
+    dense, dense_why_not = None, None
     try:
-        return Anatomy(
-            answers.shape[1],
-            flat,
-            scale,
-            first_name,
-            first_why_not,
-            *_as_mlp(working, answers, x, scale),
-        )
+        dense = _as_dense(working, answers, x, scale)
     except ReconError as error:
-        return Anatomy(
-            answers.shape[1], flat, scale, first_name, first_why_not, None, None, str(error)
-        )
+        dense_why_not = str(error)
+    name = first.name if first else None
+    return Anatomy(answers.shape[1], flat, scale, name, first_why_not, dense, dense_why_not)
 
 
 def _scale(module: nn.Module, x: Tensor, answers: Tensor, calls: list[Call]) -> str:
@@ -101,23 +99,24 @@ def _scale(module: nn.Module, x: Tensor, answers: Tensor, calls: list[Call]) -> 
     raise ReconError(f"the network answers {said}: an audit needs one class for each image")
 
 
-def logits_of(module: nn.Module, seen: Anatomy, x: Tensor, batch: int = 256) -> Tensor:
+def logits_of(module: nn.Module, anatomy: Anatomy, x: Tensor, batch: int = 256) -> Tensor:
     """Logits (n, K) in float64 of inputs x (n, C, H, W), on the CPU; of probabilities their
     logarithm, or logit.
     """
     device = next(module.parameters()).device
     with torch.no_grad():
         parts = [
-            answers_of(module, seen.as_taken(p).to(device)).cpu().double() for p in x.split(batch)
+            answers_of(module, anatomy.as_taken(p).to(device)).cpu().double()
+            for p in x.split(batch)
         ]
-    found = torch.cat(parts).reshape(len(x), seen.outputs)
+    found = torch.cat(parts).reshape(len(x), anatomy.outputs)
     if not torch.isfinite(found).all():
         raise ReconError(
             "answers to the images are not finite numbers: the network, recipe or transform is off"
         )
-    if seen.scale == "logits":
+    if anatomy.scale == "logits":
         return found
-    return torch.logit(found, eps=1e-12) if seen.outputs == 1 else found.clamp_min(1e-12).log()
+    return torch.logit(found, eps=1e-12) if anatomy.outputs == 1 else found.clamp_min(1e-12).log()
 
 
 def _same(given: Tensor, x: Tensor) -> bool:
@@ -143,62 +142,59 @@ def _no_first(working: list[Call]) -> str:
     )
 
 
-def _as_mlp(
-    working: list[Call], answers: Tensor, x: Tensor, scale: str
-) -> tuple[MLP, Tensor, None]:
-    """(network, θ, None) of dense layers with batch norm folded into them, ReLU between them, as
-    one logit; checked on x. ReconError that says why there is none.
+def _as_dense(working: list[Call], answers: Tensor, x: Tensor, scale: str) -> Weights:
+    """Dense layers with batch norm folded into them, ReLU between them, as one logit; checked on x.
+    ReconError that says why there is none.
     """
-    if other := next(
-        (c for c in working if not isinstance(c.module, (nn.Linear, nn.BatchNorm1d))), None
-    ):
+    for call in working:
+        if not isinstance(call.module, nn.Linear | nn.BatchNorm1d):
+            kind = type(call.module).__name__
+            raise ReconError(f"It has a {kind}, and DecoReco inverts dense layers with ReLU only.")
+    outputs = answers.shape[1]
+    if outputs > 2:
         raise ReconError(
-            f"It has a {type(other.module).__name__}, and DecoReco inverts dense layers with ReLU"
-            " only."
+            f"It has {outputs} outputs, and DecoReco inverts the condition for one or two."
         )
-    if answers.shape[1] > 2:
-        raise ReconError(
-            f"It has {answers.shape[1]} outputs, and DecoReco inverts the condition for one or two."
-        )
-    layers = _folded(working)
+    layers = _fold_norms(working)
     if len(layers) < 2:
         raise ReconError(
             "It has no hidden layer, and DecoReco inverts what hidden layers remember."
         )
-    target = answers
+    logits = answers
     if scale == "probabilities":
-        target = torch.logit(answers) if answers.shape[1] == 1 else answers.log()
-    if answers.shape[1] == 2:  # softmax of two is the logistic function of their difference
+        logits = torch.logit(answers) if outputs == 1 else answers.log()
+    if outputs == 2:  # softmax of two is the logistic function of their difference
         w, b = layers[-1]
         layers[-1] = (w[1:] - w[:1], None if b is None else b[1:] - b[:1])
-        target = target[:, 1:] - target[:, :1]
+        logits = logits[:, 1:] - logits[:, :1]
+    logits = logits[:, 0]
     try:
-        network = MLP(
-            (layers[0][0].shape[1], *(len(w) for w, _ in layers)),
-            tuple(b is not None for _, b in layers),
-        )
-        named = {
-            f"{name}{k}": t
-            for k, pair in enumerate(layers, 1)
-            for name, t in zip("wb", pair, strict=True)
-        }
-        theta = network.flatten({name: t for name, t in named.items() if t is not None})
-        same = network(network.unflatten(theta), x.flatten(1))
+        dense = _network_of(layers)
+        same = dense.network(dense.params, x.flatten(1))
     except (RuntimeError, ReconError):
-        same = target[:, 0] + torch.inf
-    size = target.abs().max().clamp_min(1e-12)
-    if not (same - target[:, 0]).abs().max() <= 1e-3 * size:
+        same = logits + torch.inf
+    if not (same - logits).abs().max() <= 1e-3 * logits.abs().max().clamp_min(1e-12):
         raise ReconError(
             "Its answers are not those of its dense layers with ReLU, which DecoReco inverts."
         )
-    return network, theta, None
+    return dense
 
 
-def _folded(working: list[Call]) -> list[tuple[Tensor, Tensor | None]]:
-    """(weight, bias) of every dense layer, with the batch norm in it that is given what the layer
-    answers.
-    """
-    layers: list[tuple[Tensor, Tensor | None]] = []
+def _network_of(layers: Sequence[Layer]) -> Weights:
+    """Dense layers with ReLU between them, as attacks are given them."""
+    widths = (layers[0][0].shape[1], *(len(w) for w, _ in layers))
+    network = MLP(widths, tuple(b is not None for _, b in layers))
+    theta = {}
+    for (weight, bias), (w, b) in zip(network.names, layers, strict=True):
+        theta[weight] = w
+        if bias is not None and b is not None:
+            theta[bias] = b
+    return Weights(network, network.flatten(theta))
+
+
+def _fold_norms(working: list[Call]) -> list[Layer]:
+    """Of every dense layer, with the batch norm in it that is given what the layer answers."""
+    layers: list[Layer] = []
     last: Call | None = None
     for call in working:
         norm = call.module
@@ -206,27 +202,41 @@ def _folded(working: list[Call]) -> list[tuple[Tensor, Tensor | None]]:
             layers.append((norm.weight.detach(), None if norm.bias is None else norm.bias.detach()))
         else:
             assert isinstance(norm, nn.BatchNorm1d)
-            if last is None or not torch.equal(last.answered, call.given):
+            if last is None or not torch.equal(last.outputs, call.inputs):
                 raise ReconError(
                     "It has batch norm that does not follow a dense layer, into which it could be"
                     " folded."
                 )
-            if norm.running_mean is None or norm.running_var is None:
+            mean, spread = norm.running_mean, norm.running_var
+            if mean is None or spread is None:
                 raise ReconError("It has batch norm without running means, which couples images.")
-            s = (norm.running_var + norm.eps).rsqrt() * (
-                1 if norm.weight is None else norm.weight.detach()
-            )
-            t = (0 if norm.bias is None else norm.bias.detach()) - norm.running_mean * s
-            w, b = layers[-1]
-            layers[-1] = (s[:, None] * w, t + (0 if b is None else s * b))
+            scale = torch.ones_like(mean) if norm.weight is None else norm.weight
+            shift = torch.zeros_like(mean) if norm.bias is None else norm.bias
+            w, b = fuse_linear_bn_weights(*layers[-1], mean, spread, norm.eps, scale, shift)
+            layers[-1] = (w.detach(), b.detach())
         last = call
     return layers
 
 
-def first_layer_of(module: nn.Module, name: str | None) -> Tensor | None:
-    """Weights (h, d) of the dense layer of this name."""
-    layer = None if name is None else module.get_submodule(name)
-    return layer.weight.detach().clone() if isinstance(layer, nn.Linear) else None
+def first_layer_of(module: nn.Module, start: nn.Module | None, anatomy: Anatomy) -> Weights | None:
+    """The dense layer that is given whole images, as a network of its own; None where there is
+    none.
+
+    Args:
+        start: the module before training, as far as it is known.
+    """
+    if anatomy.first is None:
+        return None
+    w1 = _weight(module, anatomy.first)
+    network = MLP((w1.shape[1], len(w1)), (False,))
+    w1_init = None if start is None else network.flatten({"w1": _weight(start, anatomy.first)})
+    return Weights(network, network.flatten({"w1": w1}), w1_init)
+
+
+def _weight(module: nn.Module, name: str) -> Tensor:
+    weight = module.get_submodule(name).weight
+    assert isinstance(weight, Tensor)
+    return weight.detach()
 
 
 def loss_of(logits: Tensor, labels: Tensor) -> Tensor:

@@ -11,7 +11,6 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -196,9 +195,7 @@ def separation(task: Task) -> Attempt:
         )
         return _not_applicable(task, why_not)
     how = f"{sources} directions of the first layer, unmixed; both signs of each source"
-    return Attempt(
-        candidates.images.flatten(1), how, tensors={"share": candidates.score[:sources]}
-    )
+    return Attempt(candidates.images.flatten(1), how, tensors={"share": candidates.score[:sources]})
 
 
 def _of_features(task: Task, layer: FirstLayer, public: Public) -> Attempt:

@@ -24,21 +24,33 @@ from torch import nn
 from recon.errors import ReconError
 from recon.store.files import check_writable, only_one
 from recon.store.machine import check_seed, device_name, resolve_device, versions
-from recon_audit.aggregates import aggregates, checked
+from recon_audit.aggregates import aggregates, check_salt
 from recon_audit.attacks import RECONSTRUCTIONS
-from recon_audit.comparison import Comparison, Settings
+from recon_audit.comparison import Comparison, Settings, save_attempts
 from recon_audit.inputs import MIN_IMAGES
-from recon_audit.prepare import Case, prepared
+from recon_audit.prepare import Case, Submission, prepare
 from recon_audit.report import FILES, PDF, SCHEMA, Leaked, Report, page
-from recon_audit.scoring import Exchangeability, compared
+from recon_audit.scoring import Exchangeability, compare_sets
 from recon_audit.shadows import Recipe
-from recon_audit.verdict import INFERRED, LEAKS, decide, lines, power_words, tried
+from recon_audit.verdict import INFERRED, LEAKS, attack_states, decide, lines, power_words
 
 ATTACKS = (*RECONSTRUCTIONS, "membership")
 SHADOWS = {"smoke": 4, "laptop": 8, "paper": 32}
 CANARIES = {"smoke": 1, "laptop": 2, "paper": 4}
 # share of what can be explained of layer 1: training images that reach it are "near stationarity"
 NEAR = 0.5
+#: parts of the report that come last, and those that are there where an attack made them
+WORDS = ("verdict", "membership_verdict", "lines", "tried", "power_words", "summary")
+RESULTS = (
+    "settings",
+    "multiplier_scale",
+    "first_layer",
+    "recipe",
+    "result",
+    "power",
+    "membership",
+    "matches",
+)
 FOLDER = "audit-attack"  # in the output folder, whose own files (another program's?) are left alone
 
 
@@ -91,11 +103,22 @@ def audit(
             `out`, and salted hashes for names; salt: theirs, by default a random one that
             `Report.salt` holds.
     """
+    submission = Submission(
+        model,
+        train,
+        held_out,
+        labels=labels,
+        theta_init=theta_init,
+        start=start,
+        backbone=backbone,
+        transform=transform,
+        arch=arch,
+    )
     check_seed(seed)
     if profile not in SHADOWS:
         raise ReconError(f"unknown profile '{profile}': choose one of {', '.join(SHADOWS)}")
     if salt is not None:
-        checked(salt)
+        check_salt(salt)
     attacks = attacks.split(",") if isinstance(attacks, str) else attacks
     unknown = [name for name in attacks if name not in ATTACKS]
     if unknown or not attacks:
@@ -124,10 +147,8 @@ def audit(
                 raise ReconError(
                     f"{folder / FOLDER} holds what an earlier audit recovered: remove it first"
                 )
-        case = prepared(
-            model, train, held_out, labels, theta_init, transform, arch, start, backbone
-        )
-        report = audited(
+        case = prepare(submission)
+        report = audit_case(
             case, settings, folder, (salt or token_hex(16)) if aggregates_only else None
         )
         if folder:
@@ -135,7 +156,7 @@ def audit(
     return report
 
 
-def audited(
+def audit_case(
     case: Case, settings: Settings, folder: Path | None = None, salt: str | None = None
 ) -> Report:
     """Of what was prepared;
@@ -146,7 +167,7 @@ def audited(
     """
     began = time.perf_counter()
     train, held_out = case.pictures or (case.train, case.held_out)
-    alike = compared(train.scaled, held_out.scaled, settings.seed)
+    alike = compare_sets(train.scaled, held_out.scaled, settings.seed)
     notes = [*(part.note for part in (case.train, case.held_out) if part.note), *case.notes]
     if alike.copies:
         row, of, ncc = alike.copies[0]
@@ -169,13 +190,15 @@ def audited(
                     f"what came back is compared with {n} of the images of each kind, drawn at"
                     " random"
                 )
-            report |= compare.images()
-            pairs = compare.pairs
+            recovery = compare.images()
+            report |= recovery.report
+            leaked, pairs = recovery.leaked, recovery.pairs
             if folder is not None and salt is None:
-                compare.save(folder / FOLDER)
+                save_attempts(recovery.attempts, folder / FOLDER)
         if compare.needs_shadows:
-            report |= compare.shadowed()
-        leaked = compare.leaked(report["result"])
+            inference = compare.with_shadows()
+            report |= inference.report
+            leaked = leaked + inference.leaked
     misfit = None if case.fit is None else case.fit.why_not
     # without a table of membership, where the sets cannot be compared, an empty one stands for the
     # question
@@ -186,25 +209,26 @@ def audited(
     )
     verdict = decide(report["result"], n, report["power"], members, why_not, misfit)
     report |= {"verdict": verdict.images, "membership_verdict": verdict.membership}
-    told = {True: verdict.membership == INFERRED, False: verdict.images == LEAKS}
-    leaked = [each for each in leaked if told[each.how == "membership"]]
-    leaked.sort(key=lambda each: (-each.probability, -each.score))
-    report["leaked"] = [asdict(each) for each in leaked]
+    if verdict.images != LEAKS:
+        leaked = [image for image in leaked if image.how == "membership"]
+    if verdict.membership != INFERRED:
+        leaked = [image for image in leaked if image.how != "membership"]
+    leaked.sort(key=lambda image: (-image.probability, -image.score))
+    report["leaked"] = [asdict(image) for image in leaked]
     report["images"]["scored"] = n
     if salt is not None:
         report, pairs = aggregates(report, salt), []
     report |= {
         "lines": lines(report, verdict),
-        "tried": tried(report),
+        "tried": attack_states(report),
         "power_words": power_words(report),
     }
     report["summary"] = " ".join(report["lines"])
     report["seconds"] = round(time.perf_counter() - began, 2)
-    shown = page(
-        report, pairs, "" if report["first_layer"] is None else regime(report["first_layer"])
-    )
-    leaked = [Leaked(**each) for each in report["leaked"]]
-    return Report(verdict.images, verdict.membership, report["lines"], leaked, report, shown, salt)
+    explained = report["first_layer"]
+    html = page(report, pairs, "" if explained is None else regime(explained))
+    leaked = [Leaked(**image) for image in report["leaked"]]
+    return Report(verdict.images, verdict.membership, report["lines"], leaked, report, html, salt)
 
 
 def _about_inputs(
@@ -213,20 +237,9 @@ def _about_inputs(
     """The report before anything is attacked."""
     subject, fit = case.subject, case.fit
     counts = {"train": len(case.train), "held_out": len(case.held_out)}
-    words = ("verdict", "membership_verdict", "lines", "tried", "power_words", "summary")
-    found = (
-        "settings",
-        "multiplier_scale",
-        "first_layer",
-        "recipe",
-        "result",
-        "power",
-        "membership",
-        "matches",
-    )
     return {
         "schema": SCHEMA,
-        **dict.fromkeys(words),
+        **dict.fromkeys(WORDS),
         "aggregates_only": False,
         "leaked": [],
         "weights": {"file": subject.file, "sha256": subject.sha256, "arch": subject.arch},
@@ -243,7 +256,7 @@ def _about_inputs(
         "profile": settings.profile,
         "device": device_name(settings.device),
         "versions": versions(),
-        **dict.fromkeys(found),
+        **dict.fromkeys(RESULTS),
     }
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from recon.attacks import Candidates
 from recon.attacks.heads import Public
 from recon.attacks.separation import FirstLayer
 from recon.errors import ReconError
@@ -21,14 +22,15 @@ from recon.scoring.matching import one_to_one, padded
 from recon.scoring.membership import probability
 from recon.scoring.roc import auc
 from recon.store.tensors import save_tensors
-from recon_audit import membership as membership_attack
-from recon_audit.anatomy import anatomy, logits_of, loss_of
+from recon_audit.anatomy import examine, logits_of, loss_of
 from recon_audit.attacks import KINDS, RECONSTRUCTIONS, Attempt, Released, Task, attempts
 from recon_audit.fine_tunes import SPANS, spans
+from recon_audit.images import Images
+from recon_audit.membership import fit_multipliers, infer, why_no_multipliers
 from recon_audit.prepare import Case
 from recon_audit.report import Leaked, Row, rows_of
-from recon_audit.scoring import DECISIVE, Nulls, drawn, first_layer, matches, score
-from recon_audit.shadows import Recipe, Shadows, inferred, shadow_start, train_shadows
+from recon_audit.scoring import DECISIVE, Nulls, draw_rows, first_layer, matches, score
+from recon_audit.shadows import Recipe, Shadows, infer_recipe, shadow_start, train_shadows
 
 SHOWN = 12
 MOST_COMPARED = 1000  # images of each set that candidates are assigned to: the cost is cubic
@@ -53,13 +55,31 @@ class Settings:
     recipe: Recipe | None
 
 
-class Comparison:
-    """The attacks on one network, and what they are compared with.
+@dataclass(frozen=True)
+class Findings:
+    """What one kind of attack found.
 
-    n: images of each kind that candidates are assigned to · asked: attacks on images; applicable:
-    of them those that this architecture allows · needs_shadows: for membership, or to measure what
-    the attacks on images would have found · looks: tests of this audit, over which the error is
-    held.
+    Attributes:
+        report: its parts of report.json.
+        leaked: training images given away, were the verdict that they are.
+        pairs: the k-th best match among training images, and among held-out ones.
+        attempts: of the attacks on images.
+    """
+
+    report: dict[str, Any]
+    leaked: list[Leaked]
+    pairs: list[tuple[Row, Row]] = field(default_factory=list)
+    attempts: list[Attempt] = field(default_factory=list)
+
+
+class Comparison:
+    """The attacks on one network, and what they are compared with; nothing changes once it is made.
+
+    Attributes:
+        n: images of each kind that candidates are assigned to.
+        asked: attacks on images; applicable: of them those that this architecture allows.
+        needs_shadows: for membership, or to measure what the attacks on images would have found.
+        looks: tests of this audit, over which the error is held.
     """
 
     def __init__(self, case: Case, settings: Settings) -> None:
@@ -74,68 +94,58 @@ class Comparison:
         members = "membership" in settings.attacks
         self.needs_shadows = members or bool(settings.canaries and self.applicable)
         count = len(case.x) + len(case.x_held_out)
-        self.no_multipliers = membership_attack.why_no_multipliers(case.subject.module, count)
+        self.no_multipliers = why_no_multipliers(case.subject.module, count)
         about_members = 2 + (self.no_multipliers is None) + len(SPANS) * (case.public is not None)
         self.looks = max(len(self.applicable) * len(DECISIVE) + about_members * members, 1)
-        self.pairs: list[tuple[Row, Row]] = []
-        self.tried: list[Attempt] = []
-        self.inferred: membership_attack.Inferred | None = None
 
     # ------------------------------------------------------------------------------------ on images
 
-    def images(self) -> dict[str, Any]:
+    def images(self) -> Findings:
         """Attack, then compare: `result`, `first_layer`, `matches` and what belongs to them."""
-        settings, case, device = self.settings, self.case, self.settings.device
+        case, device = self.case, self.settings.device
         released = self.released.to(device)
-        self.tried = attempts(self._task(released, len(case.train)), self.asked)
-        kinds = {"train": (case.train, case.x), "held_out": (case.held_out, case.x_held_out)}
-        self.rows = {
-            name: sorted(drawn(len(x), self.n, settings.seed)) for name, (_, x) in kinds.items()
-        }
-        parts = {name: images.take(self.rows[name]) for name, (images, _) in kinds.items()}
-        inputs = {name: x[self.rows[name]] for name, (_, x) in kinds.items()}
-        self.centred = {name: self._compared(x) for name, x in inputs.items()}
-        result = self._scored(self.tried, self.centred["train"], self.centred["held_out"], released)
-        for attempt in self.tried:
-            about = {
+        tried = attempts(self._task(released, len(case.train)), self.asked)
+        rows, held_out_rows = (
+            sorted(draw_rows(len(images), self.n, self.settings.seed))
+            for images in (case.train, case.held_out)
+        )
+        train, held_out = case.train.take(rows), case.held_out.take(held_out_rows)
+        x, x_held_out = case.x[rows], case.x_held_out[held_out_rows]
+        members, others = self._comparable(x), self._comparable(x_held_out)
+        result = self._score(tried, members, others, released)
+        for attempt in tried:
+            result["attacks"][attempt.name] |= {
                 "how": attempt.how,
                 "why_not": attempt.why_not,
                 "seconds": round(attempt.seconds, 2),
+                "candidates": len(attempt.x_hat),
             }
-            result["attacks"][attempt.name] |= about | {"candidates": len(attempt.x_hat)}
-        self.x_hat = next(each.x_hat for each in self.tried if each.name == result["attack"]).to(
-            device
-        )
-        pairs = {name: matches(self.x_hat, x, SHOWN) for name, x in self.centred.items()}
+        best = next(attempt for attempt in tried if attempt.name == result["attack"])
+        x_hat = best.x_hat.to(device)
+        recovered = matches(x_hat, members, SHOWN)
+        by_chance = matches(x_hat, others, SHOWN)
+        pairs: list[tuple[Row, Row]] = []
         if case.public is None:
-            shown = [
-                rows_of(self.x_hat, case.transform, inputs[name], parts[name], pairs[name])
-                for name in pairs
-            ]
-            self.pairs = list(zip(*shown, strict=True))
-        named = {
-            kind: [
-                {"candidate": c, "image": parts[kind].names[row], "ncc": value}
-                for c, row, value in found
-            ]
-            for kind, found in pairs.items()
+            left = rows_of(x_hat, case.transform, x, train, recovered)
+            right = rows_of(x_hat, case.transform, x_held_out, held_out, by_chance)
+            pairs = list(zip(left, right, strict=True))
+        report = {
+            "result": result,
+            "matches": {
+                "train": _named(recovered, train),
+                "held_out": _named(by_chance, held_out),
+            },
+            **self._decoreco(tried, released),
         }
-        return {"result": result, "matches": named, **self._decoreco(released)}
-
-    def save(self, folder: Path) -> None:
-        """What the attacks brought home, a file each, in the place of what earlier ones did."""
-        for name in RECONSTRUCTIONS:
-            (folder / f"{name}.safetensors").unlink(missing_ok=True)
-        for each in self.tried:
-            if len(each.x_hat):
-                save_tensors(
-                    {"x_hat": each.x_hat, **each.tensors}, folder / f"{each.name}.safetensors"
-                )
+        leaked = []
+        if result["leak"]:
+            leaked = leaked_images(x_hat, members, others, result, train.names, rows)
+        return Findings(report, leaked, pairs, tried)
 
     def _task(self, released: Released, n: int) -> Task:
         return Task(released, self.shape, n, self.settings.profile, self.settings.seed)
 
-    def _compared(self, x: Tensor) -> Tensor:
+    def _comparable(self, x: Tensor) -> Tensor:
         """Inputs (n, d) as candidates are compared with them: features standardised by the public
         ones.
         """
@@ -143,89 +153,88 @@ class Comparison:
         x = x if self.case.public is None else Public(self.case.public).standardised(x)
         return x.to(self.settings.device)
 
-    def _scored(
+    def _score(
         self, tried: list[Attempt], train: Tensor, held_out: Tensor, released: Released
     ) -> dict[str, Any]:
         device, transform = self.settings.device, self.case.transform
-        update = (
-            train.new_zeros(1, train.shape[1])
-            if released.update is None
-            else released.update.to(device)
-        )
+        update = train.new_zeros(1, train.shape[1])
+        if released.first is not None:
+            update = FirstLayer.of(released.first).update.to(device)
         if self.case.public is not None:
             update = update / Public(self.case.public).scale.to(device)
         shape = self.shape if transform.function is None else ()
         nulls = Nulls.of(update, train, held_out, self.settings.seed, shape)
         mean, std = (
-            each.expand(self.shape).flatten().to(device) for each in (transform.mean, transform.std)
+            part.expand(self.shape).flatten().to(device) for part in (transform.mean, transform.std)
         )
-        return score(
-            {attempt.name: attempt.x_hat.to(device) for attempt in tried},
-            nulls,
-            self.looks,
-            mean,
-            std,
-        )
+        candidates = {attempt.name: attempt.x_hat.to(device) for attempt in tried}
+        return score(candidates, nulls, self.looks, mean, std)
 
-    def _decoreco(self, released: Released) -> dict[str, Any]:
+    def _decoreco(self, tried: list[Attempt], released: Released) -> dict[str, Any]:
         """What the report says of DecoReco's own condition; nothing where it does not apply."""
-        attempt = next((each for each in self.tried if each.name == "decoreco"), None)
-        if attempt is None or released.network is None or released.theta is None:
+        weights = released.dense
+        attempt = next((attempt for attempt in tried if attempt.name == "decoreco"), None)
+        if attempt is None or weights is None:
             return {}
-        images = (x.flatten(1).to(released.theta) for x in (self.case.x, self.case.x_held_out))
+        images = (x.flatten(1).to(weights.theta_star) for x in (self.case.x, self.case.x_held_out))
         scale = attempt.tensors.get("multiplier_scale")
         return {
             "settings": asdict(attempt.settings) if attempt.settings else None,
             "multiplier_scale": None if scale is None else scale.item(),
-            "first_layer": first_layer(
-                released.network, released.theta, attempt.tensors, attempt.settings, *images
-            ),
+            "first_layer": first_layer(weights, attempt.tensors, attempt.settings, *images),
         }
 
     # --------------------------------------------------------------------------------- with shadows
 
-    def shadowed(self) -> dict[str, Any]:
+    def with_shadows(self) -> Findings:
         """Shadow networks, membership and power: `recipe`, `membership`, `power`."""
         settings, case, n = self.settings, self.case, len(self.case.x)
         module = case.subject.module.to(settings.device)
         x = torch.cat([case.x, case.x_held_out])
-        logits = logits_of(module, case.seen, x)
-        said = (logits[:, 0] > 0).long() if case.seen.outputs == 1 else logits.argmax(1)
-        if case.classes is not None:
-            y, origin = torch.cat(case.classes[:2]), case.classes[2]
-            if case.seen.outputs <= 2 and (y == said)[:n].double().mean() < 0.5:
-                y, origin = 1 - y, f"{origin}, the other way round, as the network has them"
-        else:
-            named = case.train.labels is not None and case.held_out.labels is not None
-            reason = (
-                "the images' labels do not fit its outputs" if named else "no labels were given"
-            )
-            y, origin = said, f"the network's own predictions, since {reason}"
+        logits = logits_of(module, case.anatomy, x)
+        predicted = (logits[:, 0] > 0).long() if case.anatomy.outputs == 1 else logits.argmax(1)
+        y, origin = self._classes(predicted)
         members = "membership" in settings.attacks
-        recipe = settings.recipe or inferred(module, case.seen, x, y, n, settings.seed, case.start)
+        seed, start = settings.seed, case.start
+        recipe = settings.recipe or infer_recipe(module, case.anatomy, x, y, n, seed, start)
         count = max(settings.shadows if members else 0, settings.canaries)
         keep = max(1, settings.canaries)
-        found = train_shadows(
-            module, case.seen, x, y, recipe, count, settings.seed, case.start, keep
-        )
+        shadows = train_shadows(module, case.anatomy, x, y, recipe, count, seed, start, keep)
         report: dict[str, Any] = {
             "recipe": {
                 **asdict(recipe),
                 "words": recipe.words,
                 "given": settings.recipe is not None,
                 "loss": loss_of(logits[:n], y[:n]).item(),
-                "shadow_loss": found.loss.tolist(),
+                "shadow_loss": shadows.loss.tolist(),
             }
         }
+        leaked = []
         if members:
-            right = (y == said).double()
+            right = (y == predicted).double()
             accuracy = {"train": right[:n].mean().item(), "held_out": right[n:].mean().item()}
-            table = self._membership(module, logits, x, y, found, recipe)
+            table, score = self._membership(module, logits, x, y, shadows, recipe)
             report["membership"] = table | {"labels": origin, "accuracy": accuracy}
+            leaked = leaked_members(score, case.train.names)
         if settings.canaries and self.applicable:
-            report["power"] = self._canaries(found, x, recipe)
+            report["power"] = self._canaries(shadows, x, recipe)
         module.cpu()
-        return report
+        return Findings(report, leaked)
+
+    def _classes(self, predicted: Tensor) -> tuple[Tensor, str]:
+        """Of all images, the training ones first, and where they are from."""
+        case = self.case
+        if case.classes is None:
+            labels = case.train.labels is not None and case.held_out.labels is not None
+            reason = (
+                "the images' labels do not fit its outputs" if labels else "no labels were given"
+            )
+            return predicted, f"the network's own predictions, since {reason}"
+        train, held_out, origin = case.classes
+        y = torch.cat([train, held_out])
+        if case.anatomy.outputs <= 2 and (y == predicted)[: len(train)].double().mean() < 0.5:
+            return 1 - y, f"{origin}, the other way round, as the network has them"
+        return y, origin
 
     def _membership(
         self,
@@ -233,76 +242,80 @@ class Comparison:
         logits: Tensor,
         x: Tensor,
         y: Tensor,
-        found: Shadows,
+        shadows: Shadows,
         recipe: Recipe,
-    ) -> dict[str, Any]:
-        """The table of membership by all scores; p is that of the best, times the number of
-        looks.
+    ) -> tuple[dict[str, Any], np.ndarray]:
+        """The table of membership by all scores, and the best of them; p is that of the best, times
+        the number of looks.
         """
-        seen, start, why_not, weights, reach = (
-            self.case.seen,
-            self.case.start,
-            self.no_multipliers,
-            None,
-            math.nan,
-        )
-        if why_not is None:
-            try:
-                whole = None if start is None or not start.whole else start.module
-                weights = membership_attack.explained(module, seen, x, y, whole)
-                # the same of the first shadow, whose start is known then, too
-                with suppress(ReconError):
-                    began = whole and shadow_start(module, recipe, 0, self.settings.seed, start)
-                    shadow = membership_attack.explained(found.modules[0], seen, x, y, began)
-                    reach = auc(shadow.score.cpu().numpy(), found.inside[0].numpy())
-            except ReconError as error:
-                why_not = f"Multipliers were not fitted: {error}."
-        more = {} if weights is None else {"multipliers": weights.score}
-        public, first = self.case.public, seen.first
-        if public is not None and self.released.w1 is not None and first is not None:
-            bias = getattr(module.get_submodule(first), "bias", None)
-            layer = FirstLayer(self.released.w1, self.released.w1_init)
-            more |= spans(
-                layer,
-                None if bias is None else bias.detach().cpu(),
-                x.flatten(1),
-                Public(public),
-                len(self.case.x),
-            )
-        self.inferred = membership_attack.infer(
-            logits, y, len(self.case.x), found, self.settings.seed, more
-        )
-        table, power = self.inferred.table, self.inferred.power | {"multipliers_auc": reach}
-        if weights is not None:
-            table["multipliers"]["residual"] = weights.residual
-        return {
+        n, seed = len(self.case.x), self.settings.seed
+        scores = self._spans(module, x)
+        fit, why_not, reach = self._multipliers(module, x, y, shadows, recipe)
+        if fit is not None:
+            scores = {"multipliers": fit.score, **scores}
+        inferred = infer(logits, y, n, shadows, seed, scores)
+        table, power = inferred.table, inferred.power | {"multipliers_auc": reach}
+        if fit is not None:
+            table["multipliers"]["residual"] = fit.diagnostics["residual"]
+        report = {
             "scores": table,
-            "best": self.inferred.name,
-            "p_value": min(1.0, min(each["p_value"] for each in table.values()) * self.looks),
+            "best": inferred.name,
+            "p_value": min(1.0, min(row["p_value"] for row in table.values()) * self.looks),
             "looks": self.looks,
-            "shadows": len(found),
+            "shadows": len(shadows),
             "multipliers_why_not": why_not,
             "power": {name: None if math.isnan(value) else value for name, value in power.items()},
         }
+        return report, inferred.score
+
+    def _multipliers(
+        self, module: nn.Module, x: Tensor, y: Tensor, shadows: Shadows, recipe: Recipe
+    ) -> tuple[Candidates | None, str | None, float]:
+        """Multipliers, or why there are none; and the area that those of the first shadow reach,
+        whose start is known, too.
+        """
+        anatomy, start, reach = self.case.anatomy, self.case.start, math.nan
+        if self.no_multipliers is not None:
+            return None, self.no_multipliers, reach
+        whole = None if start is None or not start.whole else start.module
+        try:
+            fit = fit_multipliers(module, anatomy, x, y, whole)
+        except ReconError as error:
+            return None, f"Multipliers were not fitted: {error}.", reach
+        with suppress(ReconError):
+            began = whole and shadow_start(module, recipe, 0, self.settings.seed, start)
+            shadow = fit_multipliers(shadows.modules[0], anatomy, x, y, began)
+            reach = auc(shadow.score.cpu().numpy(), shadows.inside[0].numpy())
+        return fit, None, reach
+
+    def _spans(self, module: nn.Module, x: Tensor) -> dict[str, Tensor]:
+        """Scores of membership of features, none where inputs are images."""
+        public, weights, first = self.case.public, self.released.first, self.case.anatomy.first
+        if public is None or weights is None or first is None:
+            return {}
+        bias = getattr(module.get_submodule(first), "bias", None)
+        bias = None if bias is None else bias.detach().cpu()
+        layer = FirstLayer.of(weights)
+        return spans(layer, bias, x.flatten(1), Public(public), len(self.case.x))
 
     def _canaries(self, shadows: Shadows, x: Tensor, recipe: Recipe) -> dict[str, Any]:
         """Some of the shadows attacked as the network itself was, and scored by the same rule: how
         many, how many of them were found to leak, training images found, 0 for one that is not
         found to leak, and training images.
         """
+        case, settings = self.case, self.settings
         leaking, counts, size = 0, [], 0
-        canaries = min(self.settings.canaries, len(shadows.modules))
+        canaries = min(settings.canaries, len(shadows.modules))
         for k in range(canaries):
-            inside, module, start = shadows.inside[k], shadows.modules[k].cpu(), self.case.start
+            inside, module, start = shadows.inside[k], shadows.modules[k].cpu(), None
             size = int(min(inside.sum(), (~inside).sum()))
-            # the start is known where that of the audited network is: the same draw again
-            again = (self.case.subject.module, recipe, k, self.settings.seed, start)
-            began = None if start is None else shadow_start(*again)
-            released = Released.of(module, anatomy(module, self.shape), began, self.case.public)
-            released = released.to(self.settings.device)
+            if case.start is not None:  # known where the audited network's is: the same draw again
+                start = shadow_start(case.subject.module, recipe, k, settings.seed, case.start)
+            anatomy = examine(module, self.shape)
+            released = Released.of(module, anatomy, start, case.public).to(settings.device)
             tried = attempts(self._task(released, int(inside.sum())), self.applicable)
-            train, held_out = (self._compared(x[part][:size]) for part in (inside, ~inside))
-            result = self._scored(tried, train, held_out, released)
+            train, held_out = (self._comparable(x[part][:size]) for part in (inside, ~inside))
+            result = self._score(tried, train, held_out, released)
             leaking += result["leak"]
             counts.append(result["targets"] if result["leak"] else 0)
         return {
@@ -312,38 +325,64 @@ class Comparison:
             "n": size,
         }
 
-    # --------------------------------------------------------------------------------------- leaked
 
-    def leaked(self, result: dict[str, Any] | None) -> list[Leaked]:
-        """Training images given away, by reconstruction and by membership, were the verdict that
-        they are.
-        """
-        found, names = [], self.case.train.names
-        if result is not None and result["leak"]:
-            images = torch.cat([self.centred["train"], self.centred["held_out"]])
-            inner, outer = (
-                one_to_one(images, padded(self.x_hat, len(images))).score.cpu().split(self.n)
-            )
+def save_attempts(tried: list[Attempt], folder: Path) -> None:
+    """What the attacks brought home, a file each, in the place of what earlier ones did."""
+    for name in RECONSTRUCTIONS:
+        (folder / f"{name}.safetensors").unlink(missing_ok=True)
+    for attempt in tried:
+        if len(attempt.x_hat):
+            tensors = {"x_hat": attempt.x_hat, **attempt.tensors}
+            save_tensors(tensors, folder / f"{attempt.name}.safetensors")
 
-            def chance(least: float, strict: bool = False) -> float:
-                """The estimated share of chance among the images that score as high, or higher."""
-                above = [
-                    int(((part > least) if strict else (part >= least)).sum())
-                    for part in (inner, outer)
-                ]
-                return min(1.0, (above[1] + 1) / above[0])
 
-            for row in torch.nonzero(inner > result["threshold"])[:, 0].tolist():
-                value, index = inner[row].item(), self.rows["train"][row]
-                # the best images alone are few, and the share of chance among few is never small:
-                # all above the threshold are at least as sure as those
-                sure = 1 - min(chance(value), chance(result["threshold"], strict=True))
-                found.append(Leaked(names[index], index, result["attack"], value, sure))
-        if self.inferred is not None:
-            score = self.inferred.score
-            likely = probability(score, np.arange(len(score)) < len(self.case.x))
-            for row in np.flatnonzero(likely > 0.5).tolist():
-                found.append(
-                    Leaked(names[row], row, "membership", float(score[row]), float(likely[row]))
-                )
-        return found
+def _named(pairs: list[tuple[int, int, float]], images: Images) -> list[dict[str, Any]]:
+    return [
+        {"candidate": candidate, "image": images.names[row], "ncc": ncc}
+        for candidate, row, ncc in pairs
+    ]
+
+
+# ------------------------------------------------------------------------------------------- leaked
+
+
+def leaked_images(
+    x_hat: Tensor,
+    train: Tensor,
+    held_out: Tensor,
+    result: dict[str, Any],
+    names: list[str],
+    rows: list[int],
+) -> list[Leaked]:
+    """Training images given away by reconstruction.
+
+    Args:
+        train, held_out (n, d): that were compared; names of all training images, rows of those.
+    """
+    images = torch.cat([train, held_out])
+    scores = one_to_one(images, padded(x_hat, len(images))).score.cpu()
+    inner, outer = scores.split(len(train))
+    # the best images alone are few, and the share of chance among few is never small: all above the
+    # threshold are at least as sure as those
+    threshold = result["threshold"]
+    most = _chance(inner > threshold, outer > threshold)
+    leaked = []
+    for row in torch.nonzero(inner > threshold)[:, 0].tolist():
+        value, index = inner[row].item(), rows[row]
+        sure = 1 - min(most, _chance(inner >= value, outer >= value))
+        leaked.append(Leaked(names[index], index, result["attack"], value, sure))
+    return leaked
+
+
+def _chance(inner: Tensor, outer: Tensor) -> float:
+    """The estimated share of chance among the images that score so: which of either kind do."""
+    return min(1.0, (int(outer.sum()) + 1) / int(inner.sum()))
+
+
+def leaked_members(score: np.ndarray, names: list[str]) -> list[Leaked]:
+    """Training images given away by a score (N,) of membership, theirs first."""
+    likely = probability(score, np.arange(len(score)) < len(names))
+    return [
+        Leaked(names[row], row, "membership", float(score[row]), float(likely[row]))
+        for row in np.flatnonzero(likely > 0.5).tolist()
+    ]

@@ -229,7 +229,7 @@ def _layer(kind: str, a: dict[str, Any], own: list[Tensor], path: Path) -> nn.Mo
             return nn.AvgPool2d(tuple(a["kernel_shape"]), stride, padding, count_include_pad=whole)
         (rows, columns, *size), groups = own[0].shape, a.get("group", 1)
         how = (tuple(size), stride, padding, tuple(a.get("dilations", (1, 1))), groups)
-        return _filled(
+        return _fill(
             nn.utils.skip_init(nn.Conv2d, columns * groups, rows, *how, bias=len(own) > 1), own
         )
     if kind == "BatchNormalization" and len(own) == 4:
@@ -242,10 +242,10 @@ def _layer(kind: str, a: dict[str, Any], own: list[Tensor], path: Path) -> nn.Mo
 
 def _linear(weight: Tensor, bias: list[Tensor]) -> nn.Module:
     layer = nn.utils.skip_init(nn.Linear, weight.shape[1], weight.shape[0], bias=bool(bias))
-    return _filled(layer, [weight, *bias])
+    return _fill(layer, [weight, *bias])
 
 
-def _filled(layer: nn.Module, own: list[Tensor]) -> nn.Module:
+def _fill(layer: nn.Module, own: list[Tensor]) -> nn.Module:
     for parameter, value in zip(layer.parameters(), own, strict=True):
         parameter.data.copy_(value.view_as(parameter))
     return layer

@@ -82,7 +82,7 @@ def public_start(subject: Subject, given: Any) -> Start:
             ResNet18_Weights.IMAGENET1K_V1, which are downloaded where they are not on this machine.
     """
     own = subject.module.state_dict()
-    found = _aligned(own, _state_of(given))
+    found = _align(own, _state_of(given))
     parameters = dict(subject.module.named_parameters())
     total = sum(p.numel() for p in parameters.values())
     if sum(parameters[name].numel() for name in found if name in parameters) < LEAST * total:
@@ -97,7 +97,7 @@ def public_start(subject: Subject, given: Any) -> Start:
     return Start(module, frozenset(found), set(parameters) <= set(found))
 
 
-def found_start(subject: Subject) -> Any:
+def find_start(subject: Subject) -> Any:
     """Public weights on this machine with which training began, as `public_start` takes them, None
     where there are none: torchvision's in its cache, of an architecture whose tensors the network
     has; at least one of its matrices must be equal.
@@ -110,10 +110,10 @@ def found_start(subject: Subject) -> Any:
         if name not in models.list_models():
             continue
         theirs = on_meta(name).state_dict()
-        if len(_aligned(own, theirs)) <= LEAST * len(theirs):
+        if len(_align(own, theirs)) <= LEAST * len(theirs):
             continue
         state = load_state(file)
-        found = _aligned(own, state)
+        found = _align(own, state)
         if any(
             value.dim() > 1 and torch.equal(value.to(own[key]), own[key])
             for key, value in found.items()
@@ -152,7 +152,7 @@ def _weights_of(name: str) -> Any:
     return None
 
 
-def _aligned(own: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _align(own: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of `other` by the names that the network has for them: the same, or after the one
     prefix by which most of them fit.
     """
@@ -221,7 +221,7 @@ class Head:
     name: dict[str, str]
 
 
-def head_of(module: nn.Module, seen: Anatomy, shape: tuple[int, ...]) -> Head | None:
+def head_of(module: nn.Module, anatomy: Anatomy, shape: tuple[int, ...]) -> Head | None:
     """The part that was trained, where it is given vectors that frozen parts make of images and
     answers for the whole; None for other networks.
     """
@@ -250,11 +250,11 @@ def head_of(module: nn.Module, seen: Anatomy, shape: tuple[int, ...]) -> Head | 
         )
     found = Head(part.eval(), first, names)
     x = torch.rand(4, *shape, generator=torch.Generator().manual_seed(1))
-    given = _given(module, found, seen, x)
+    given = _record_input(module, found, anatomy, x)
     if given is None or given.dim() != 2:
         return None
     with torch.no_grad():
-        whole, own = answers_of(module, seen.as_taken(x)), answers_of(part, given)
+        whole, own = answers_of(module, anatomy.as_taken(x)), answers_of(part, given)
     same = (
         isinstance(own, Tensor)
         and own.shape == whole.shape
@@ -263,7 +263,7 @@ def head_of(module: nn.Module, seen: Anatomy, shape: tuple[int, ...]) -> Head | 
     return found if same else None
 
 
-def _given(module: nn.Module, head: Head, seen: Anatomy, x: Tensor) -> Tensor | None:
+def _record_input(module: nn.Module, head: Head, anatomy: Anatomy, x: Tensor) -> Tensor | None:
     kept: list[Tensor] = []
 
     def keep(_: nn.Module, given: tuple[Any, ...]) -> None:
@@ -273,15 +273,17 @@ def _given(module: nn.Module, head: Head, seen: Anatomy, x: Tensor) -> Tensor | 
     hook = head.first.register_forward_pre_hook(keep)
     try:
         with torch.no_grad():
-            module(seen.as_taken(x))
+            module(anatomy.as_taken(x))
     finally:
         hook.remove()
     return kept[0] if len(kept) == 1 else None
 
 
-def features_of(module: nn.Module, head: Head, seen: Anatomy, x: Tensor, batch: int = 64) -> Tensor:
+def features_of(
+    module: nn.Module, head: Head, anatomy: Anatomy, x: Tensor, batch: int = 64
+) -> Tensor:
     """Features (n, 1, 1, d) of inputs x (n, C, H, W), as the head is given them."""
-    found = [_given(module, head, seen, part) for part in x.split(batch)]
+    found = [_record_input(module, head, anatomy, part) for part in x.split(batch)]
     return torch.cat([each for each in found if each is not None]).float()[:, None, None]
 
 

@@ -184,7 +184,7 @@ class Fit:
 
 def fit_of(
     module: nn.Module,
-    seen: Anatomy,
+    anatomy: Anatomy,
     train: Images,
     transform: Transform,
     y: Tensor,
@@ -195,22 +195,24 @@ def fit_of(
         y: classes (n,) of the training images, in 0 … K − 1.
         assumed: whether the activations are, see `Subject`.
     """
-    part, y = _some(train, y)
+    part, y = _sample(train, y)
     n = len(y)
-    logits = logits_of(module, seen, transform(part))
+    logits = logits_of(module, anatomy, transform(part))
     own, loss = _read("", logits, y), loss_of(logits, y).item()
     enough = own.right + _error(own.right, n)
-    ways = [way for way in _ways(train) if way.words not in transform.words]
-    found = [_read(words, at, y) for words, at in _otherwise(module, seen, part, ways, logits)]
+    ways = [way for way in _transforms(train) if way.words not in transform.words]
+    found = [
+        _read(words, at, y) for words, at in _other_readings(module, anatomy, part, ways, logits)
+    ]
     better = [each for each in found if each.right > enough]
     for kind in (nn.Tanh, nn.Sigmoid, nn.GELU, nn.SiLU, nn.LeakyReLU) if assumed else ():
-        at = logits_of(_with(kind, module), seen, transform(part))
+        at = logits_of(_with_activation(kind, module), anatomy, transform(part))
         read = _read(f"with {kind.__name__} in the place of ReLU", at, y)
         # as many with a fraction of the loss: training ends where its own activation makes the loss
         # small
         smaller = loss > LITTLE and loss_of(at, y).item() < MUCH * loss and read.right >= own.right
         better += [read] if smaller or read.right > enough else []
-    better += _relabelled(logits, y, own.right)
+    better += _relabel(logits, y, own.right)
     better.sort(key=lambda each: -each.right)
     best = min(
         (each for each in found if each.right == n), key=lambda each: each.sharpness, default=own
@@ -225,8 +227,8 @@ def fit_of(
     return Fit(n, own.right, loss, share, tuple(better), "" if as_sharp else sharper)
 
 
-def inferred_transform(
-    module: nn.Module, seen: Anatomy, train: Images, y: Tensor | None
+def infer_transform(
+    module: nn.Module, anatomy: Anatomy, train: Images, y: Tensor | None
 ) -> Transform:
     """What training did to pixels, of the ways in use: that by which most training images are
     answered as their labels say, and of those that answer as many, within the error, the one whose
@@ -234,15 +236,15 @@ def inferred_transform(
 
     Without labels nothing is subtracted, and `words` says that this was assumed.
     """
-    ways = _ways(train)
+    ways = _transforms(train)
     if y is None:
         said = "nothing (assumed: without labels it cannot be inferred; say it with --mean)"
         return replace(ways[0], words=said)
     read = []
-    part, y = _some(train, y)
+    part, y = _sample(train, y)
     for way in ways:
         with suppress(ReconError):  # answers that are not finite
-            read.append((_read(way.words, logits_of(module, seen, way(part)), y), way))
+            read.append((_read(way.words, logits_of(module, anatomy, way(part)), y), way))
     if not read:
         return ways[0]
     most = max(each.right for each, _ in read)
@@ -256,13 +258,13 @@ def inferred_transform(
     return replace(way, words=f"{way.words} ({told})")
 
 
-def _some(train: Images, y: Tensor) -> tuple[Tensor, Tensor]:
+def _sample(train: Images, y: Tensor) -> tuple[Tensor, Tensor]:
     """Pixels and classes of at most `MOST_READ` images, spread over all of them."""
     rows = list(range(0, len(train), -(-len(train) // MOST_READ)))
     return train.take(rows).scaled, y[rows]
 
 
-def _ways(train: Images) -> list[Transform]:
+def _transforms(train: Images) -> list[Transform]:
     """Ways in use, plain pixels first."""
     x, shape, one = train.scaled, train.shape, torch.ones(1)
     mean, colour = mean_image(train, "image"), mean_image(train, "channel")
@@ -291,8 +293,8 @@ def _ways(train: Images) -> list[Transform]:
     return [Transform(*way) for way in ways]
 
 
-def _otherwise(
-    module: nn.Module, seen: Anatomy, x: Tensor, ways: list[Transform], logits: Tensor
+def _other_readings(
+    module: nn.Module, anatomy: Anatomy, x: Tensor, ways: list[Transform], logits: Tensor
 ) -> Iterator[tuple[str, Tensor]]:
     """Other readings of the pixels x (n, C, H, W), and labels shifted by one, in words, with the
     logits.
@@ -304,13 +306,13 @@ def _otherwise(
     tried += [("with dark and bright exchanged", 1 - x)] if x.min() >= 0 and x.max() <= 1 else []
     for said, pixels in tried:
         with suppress(ReconError):  # answers that are not finite
-            yield said, logits_of(module, seen, pixels)
+            yield said, logits_of(module, anatomy, pixels)
     if logits.shape[1] > 2:
         yield "with the labels one higher", logits.roll(-1, 1)
         yield "with the labels one lower", logits.roll(1, 1)
 
 
-def _with(kind: type[nn.Module], module: nn.Module) -> nn.Module:
+def _with_activation(kind: type[nn.Module], module: nn.Module) -> nn.Module:
     """A copy with another activation in the place of ReLU."""
     other = copy.deepcopy(module)
     for part in list(other.modules()):
@@ -320,7 +322,7 @@ def _with(kind: type[nn.Module], module: nn.Module) -> nn.Module:
     return other
 
 
-def _relabelled(logits: Tensor, y: Tensor, right: int) -> list[Reading]:
+def _relabel(logits: Tensor, y: Tensor, right: int) -> list[Reading]:
     """The assignment of labels to outputs that fits best, if it fits much better."""
     outputs = logits.shape[1]
     if outputs < 3:

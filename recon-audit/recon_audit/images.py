@@ -254,7 +254,7 @@ def classes_of(
         return None
     if isinstance(given, str | Path):
         table = _table(Path(given))
-        parts = [_looked_up(part, table, given) for part in (train, held_out)]
+        parts = [_look_up(part, table, given) for part in (train, held_out)]
         origin = f"labels of {printable(Path(given))}"
     elif given is not None:
         parts = [labels_in(part) for part in given]
@@ -309,7 +309,7 @@ def _table(path: Path) -> dict[str, str]:
     }
 
 
-def _looked_up(images: Images, table: dict[str, str], path: Any) -> list[str]:
+def _look_up(images: Images, table: dict[str, str], path: Any) -> list[str]:
     """By the whole name, or by its last part, with or without suffix, where it is told apart by
     that.
     """

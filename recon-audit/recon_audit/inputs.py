@@ -46,21 +46,21 @@ def load_images(
     """
     expected = expected or Expected()
     if held_out is not None:
-        return checked(
+        return check_pair(
             images_of(train, "train", expected), images_of(held_out, "held_out", expected)
         )
     if not isinstance(train, str | Path):
         raise ReconError(f"there are no held-out images: {WITHOUT}")
-    return checked(*(_part_of(_there(Path(train)), part, expected) for part in PARTS))
+    return check_pair(*(_part_of(_check_exists(Path(train)), part, expected) for part in PARTS))
 
 
-def _there(path: Path) -> Path:
+def _check_exists(path: Path) -> Path:
     if not path.exists():
         raise ReconError(f"there is no data at {path}")
     return path
 
 
-def checked(train: Images, held_out: Images) -> tuple[Images, Images]:
+def check_pair(train: Images, held_out: Images) -> tuple[Images, Images]:
     """Both, of one shape and type, enough of them, and none in both."""
     # one seems to be images, and the other is rows
     rows = (1, 1) in (train.shape[:2], held_out.shape[:2])
@@ -106,7 +106,7 @@ def images_of(source: Any, part: str, expected: Expected) -> Images:
     if isinstance(source, Images):
         return source
     if isinstance(source, str | Path):
-        path = _there(Path(source))
+        path = _check_exists(Path(source))
         return (
             from_folder(path, expected) if path.is_dir() else from_npz(path, part, False, expected)
         )
@@ -214,7 +214,7 @@ def from_folder(folder: Path, expected: Expected) -> Images:
     cannot be read is an error: a training image that is silently missing would be one that nobody
     looked for.
     """
-    files, left = _listed(folder)
+    files, left = _list_files(folder)
     if not files:
         said = f": {_reasons(left)}" if left else ""
         raise ReconError(
@@ -249,7 +249,7 @@ def from_folder(folder: Path, expected: Expected) -> Images:
     )
 
 
-def _listed(folder: Path) -> tuple[list[Path], Counter[str]]:
+def _list_files(folder: Path) -> tuple[list[Path], Counter[str]]:
     """Image files, sorted, and how many others there are by what they are."""
     files, left, seen = [], Counter[str](), {folder.resolve()}
     waiting = [folder]
@@ -310,7 +310,7 @@ def from_npz(file: Path, part: str, both: bool, expected: Expected) -> Images:
         one_reason(f"{file} cannot be read as an .npz of plain arrays"),
         np.load(file, allow_pickle=False) as arrays,
     ):
-        said = {name: _said_by(name) for name in arrays.files}
+        said = {name: _parse_name(name) for name in arrays.files}
         images = [name for name, (_, labels) in said.items() if not labels]
         own = [name for which in PARTS[part] for name in images if said[name][0] == which]
         if both and not own:
@@ -336,10 +336,10 @@ def from_npz(file: Path, part: str, both: bool, expected: Expected) -> Images:
     return replace(found, labels=labels_in(labels))
 
 
-def _said_by(name: str) -> tuple[str | None, bool]:
+def _parse_name(name: str) -> tuple[str | None, bool]:
     """(which part an array of this name is of, whether it holds labels).
 
-    >>> _said_by("x_train"), _said_by("test_labels"), _said_by("Ytrain"), _said_by("held_out"), _said_by("arr_0")
+    >>> _parse_name("x_train"), _parse_name("test_labels"), _parse_name("Ytrain"), _parse_name("held_out"), _parse_name("arr_0")
     (('train', False), ('test', True), ('train', True), ('held', False), (None, False))
     """  # noqa: E501
     words = set(

@@ -19,8 +19,11 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
-from recon.attacks.multipliers import Multipliers, confidence, from_module, multipliers
+from recon.attacks import Candidates, by_multipliers
+from recon.attacks.from_weights import Pool
+from recon.attacks.multipliers import confidence
 from recon.errors import one_reason
+from recon.released import Weights
 from recon.scoring.membership import FALSE_RATES, intervals, lira, named, permutation_p, rmia
 from recon.scoring.roc import auc, true_rate
 from recon_audit.anatomy import Anatomy
@@ -43,28 +46,32 @@ def why_no_multipliers(module: nn.Module, count: int) -> str | None:
     return None
 
 
-def explained(
-    module: nn.Module, seen: Anatomy, x: Tensor, y: Tensor, start: nn.Module | None
-) -> Multipliers:
-    """Multipliers of inputs x (N, C, H, W) with classes y (N,), on the device of `module`;
-    ReconError where there are none to fit.
+class Logits(nn.Module):
+    """A module that answers logits (n, K), whatever it takes and answers itself."""
+
+    def __init__(self, module: nn.Module, anatomy: Anatomy) -> None:
+        super().__init__()
+        self.module, self.anatomy = module, anatomy
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Of inputs (n, C, H, W)."""
+        return logits_at(self.module, self.anatomy, x)
+
+
+def fit_multipliers(
+    module: nn.Module, anatomy: Anatomy, x: Tensor, y: Tensor, start: nn.Module | None
+) -> Candidates:
+    """Multipliers of inputs x (N, C, H, W) with classes y (N,), on the device of `module`, and the
+    `residual` of what they explain; ReconError where there are none to fit.
     """
     device = next(module.parameters()).device
-
-    def fitted(began: nn.Module | None) -> Multipliers:
-        return multipliers(
-            from_module(
-                module,
-                x.to(device),
-                y.to(device),
-                began,
-                lambda net, part: logits_at(net, seen, part),
-            )
-        )
-
+    pool, network = Pool(x.to(device), y.to(device)), Logits(module, anatomy).eval()
     with one_reason("gradients cannot be taken"):
-        found = fitted(None)
-        return found if start is None else min(found, fitted(start), key=lambda each: each.residual)
+        fits = [by_multipliers(Weights.of(network), pool)]
+        if start is not None:
+            released = Weights.of(network, Logits(start, anatomy))
+            fits.append(by_multipliers(released, pool))
+        return min(fits, key=lambda fit: fit.diagnostics["residual"])
 
 
 @dataclass(frozen=True)
@@ -98,37 +105,33 @@ def infer(
     """
     member = np.arange(len(labels)) < n
     phi, others = confidence(logits, labels), shadows.phi
-    scores = {"lira": lira(phi, others, shadows.inside).numpy(), "rmia": rmia(phi, others).numpy()}
-    scores |= {name: score.cpu().numpy() for name, score in (more or {}).items()}
+    scores = {"lira": lira(phi, others, shadows.inside), "rmia": rmia(phi, others)} | (more or {})
+    arrays = {name: score.cpu().numpy() for name, score in scores.items()}
     table: dict[str, Any] = {}
-    for name, score in scores.items():
-        table[name] = {
-            **_rates(score, member),
-            "intervals": {key: list(pair) for key, pair in intervals(score, member, seed).items()},
-            "p_value": permutation_p(score, member, seed),
-        }
-        table[name]["named"] = named(table[name], n, len(labels) - n, len(scores))
-    name = min(scores, key=lambda each: (table[each]["p_value"], -table[each]["auc"]))
-    return Inferred(scores[name], name, table, power(shadows))
+    for name, score in arrays.items():
+        row: dict[str, Any] = _rates(score, member)
+        row["intervals"] = {k: list(pair) for k, pair in intervals(score, member, seed).items()}
+        row["p_value"] = permutation_p(score, member, seed)
+        row["named"] = named(row, n, len(labels) - n, len(arrays))
+        table[name] = row
+    best = min(table, key=lambda name: (table[name]["p_value"], -table[name]["auc"]))
+    return Inferred(arrays[best], best, table, power(shadows))
 
 
 def power(shadows: Shadows) -> dict[str, float]:
     """Each shadow in the place of the audited network, compared with the others but for its
     complement: mean area and rates by LiRA. NaN for fewer than two pairs of shadows.
     """
-    phi = shadows.phi
-    found = []
-    for k in range(len(shadows) if len(shadows) > 2 else 0):
-        rest = [j for j in range(len(shadows)) if j // 2 != k // 2]
-        score, member = (
-            lira(phi[k], phi[rest], shadows.inside[rest]).numpy(),
-            shadows.inside[k].numpy(),
-        )
-        found.append(_rates(score, member))
+    phi, inside = shadows.phi, shadows.inside
+    rates = []
+    for k in range(len(phi)):
+        others = [j for j in range(len(phi)) if j // 2 != k // 2]
+        if others:
+            score = lira(phi[k], phi[others], inside[others])
+            rates.append(_rates(score.numpy(), inside[k].numpy()))
     names = ("auc", *(f"tpr_{rate:g}" for rate in FALSE_RATES))
     return {
-        name: float(np.mean([each[name] for each in found])) if found else math.nan
-        for name in names
+        name: float(np.mean([row[name] for row in rates])) if rates else math.nan for name in names
     }
 
 

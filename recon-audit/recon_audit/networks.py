@@ -107,7 +107,7 @@ def subject_of(model: nn.Module | str | Path, arch: str | None = None) -> Subjec
             raise ReconError(
                 "the network has lazy layers without weights: call it once on an image first"
             )
-        module = _copied(model)
+        module = _copy(model)
         digest = hashlib.sha256()
         for name, value in sorted(module.state_dict().items()):
             if isinstance(value, Tensor):
@@ -125,7 +125,7 @@ def subject_of(model: nn.Module | str | Path, arch: str | None = None) -> Subjec
         if path.suffix.lower() == ".onnx" and path.is_file():
             made, assumed = from_graph(path), False
         else:
-            made = built(load_state(path), path, None if arch == "auto" else arch)
+            made = build_network(load_state(path), path, None if arch == "auto" else arch)
             assumed = isinstance(made[0], nn.Sequential) and any(
                 isinstance(part, nn.ReLU) for part in made[0]
             )
@@ -144,7 +144,7 @@ def subject_of(model: nn.Module | str | Path, arch: str | None = None) -> Subjec
     return subject
 
 
-def _copied(model: nn.Module) -> nn.Module:
+def _copy(model: nn.Module) -> nn.Module:
     """Without wrappers, in float32, on the CPU, in evaluation mode; ReconError where it cannot be
     copied.
     """
@@ -167,10 +167,10 @@ def _copied(model: nn.Module) -> nn.Module:
                     ):
                         # it is a method of the wrapper and would copy that
                         memo[id(hook)] = lambda *_: None
-        return _unwrapped(copy.deepcopy(_unwrapped(model), memo)).cpu().float().eval()
+        return _unwrap(copy.deepcopy(_unwrap(model), memo)).cpu().float().eval()
 
 
-def _unwrapped(model: nn.Module) -> nn.Module:
+def _unwrap(model: nn.Module) -> nn.Module:
     """The module itself, where it is wrapped; wrapped parts of a copy are unwrapped in their
     places.
     """
@@ -183,7 +183,7 @@ def _unwrapped(model: nn.Module) -> nn.Module:
     for part in list(model.modules()):
         for name, child in list(part.named_children()):
             if type(child).__name__ in WRAPPING:
-                setattr(part, name, _unwrapped(child))
+                setattr(part, name, _unwrap(child))
     return model
 
 
@@ -205,7 +205,7 @@ def _check_numbers(module: nn.Module) -> None:
 State = dict[str, Tensor]
 
 
-def built(state: State, path: Path, arch: str | None) -> tuple[nn.Module, str, list[str]]:
+def build_network(state: State, path: Path, arch: str | None) -> tuple[nn.Module, str, list[str]]:
     """(module, architecture in words, which tensor is which)."""
     if adapters := [name for name in state if ADAPTERS.search(name)]:
         mend = "merge them (merge_and_unload() of PEFT) and pass the merged module"
@@ -218,12 +218,12 @@ def built(state: State, path: Path, arch: str | None) -> tuple[nn.Module, str, l
             f"{path} holds an embedding ({looked_up[0]}), which is no dense layer: {PASS}"
         )
     if arch is None:
-        arch = _inferred(state, path)
+        arch = _infer_arch(state, path)
     make = _dense if re.match("[0-9]", arch) or not arch.isidentifier() else _from_torchvision
     return make(state, path, arch)
 
 
-def _inferred(state: State, path: Path) -> str:
+def _infer_arch(state: State, path: Path) -> str:
     """Widths where all weights are matrices that form one chain, else a name of `KNOWN`; ReconError
     otherwise.
     """
@@ -236,7 +236,7 @@ def _inferred(state: State, path: Path) -> str:
         raise ReconError(f"{path} has no weights of layers in it, only {held}")
     unread = f"the architecture cannot be read off {path}"
     if all(each.dim() == 2 for each in matrices):
-        _grouped(state, path)  # two names for one layer are no question of order
+        _group(state, path)  # two names for one layer are no question of order
         for order in (matrices, matrices[::-1]):
             if all(a.shape[0] == b.shape[1] for a, b in pairwise(order)):
                 return "-".join(map(str, [order[0].shape[1], *(each.shape[0] for each in order)]))
@@ -244,10 +244,10 @@ def _inferred(state: State, path: Path) -> str:
         raise ReconError(
             f"{unread}: its matrices {shapes} form no chain in this order; say it with --arch"
         )
-    stripped = _stripped(state)
+    stripped = _strip_prefixes(state)
     for name in KNOWN:
         own = on_meta(name)
-        if set(_renamed(stripped, own)) == set(own.state_dict()):
+        if set(_rename_head(stripped, own)) == set(own.state_dict()):
             return name
     raise ReconError(
         f"{unread}, which has convolutions: name it with --arch, such as resnet18, or {PASS}"
@@ -269,7 +269,7 @@ def _head(module: nn.Module) -> str:
     ][-1]
 
 
-def _renamed(state: State, own: nn.Module) -> State:
+def _rename_head(state: State, own: nn.Module) -> State:
     """With the tensors of the head by torchvision's name, where it stands alone in a `Sequential`
     of the owner's, as in `fc = Sequential(Dropout(), Linear(512, 2))`, or in the place of one.
     """
@@ -283,7 +283,7 @@ def _renamed(state: State, own: nn.Module) -> State:
     return state
 
 
-def _stripped(state: State) -> State:
+def _strip_prefixes(state: State) -> State:
     """Without what wrappers put before every name."""
     while prefix := next(
         (p for p in PREFIXES if state and all(name.startswith(p) for name in state)), None
@@ -303,7 +303,7 @@ def _from_torchvision(state: State, path: Path, arch: str) -> tuple[nn.Module, s
             f"unknown architecture '{arch}': widths like 3072-1000-1000-1, or a name of torchvision"
         )
     own_names = on_meta(arch)
-    state = _renamed(_stripped(state), own_names)
+    state = _rename_head(_strip_prefixes(state), own_names)
     last = state.get(f"{_head(own_names)}.weight")
     if last is None:
         raise ReconError(f"{path} is no {arch}: it has no {_head(own_names)}.weight")
@@ -351,7 +351,7 @@ def _dense(state: State, path: Path, arch: str) -> tuple[nn.Module, str, list[st
     before it.
     """
     widths = parse_arch(arch)
-    stems, norms, foreign = _grouped(state, path)
+    stems, norms, foreign = _group(state, path)
     held = ", ".join(
         f"{n} {tuple(t.shape)}" for s in sorted(stems, key=_natural) for n, t in stems[s].values()
     )
@@ -407,7 +407,7 @@ def _dense(state: State, path: Path, arch: str) -> tuple[nn.Module, str, list[st
     return nn.Sequential(*layers).eval(), arch, mapping + normed
 
 
-def _grouped(
+def _group(
     state: State, path: Path
 ) -> tuple[dict[str, dict[str, tuple[str, Tensor]]], dict[str, State], list[str]]:
     """Weights and biases of dense layers by stem, tensors of batch norms by stem, and names of

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from recon.errors import ReconError
-from recon_audit.anatomy import Anatomy, anatomy
+from recon_audit.anatomy import Anatomy, examine
 from recon_audit.attacks import Released
 from recon_audit.fine_tunes import (
     LEAST_FEATURES,
@@ -21,35 +21,61 @@ from recon_audit.fine_tunes import (
     OnBackbone,
     Start,
     features_of,
-    found_start,
+    find_start,
     head_of,
     public_start,
     start_of,
 )
-from recon_audit.fit import Fit, Transform, fit_of, inferred_transform, transform_of
+from recon_audit.fit import Fit, Transform, fit_of, infer_transform, transform_of
 from recon_audit.images import Images, classes_of
 from recon_audit.inputs import MIN_IMAGES, load_images
 from recon_audit.networks import Subject, subject_of
 
 
 @dataclass(frozen=True)
-class Case:
-    """What is audited:
-
-    Of a head on a frozen backbone, images and inputs are features;
+class Submission:
+    """What is handed in, as `recon.audit` takes it.
 
     Attributes:
-        subject, seen (its anatomy), start (the module before training, where it is known), train
-            and held_out images and their inputs x (n, C, H, W), the transform, their classes and
-            where those are from in words, and how the network fits what is read (both None without
-            labels).
+        model: a module or a file of weights.
+        train, held_out: images.
+        labels: of both.
+        theta_init: the network before training, where an adversary may know it.
+        start: of a fine-tune, where training began.
+        backbone: a frozen module, where `model` is a head on it.
+        transform: what training did to pixels.
+        arch: of a file.
+    """
+
+    model: Any
+    train: Any
+    held_out: Any = None
+    labels: Any = None
+    theta_init: Any = None
+    start: Any = None
+    backbone: Any = None
+    transform: Any = None
+    arch: str | None = None
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is audited. Of a head on a frozen backbone, images and inputs are features.
+
+    Attributes:
+        subject: the network, and its anatomy.
+        start: the module before training, where it is known.
+        train, held_out: images, and their inputs x (n, C, H, W), x_held_out.
+        transform: that was done to them.
+        classes: of both sets, and where those are from in words; None without labels.
+        fit: how the network fits what is read; None without labels.
         notes: what else the report says of the inputs.
-        public (k, d): those that attacks are given.
-        pictures: the images themselves.
+        public (k, d): features that attacks are given.
+        pictures: the images themselves, where `train` and `held_out` are features.
     """
 
     subject: Subject
-    seen: Anatomy
+    anatomy: Anatomy
     start: Start | None
     train: Images
     held_out: Images
@@ -65,10 +91,13 @@ class Case:
     @property
     def released(self) -> Released:
         """What attacks on images are given of the network."""
-        start, first = self.start, f"{self.seen.first}.weight"
+        start, first = self.start, f"{self.anatomy.first}.weight"
         known = start is not None and (start.whole or first in start.public)
         return Released.of(
-            self.subject.module, self.seen, start.module if start and known else None, self.public
+            self.subject.module,
+            self.anatomy,
+            start.module if start and known else None,
+            self.public,
         )
 
     def among(self, rows: list[int]) -> Case:
@@ -83,99 +112,113 @@ class Case:
         )
 
 
-def prepared(
-    model: Any,
-    train: Any,
-    held_out: Any,
-    labels: Any,
-    theta_init: Any,
-    transform: Any,
-    arch: str | None,
-    start: Any = None,
-    backbone: Any = None,
-) -> Case:
+def prepare(submission: Submission) -> Case:
     """Everything read and checked; ReconError for what does not fit."""
-    subject = subject_of(model, arch)
-    if backbone is not None:
-        subject = replace(subject, module=subject_of(OnBackbone(backbone, subject.module)).module)
+    subject = subject_of(submission.model, submission.arch)
+    if submission.backbone is not None:
+        whole = OnBackbone(submission.backbone, subject.module)
+        subject = replace(subject, module=subject_of(whole).module)
+    start = _start_of(submission, subject)
+    (train, held_out), anatomy = _examine_on(subject, submission.train, submission.held_out)
+    classes = classes_of(train, held_out, submission.labels, anatomy.outputs)
+    y = None if classes is None else classes[0]
+    way = submission.transform
+    if way is None or (isinstance(way, str) and way == "auto"):
+        transform = infer_transform(subject.module, anatomy, train, y)
+    else:
+        transform = transform_of(way, train)
+    notes = _notes(subject, start)
+    fit = None
+    if y is not None:
+        fit = fit_of(subject.module, anatomy, train, transform, y, subject.assumed)
+        if fit.sharper:
+            notes.append(fit.sharper)
+    x, x_held_out = transform(train.scaled), transform(held_out.scaled)
+    case = Case(
+        subject=subject,
+        anatomy=anatomy,
+        start=start,
+        train=train,
+        held_out=held_out,
+        x=x,
+        x_held_out=x_held_out,
+        transform=transform,
+        classes=classes,
+        fit=fit,
+        notes=tuple(notes),
+    )
+    if head := head_of(subject.module, anatomy, train.shape):
+        case = _on_features(case, head)
+    rows = case.train.shape[:2] == (1, 1) and case.train.shape[2] >= LEAST_FEATURES
+    if case.anatomy.first is None or not rows or len(case.held_out) < 2 * MIN_IMAGES:
+        return case
+    return _with_public(case)
+
+
+def _start_of(submission: Submission, subject: Subject) -> Start | None:
+    theta_init, start = submission.theta_init, submission.start
     if theta_init is not None and start is not None:
         raise ReconError(
             "give theta_init, a random start that may be known, or start, of a fine-tune, and not"
             " both"
         )
     if theta_init is not None:
-        began: Start | None = start_of(subject, theta_init, arch)
-    else:
-        found = found_start(subject) if start is None else start
-        began = None if found is None else public_start(subject, found)
-    pair, seen = _watched_on(subject, train, held_out)
-    classes = classes_of(*pair, labels, seen.outputs)
-    y = None if classes is None else classes[0]
-    if transform is None or (isinstance(transform, str) and transform == "auto"):
-        done = inferred_transform(subject.module, seen, pair[0], y)
-    else:
-        done = transform_of(transform, pair[0])
-    fit = None if y is None else fit_of(subject.module, seen, pair[0], done, y, subject.assumed)
-    notes = (*_notes(subject, began), *([fit.sharper] if fit and fit.sharper else []))
-    x, x_held_out = (done(part.scaled) for part in pair)
-    case = Case(subject, seen, began, *pair, x, x_held_out, done, classes, fit, notes)
-    if head := head_of(subject.module, seen, pair[0].shape):
-        case = _on_features(case, head)
-    rows = case.train.shape[:2] == (1, 1) and case.train.shape[2] >= LEAST_FEATURES
-    if case.seen.first is None or not rows or len(case.held_out) < 2 * MIN_IMAGES:
-        return case
-    return _with_public(case)
+        return start_of(subject, theta_init, submission.arch)
+    start = find_start(subject) if start is None else start
+    return None if start is None else public_start(subject, start)
 
 
-def _notes(subject: Subject, began: Start | None) -> tuple[str, ...]:
+def _notes(subject: Subject, start: Start | None) -> list[str]:
     parameters = list(subject.module.parameters())
-    frozen = [p for p in parameters if not p.requires_grad]
-    said = [
-        "the file does not say which activations stand between its layers: ReLU is assumed"
-    ] * subject.assumed
-    if began is not None and began.public:
-        said.append(
-            f"training began at {len(began.public)} tensors that are public, and so do the shadow"
+    frozen = sum(not p.requires_grad for p in parameters)
+    notes = []
+    if subject.assumed:
+        notes.append(
+            "the file does not say which activations stand between its layers: ReLU is assumed"
+        )
+    if start is not None and start.public:
+        notes.append(
+            f"training began at {len(start.public)} tensors that are public, and so do the shadow"
             " networks"
         )
     if frozen:
-        said.append(
-            f"{len(frozen)} of {len(parameters)} parameters were frozen, and are in the shadow"
-            " networks"
+        notes.append(
+            f"{frozen} of {len(parameters)} parameters were frozen, and are in the shadow networks"
         )
-    return tuple(said)
+    return notes
 
 
 def _on_features(case: Case, head: Head) -> Case:
     """The case of the trained part alone, which is given features."""
-    module, seen = case.subject.module, case.seen
-    x, x_held_out = (features_of(module, head, seen, part) for part in (case.x, case.x_held_out))
-    start = None
-    if case.start is not None and set(head.name.values()) <= (
-        case.start.public or set(head.name.values())
-    ):
-        there = dict(case.start.module.named_parameters())
-        inner = copy.deepcopy(head.module)
-        inner.load_state_dict(
-            {name: there[full].detach() for name, full in head.name.items()}, strict=False
-        )
-        start = Start(inner, frozenset(head.name) if case.start.public else frozenset())
+    module, anatomy = case.subject.module, case.anatomy
+    x, x_held_out = (
+        features_of(module, head, anatomy, inputs) for inputs in (case.x, case.x_held_out)
+    )
+    note = f"what was trained is a head, and it is audited on its {x.shape[-1]} features"
     return replace(
         case,
         subject=replace(case.subject, module=head.module),
-        seen=anatomy(head.module, tuple(x.shape[1:])),
-        start=start,
+        anatomy=examine(head.module, tuple(x.shape[1:])),
+        start=_start_of_head(case.start, head),
         train=replace(case.train, pixels=x.numpy()),
         held_out=replace(case.held_out, pixels=x_held_out.numpy()),
         x=x,
         x_held_out=x_held_out,
         transform=Transform(case.transform.words, torch.zeros(x.shape[1:]), torch.ones(1)),
         pictures=(case.train, case.held_out),
-        notes=(
-            *case.notes,
-            f"what was trained is a head, and it is audited on its {x.shape[-1]} features",
-        ),
+        notes=(*case.notes, note),
     )
+
+
+def _start_of_head(start: Start | None, head: Head) -> Start | None:
+    names = set(head.name.values())
+    if start is None or (start.public and not names <= start.public):
+        return None
+    parameters = dict(start.module.named_parameters())
+    module = copy.deepcopy(head.module)
+    known = {name: parameters[full].detach() for name, full in head.name.items()}
+    module.load_state_dict(known, strict=False)
+    return Start(module, frozenset(head.name) if start.public else frozenset())
 
 
 def _with_public(case: Case) -> Case:
@@ -197,7 +240,7 @@ def _with_public(case: Case) -> Case:
     return replace(rest, public=features, notes=(*case.notes, note))
 
 
-def _watched_on(
+def _examine_on(
     subject: Subject, train: Any, held_out: Any
 ) -> tuple[tuple[Images, Images], Anatomy]:
     """Both sets, in the shape that the first registered layer takes, and the network at work on it;
@@ -205,10 +248,10 @@ def _watched_on(
     """
     try:
         pair = load_images(train, held_out, subject.expected)
-        return pair, anatomy(subject.module, pair[0].shape)
+        return pair, examine(subject.module, pair[0].shape)
     except ReconError as error:
         try:
             pair = load_images(train, held_out)
-            return pair, anatomy(subject.module, pair[0].shape)
+            return pair, examine(subject.module, pair[0].shape)
         except ReconError:
             raise error from None

@@ -296,7 +296,7 @@ def page(report: dict[str, Any], pairs: Sequence[tuple[Row, Row]], regime: str) 
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
-    environment.filters |= {"embedded": embedded, "printable": printable}
+    environment.filters |= {"embedded": embed, "printable": printable}
     template = environment.get_template("report.html.jinja")
     style = Markup((Path(__file__).parent / "report.css").read_text(encoding="utf-8"))
     said = {
@@ -312,7 +312,7 @@ def page(report: dict[str, Any], pairs: Sequence[tuple[Row, Row]], regime: str) 
     )
 
 
-def embedded(pixels: np.ndarray) -> str:
+def embed(pixels: np.ndarray) -> str:
     """(H, W, C) uint8, C = 1 or 3, as the address of a picture within the page: of at most LARGEST
     pixels a side, as PNG up to LOSSLESS and as JPEG beyond, some 5 kB each.
     """

@@ -34,8 +34,8 @@ from torch.nn.functional import adaptive_avg_pool2d
 
 from recon.attacks.recover import RecoverSettings
 from recon.nets.gram import gram, layer_norms
-from recon.nets.mlp import MLP
 from recon.optim.spectrum import signal_span
+from recon.released import Weights
 from recon.scoring.matching import SSIM_THRESHOLD, Match, one_to_one, padded, rescale, target_decoy
 from recon.scoring.metrics import WINDOW, ncc
 from recon.scoring.nulls import null_candidates
@@ -228,9 +228,8 @@ def matches(x_hat: Tensor, images: Tensor, k: int) -> list[tuple[int, int, float
 
 
 def first_layer(
-    network: MLP,
-    theta_star: Tensor,
-    found: dict[str, Tensor],
+    weights: Weights,
+    tensors: dict[str, Tensor],
     settings: RecoverSettings | None,
     train: Tensor,
     held_out: Tensor,
@@ -244,7 +243,7 @@ def first_layer(
     norm_by_layer: of that restart, ‖·‖² not relative. All None where DecoReco could not run
     (settings None).
     """
-    params = network.unflatten(theta_star)
+    network, params = weights.network, weights.params
     norms = layer_norms(network, params)
     if settings is None:
         names = (
@@ -257,16 +256,18 @@ def first_layer(
         )
         return dict.fromkeys(names) | {"norm_by_layer": norms.tolist()}
     alpha, layer_weights = settings.alpha, settings.layer_weights
-    by_layer = found["by_layer"][int(found["energy"].argmin())]
-    basis = found["basis"]
+    by_layer = tensors["by_layer"][int(tensors["energy"].argmin())]
+    basis = tensors["basis"]
     inside = (params["w1"] @ basis.mT).square().sum() if len(basis) else params["w1"].square().sum()
     bias = params["b1"].square().sum() if "b1" in params else torch.zeros_like(inside)
 
-    def explained(x: Tensor) -> float | None:
+    def fit_multipliers(x: Tensor) -> float | None:
         if len(x) > MAX_CERTIFIED or not gram(network, params, x, alpha=alpha)[0][0].any():
             return None
         y = (network(params, x) > 0).to(x.dtype)
-        fitted = certificate(network, theta_star, x, y, alpha=alpha, layer_weights=layer_weights)
+        fitted = certificate(
+            network, weights.theta_star, x, y, alpha=alpha, layer_weights=layer_weights
+        )
         return max(0.0, 1 - fitted.residual_by_layer[0].item() ** 2)
 
     return {
@@ -274,8 +275,8 @@ def first_layer(
         "searched_dimensions": len(basis) or network.dim,
         # worse than nothing explains nothing
         "by_attack": max(0.0, 1 - (by_layer[0] / norms[0]).item()),
-        "by_training": explained(train),
-        "by_held_out": explained(held_out) if len(held_out) == len(train) else None,
+        "by_training": fit_multipliers(train),
+        "by_held_out": fit_multipliers(held_out) if len(held_out) == len(train) else None,
         "energy_by_layer": by_layer.tolist(),
         "norm_by_layer": norms.tolist(),
     }
@@ -307,7 +308,7 @@ class Exchangeability:
     why_not: str | None
 
 
-def compared(train: Tensor, held_out: Tensor, seed: int) -> Exchangeability:
+def compare_sets(train: Tensor, held_out: Tensor, seed: int) -> Exchangeability:
     """Of pixels (n, C, H, W) and (m, C, H, W)."""
     copies = near_copies(train, held_out)
     rows = {row for row, _, _ in copies}
@@ -336,7 +337,7 @@ def near_copies(train: Tensor, held_out: Tensor) -> list[tuple[int, int, float]]
     return [(row, index, value) for row, (value, index) in enumerate(pairs) if value > NEAR]
 
 
-def drawn(count: int, n: int, seed: int) -> list[int]:
+def draw_rows(count: int, n: int, seed: int) -> list[int]:
     """n of `count` rows, drawn by `seed`; all of them, in their order, where there are no more."""
     if count <= n:
         return list(range(count))
@@ -367,7 +368,7 @@ def two_sample(
     Predictions of image i by the classifier fitted without it are (ŷ_i − h_ii y_i) / (1 − h_ii), ŷ
     = H y.
     """
-    train, held_out = (part[drawn(len(part), MOST_TOLD, seed)] for part in (train, held_out))
+    train, held_out = (part[draw_rows(len(part), MOST_TOLD, seed)] for part in (train, held_out))
     x = features(torch.cat([train, held_out]).float())
     y = torch.cat([torch.ones(len(train)), -torch.ones(len(held_out))]).double()
     y = y - y.mean()

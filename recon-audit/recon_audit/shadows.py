@@ -113,7 +113,7 @@ class Shadows:
 
 def train_shadows(
     module: nn.Module,
-    seen: Anatomy,
+    anatomy: Anatomy,
     x: Tensor,
     y: Tensor,
     recipe: Recipe,
@@ -136,10 +136,10 @@ def train_shadows(
     for k in tqdm(range(count), "shadow networks", leave=False, disable=None):
         half = torch.randperm(len(x), generator=named(seed, "audit.halves", k // 2)) < len(x) // 2
         members = ~half if k % 2 else half
-        net = trained(
-            module, seen, x[members], y[members], recipe, named(seed, "audit.shadow", k), start
+        net = train_network(
+            module, anatomy, x[members], y[members], recipe, named(seed, "audit.shadow", k), start
         )
-        logits = logits_of(net, seen, x)
+        logits = logits_of(net, anatomy, x)
         inside.append(members)
         phi.append(confidence(logits, y))
         loss.append(loss_of(logits[members], y[members]))
@@ -154,9 +154,9 @@ def shadow_start(
     return fresh(module, recipe, named(seed, "audit.shadow", k), start)
 
 
-def trained(
+def train_network(
     module: nn.Module,
-    seen: Anatomy,
+    anatomy: Anatomy,
     x: Tensor,
     y: Tensor,
     recipe: Recipe,
@@ -180,21 +180,21 @@ def trained(
     often = math.ceil(len(x) / batch)
     drawn = _batches(len(x), batch, torch.Generator().manual_seed(generator.initial_seed()))
     losses: list[float] = []
-    with drawing_from(generator), one_reason("a shadow network cannot be trained"):
+    with draw_from(generator), one_reason("a shadow network cannot be trained"):
         _train(net)
         for step in range(recipe.steps):
             if recipe.target_loss is not None and step % often == 0:
-                losses.append(_loss(net, seen, x, y))
+                losses.append(_loss(net, anatomy, x, y))
                 hopeless = give_up is not None and give_up(losses, (recipe.steps - step) // often)
                 if losses[-1] <= recipe.target_loss or hopeless:
                     break
             rows = next(drawn).to(device)
             optimiser.zero_grad()
-            loss_of(logits_at(net, seen, x[rows]), y[rows]).backward()
+            loss_of(logits_at(net, anatomy, x[rows]), y[rows]).backward()
             optimiser.step()
     net.eval()
     # weights that are computed from others are made without a gradient, and can be copied
-    logits_of(net, seen, x[:2])
+    logits_of(net, anatomy, x[:2])
     return net
 
 
@@ -204,22 +204,22 @@ def _batches(n: int, batch: int, generator: torch.Generator) -> Iterator[Tensor]
         yield from torch.randperm(n, generator=generator)[: n - n % batch].split(batch)
 
 
-def logits_at(net: nn.Module, seen: Anatomy, x: Tensor) -> Tensor:
+def logits_at(net: nn.Module, anatomy: Anatomy, x: Tensor) -> Tensor:
     """Logits (n, K) of inputs x (n, C, H, W), also where the module answers probabilities, with
     their gradient.
     """
-    answers = answers_of(net, seen.as_taken(x)).reshape(len(x), seen.outputs)
-    if seen.scale == "logits":
+    answers = answers_of(net, anatomy.as_taken(x)).reshape(len(x), anatomy.outputs)
+    if anatomy.scale == "logits":
         return answers
-    return torch.logit(answers, eps=1e-6) if seen.outputs == 1 else answers.clamp_min(1e-7).log()
+    return torch.logit(answers, eps=1e-6) if anatomy.outputs == 1 else answers.clamp_min(1e-7).log()
 
 
-def _loss(net: nn.Module, seen: Anatomy, x: Tensor, y: Tensor) -> float:
+def _loss(net: nn.Module, anatomy: Anatomy, x: Tensor, y: Tensor) -> float:
     """In evaluation mode; NaN where answers are not finite."""
     net.eval()
     found = math.nan
     with suppress(ReconError):
-        found = loss_of(logits_of(net, seen, x), y.cpu()).item()
+        found = loss_of(logits_of(net, anatomy, x), y.cpu()).item()
     _train(net)
     return found
 
@@ -246,7 +246,7 @@ def fresh(
         if start is None
         else {name: p.detach().cpu() for name, p in start.module.named_parameters()}
     )
-    with drawing_from(generator), torch.no_grad():
+    with draw_from(generator), torch.no_grad():
         done = _reset(net)
         for name, parameter in learned.items():
             if LOW_RANK.search(name):  # the second factor of an adapter begins at 0
@@ -304,7 +304,7 @@ def _train(net: nn.Module) -> None:
 
 
 @contextmanager
-def drawing_from(generator: torch.Generator) -> Iterator[None]:
+def draw_from(generator: torch.Generator) -> Iterator[None]:
     """What PyTorch draws on the CPU without being given a generator (starts, dropout) is drawn from
     this one; the state of the global generator is put back.
     """
@@ -317,8 +317,14 @@ def drawing_from(generator: torch.Generator) -> Iterator[None]:
 # ----------------------------------------------------------------------------------------- inferred
 
 
-def inferred(
-    module: nn.Module, seen: Anatomy, x: Tensor, y: Tensor, n: int, seed: int, start: Start | None
+def infer_recipe(
+    module: nn.Module,
+    anatomy: Anatomy,
+    x: Tensor,
+    y: Tensor,
+    n: int,
+    seed: int,
+    start: Start | None,
 ) -> Recipe:
     """A recipe for a network of which none is known: of a few ordinary ones, that whose network
     ends with weights of the most similar size.
@@ -329,20 +335,22 @@ def inferred(
     training of one that will not, by its pace, is given up (`out_of_reach`): weight decay can hold
     a loss far above the goal, and large networks take long.
     """
-    goal = max(loss_of(logits_of(module, seen, x[:n]), y[:n]).item() * 1.05, LOWEST_LOSS)
+    goal = max(loss_of(logits_of(module, anatomy, x[:n]), y[:n]).item() * 1.05, LOWEST_LOSS)
     half = torch.randperm(len(x), generator=named(seed, "audit.pilot"))[: len(x) // 2]
     ended: list[tuple[bool, float, int]] = []
     adam, sgd = Recipe("adam", 1e-3, target_loss=goal), Recipe("sgd", 3e-2, target_loss=goal)
     tried = [adam, replace(adam, weight_decay=1e-3), sgd, replace(sgd, weight_decay=5e-3)]
     # a dense first layer may have begun with a tiny one
-    if start is None and seen.first is not None:
+    if start is None and anatomy.first is not None:
         tried.append(replace(adam, first_scale=0.01))
     hopeless = partial(out_of_reach, goal=2 * goal)
     for k, candidate in enumerate(tqdm(tried, "ordinary recipes", leave=False, disable=None)):
         generator = named(seed, "audit.pilot", k + 1)
-        net = trained(module, seen, x[half], y[half], candidate, generator, start, hopeless)
+        net = train_network(
+            module, anatomy, x[half], y[half], candidate, generator, start, hopeless
+        )
         with suppress(ReconError):  # it may diverge
-            reached = loss_of(logits_of(net, seen, x[half]), y[half]).item()
+            reached = loss_of(logits_of(net, anatomy, x[half]), y[half]).item()
             ended.append((reached > 2 * goal, _distance(net, module, start), k))
     if not ended:
         raise ReconError(

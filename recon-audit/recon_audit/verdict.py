@@ -135,7 +135,7 @@ def _on_images(
 
 def _on_membership(table: dict[str, Any]) -> tuple[str, str]:
     best = table["scores"][table["best"]]
-    counts = counted(best["named"])
+    counts = count_words(best["named"])
     if table["p_value"] < LEVEL:
         return INFERRED, f"Who was trained on can be inferred: {counts}."
     there = "in networks trained in the same way it can"
@@ -147,7 +147,7 @@ def _on_membership(table: dict[str, Any]) -> tuple[str, str]:
     return NOT_BY_THESE, f"Who was trained on could not be inferred, though {there}: {counts}."
 
 
-def counted(named: dict[str, dict[str, Any]]) -> str:
+def count_words(named: dict[str, dict[str, Any]]) -> str:
     """How many members can be named, by `recon.scoring.membership.named`, in words.
 
     A rate that needs more held-out images than there are is said to; where that is so of all rates,
@@ -187,16 +187,16 @@ def lines(report: dict[str, Any], verdict: Verdict) -> list[str]:
     recovered = [each for each in report["leaked"] if each["how"] != "membership"]
     first = verdict.on_images
     if recovered:
-        first += f" They are {enumerated([printable(each['image']) for each in recovered])}."
+        first += f" They are {enumerate_names([printable(each['image']) for each in recovered])}."
     second = "Whether it can be inferred who was trained on was not asked."
     if "membership" in report["attacks_asked"]:
         second = verdict.on_membership or "Nor can it be told who was trained on."
     return [first, second, worst(report["leaked"])]
 
 
-def enumerated(names: list[str]) -> str:
+def enumerate_names(names: list[str]) -> str:
     """
-    >>> enumerated(["a", "b", "c", "d", "e"]), enumerated(["a", "b"])
+    >>> enumerate_names(["a", "b", "c", "d", "e"]), enumerate_names(["a", "b"])
     ('a, b, c and 2 more', 'a and b')
     """
     if len(names) > FIRST:
@@ -225,7 +225,7 @@ def worst(leaked: list[dict[str, Any]]) -> str:
     return f"The worst single image: {'; and '.join(said) or 'none was found to be given away'}."
 
 
-def tried(report: dict[str, Any]) -> list[dict[str, str]]:
+def attack_states(report: dict[str, Any]) -> list[dict[str, str]]:
     """Every attack: its name, its state ("ran", "did not apply", "not asked", "nothing to
     compare"), and how or why not.
     """

@@ -6,10 +6,7 @@ from __future__ import annotations
 
 import json
 
-import matplotlib.pyplot as plt
-import numpy as np
-import pytest
-from audit_calibration import alarms, plot_calibration
+from audit_calibration import alarms
 
 from companion.chapters import ROOT
 from recon_audit.scoring import LEVEL
@@ -36,25 +33,6 @@ def test_alarms_by_hand():
     assert alarms(NETWORKS, "own", "images").tolist() == [0.02, 1.0, 1.0]
     assert alarms(NETWORKS, "own", "membership").tolist() == [0.001, 0.002, 0.4]
     assert alarms(NETWORKS, "null", "images").tolist() == [1.0, 1.0, 1.0]
-
-
-def test_curves_rise_where_audits_call():
-    figure = plot_calibration(NETWORKS)
-    left, right = figure.axes
-    either = next(line for line in left.lines if line.get_label() == "any test")
-    x, y = either.get_data()
-    assert [y[x <= t].max() for t in (0.029, 0.031, 0.51)] == pytest.approx([0, 1 / 3, 2 / 3])
-    x, y = next(line for line in right.lines if line.get_label() == "membership").get_data()
-    assert y[x <= LEVEL].max() == pytest.approx(2 / 3)
-    assert all(
-        any(np.allclose(line.get_xdata(), LEVEL) for line in ax.lines) for ax in (left, right)
-    )
-    assert [text.get_text() for text in right.get_legend().get_texts()] == [
-        "any test",
-        "membership",
-        "images",
-    ]
-    plt.close(figure)
 
 
 def test_the_measured_audits_keep_their_promise():

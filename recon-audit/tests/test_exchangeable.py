@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from recon_audit.scoring import compared, features, near_copies, two_sample
+from recon_audit.scoring import compare_sets, features, near_copies, two_sample
 
 
 @pytest.fixture
@@ -22,10 +22,12 @@ def test_copies_are_found_up_to_brightness_and_noise(images):
         (5, 11),
         (6, 12),
     ]
-    found = compared(images[:30], held_out, 0)
+    found = compare_sets(images[:30], held_out, 0)
     assert found.why_not is None and len(found.kept) == 27 and 4 not in found.kept
     held_out[:10] = images[:10]
-    assert "10 of 30 held-out images are near-copies" in compared(images[:30], held_out, 0).why_not
+    assert (
+        "10 of 30 held-out images are near-copies" in compare_sets(images[:30], held_out, 0).why_not
+    )
 
 
 def test_the_two_sample_test_keeps_its_level():
@@ -46,7 +48,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_other_brightness_texture_and_colour_are_told(images, change):
-    found = compared(images[:30], change(images[30:]), 0)
+    found = compare_sets(images[:30], change(images[30:]), 0)
     assert found.p < 0.01 and "two-sample test" in found.why_not
 
 

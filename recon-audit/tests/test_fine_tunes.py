@@ -6,26 +6,21 @@ from __future__ import annotations
 
 import pytest
 import torch
-from safetensors.torch import save_file
 from torch import nn
 from torchvision import models
 
 import recon
-from recon.attacks.heads import Public, span_test
-from recon.attacks.separation import FirstLayer
 from recon.errors import ReconError
-from recon_audit.anatomy import anatomy
+from recon_audit.anatomy import examine
 from recon_audit.fine_tunes import (
-    OnBackbone,
-    Start,
     features_of,
-    found_start,
+    find_start,
     head_of,
     public_start,
 )
 from recon_audit.networks import subject_of
-from recon_audit.prepare import prepared
-from recon_audit.shadows import Recipe, fresh, trained
+from recon_audit.prepare import Submission, prepare
+from recon_audit.shadows import Recipe, fresh, train_network
 
 N, D = 20, 400
 
@@ -70,9 +65,9 @@ def test_what_equals_its_start_was_frozen_and_shadows_begin_there():
         for a, b in zip(shadow.state_dict().values(), began.state_dict().values(), strict=True)
     )
     x, y = torch.rand(12, 3, 8, 8), torch.arange(12) % 2
-    done = trained(
+    done = train_network(
         subject.module,
-        anatomy(subject.module, (3, 8, 8)),
+        examine(subject.module, (3, 8, 8)),
         x,
         y,
         Recipe(steps=5),
@@ -128,18 +123,10 @@ def test_weights_in_the_cache_of_torchvision_are_found(tmp_path, monkeypatch):
     public = models.squeezenet1_1()
     torch.save(public.state_dict(), tmp_path / "checkpoints" / "squeezenet1_1-b8a52dc0.pth")
     tuned = models.squeezenet1_1(num_classes=3)
-    assert found_start(subject_of(tuned)) is None  # of the same architecture, and begun elsewhere
+    assert find_start(subject_of(tuned)) is None  # of the same architecture, and begun elsewhere
     tuned.features.load_state_dict(public.features.state_dict())
-    found = found_start(subject_of(tuned))
+    found = find_start(subject_of(tuned))
     assert found is not None and torch.equal(found["features.0.weight"], public.features[0].weight)
-
-
-def test_both_kinds_of_start_are_too_many():
-    x, y = torch.rand(20, 3, 8, 8), torch.arange(20) % 2
-    with pytest.raises(ReconError, match="not both"):
-        prepared(
-            network(), (x[:10], y[:10]), (x[10:], y[10:]), None, network(), None, None, network()
-        )
 
 
 # ------------------------------------------------------------------------------------- fresh starts
@@ -268,15 +255,14 @@ def test_a_backbone_with_a_head_is_the_head_on_features(case):
     images = (x / 2).view(-1, 1, 20, 20)
     whole = nn.Sequential(Backbone(), *head)
     for model, more in ((whole, {}), (head, {"backbone": Backbone()})):
-        found = prepared(
-            model, (images[:N], y[:N]), (images[N:], y[N:]), None, None, "none", None, **more
-        )
-        assert found.fit.right == found.fit.n and found.seen.first is not None
+        pair = (images[:N], y[:N]), (images[N:], y[N:])
+        found = prepare(Submission(model, *pair, transform="none", **more))
+        assert found.fit.right == found.fit.n and found.anatomy.first is not None
         torch.testing.assert_close(found.x.flatten(1), x[:N])
         assert found.public.shape == (3 * N // 2, D) and len(found.held_out) == 3 * N // 2
         assert found.train.names == [f"train[{row}]" for row in range(N)]
         assert found.pictures[0].shape == (1, 20, 20)
-        assert torch.equal(found.released.w1, head[0].weight)
+        assert torch.equal(found.released.first.params["w1"], head[0].weight)
 
 
 def test_the_head_of_a_torchvision_network_is_found():
@@ -284,52 +270,11 @@ def test_the_head_of_a_torchvision_network_is_found():
     module.requires_grad_(False)
     module.fc = nn.Sequential(nn.Dropout(), nn.Linear(512, 32), nn.ReLU(), nn.Linear(32, 3))
     subject = subject_of(module)
-    seen = anatomy(subject.module, (3, 32, 32))
-    head = head_of(subject.module, seen, (3, 32, 32))
+    anatomy = examine(subject.module, (3, 32, 32))
+    head = head_of(subject.module, anatomy, (3, 32, 32))
     x = torch.rand(5, 3, 32, 32)
-    features = features_of(subject.module, head, seen, x)
+    features = features_of(subject.module, head, anatomy, x)
     assert features.shape == (5, 1, 1, 512)
     torch.testing.assert_close(head.module(features.flatten(1)), subject.module(x))
     module.layer4.requires_grad_(True)  # what is trained there is given no vector
-    assert head_of(subject_of(module).module, seen, (3, 32, 32)) is None
-
-
-def test_a_head_with_few_rows_says_so(case):
-    x, y, _ = case
-    head = nn.Linear(D, 2)
-    report = recon.audit(head, (x[:N], y[:N]), (x[N:], y[N:]), attacks="separation", **FAST)
-    assert (
-        "has 2 rows for 20 training features"
-        in report.data["result"]["attacks"]["separation"]["why_not"]
-    )
-
-
-def test_features_that_are_all_alike_are_one_sentence(case):
-    _, y, head = case
-    with pytest.raises(
-        ReconError, match="features of the held-out images are alike|is the training image"
-    ):
-        prepared(
-            head, (torch.rand(N, D), y[:N]), (torch.ones(N, D), y[:N]), None, None, "none", None
-        )
-
-
-@pytest.mark.parametrize("backbone", [3, "no-such-backbone"])
-def test_what_is_no_backbone(case, backbone):
-    x, y, head = case
-    with pytest.raises(ReconError, match="backbone"):
-        prepared(head, (x[:N], y[:N]), (x[N:], y[N:]), None, None, "none", None, backbone=backbone)
-
-
-def test_the_span_test_is_that_of_the_attack(case):
-    x, _, head = case
-    score = span_test(FirstLayer(head[0].weight.detach()), x, Public(x[N:]), N)
-    assert score[:N].min() > score[N:].max()
-
-
-def test_a_start_in_a_file(tmp_path):
-    module = network()
-    save_file(module.state_dict(), tmp_path / "start.safetensors")
-    start = public_start(subject_of(network()), tmp_path / "start.safetensors")
-    assert isinstance(start, Start) and start.whole
-    assert isinstance(OnBackbone(Backbone(), nn.Linear(4, 2)), nn.Module)
+    assert head_of(subject_of(module).module, anatomy, (3, 32, 32)) is None

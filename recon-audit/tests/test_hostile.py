@@ -81,7 +81,7 @@ def files(tmp_path, monkeypatch):
     (tmp_path / "labels.csv").write_text(
         "".join(f"{name},{row % 2}\n" for row, name in enumerate(names))
     )
-    monkeypatch.setattr(audit_module, "audited", lambda case, *_: stop(case))
+    monkeypatch.setattr(audit_module, "audit_case", lambda case, *_: stop(case))
     return tmp_path
 
 

@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from torch.utils.data import TensorDataset
 
 from recon.errors import ReconError
 from recon_audit.fit import transform_of
 from recon_audit.images import Expected, Images, classes_of
-from recon_audit.inputs import checked, from_folder, images_of, load_images
+from recon_audit.inputs import check_pair, from_folder, images_of, load_images
 
 N = 8
 
@@ -23,52 +22,6 @@ N = 8
 @pytest.fixture
 def pixels():
     return np.random.default_rng(0).integers(0, 256, (2 * N, 6, 5, 3), dtype=np.uint8)
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "NHWC",
-        "NCHW",
-        "tensor",
-        "float",
-        "double",
-        "uint16",
-        "flat",
-        "pair",
-        "dataset",
-        "npz",
-        "folder",
-        "path",
-    ],
-)
-def test_every_source_is_the_same_images(kind, pixels, tmp_path):
-    first, y = pixels[:N].transpose(0, 3, 1, 2), np.arange(N) % 2
-    if kind in ("npz", "path"):
-        np.savez(tmp_path / "a.npz", x=pixels[:N], labels=y)
-    if kind == "folder":
-        save(tmp_path / "f", pixels[:N], lambda k: f"{k % 2}/{k // 2}.png")
-    source = {
-        "NHWC": lambda: pixels[:N],
-        "NCHW": lambda: first,
-        "tensor": lambda: torch.from_numpy(first.copy()),
-        "float": lambda: torch.from_numpy(first / np.float32(255)),
-        "double": lambda: first / 255,
-        "uint16": lambda: first.astype(np.uint16) * 257,
-        "flat": lambda: first.reshape(N, -1, order="C").reshape(N, 3, 6, 5),
-        "pair": lambda: (pixels[:N], y),
-        "dataset": lambda: TensorDataset(
-            torch.from_numpy(first / np.float32(255)), torch.from_numpy(y)
-        ),
-        "npz": lambda: tmp_path / "a.npz",
-        "path": lambda: str(tmp_path / "a.npz"),
-        "folder": lambda: tmp_path / "f",
-    }[kind]()
-    found = images_of(source, "train", Expected(dim=90))
-    order = [*range(0, N, 2), *range(1, N, 2)] if kind == "folder" else list(range(N))
-    np.testing.assert_allclose(found.scaled.numpy(), first[order] / 255, atol=1e-6)
-    if kind in ("pair", "dataset", "npz", "path", "folder"):
-        assert found.labels == [str(y[row]) for row in order]
 
 
 def save(folder, pixels, name):
@@ -145,7 +98,7 @@ def test_pairs_that_do_not_fit(pixels):
     train, held_out = load_images(pixels[:N], pixels[N:] / 255)  # bytes and floats meet as floats
     assert train.pixels.dtype == held_out.pixels.dtype == np.float32 and train.pixels.max() <= 1
     with pytest.raises(ReconError, match="only 2 training"):
-        checked(train.take([0, 1]), held_out)
+        check_pair(train.take([0, 1]), held_out)
 
 
 def labelled(names, labels=None):

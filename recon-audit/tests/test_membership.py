@@ -11,10 +11,10 @@ from recon.errors import ReconError
 from recon.scoring.membership import permutation_p
 from recon.scoring.roc import auc
 from recon_audit import membership
-from recon_audit.anatomy import anatomy, logits_of
+from recon_audit.anatomy import examine, logits_of
 from recon_audit.membership import (
     confidence,
-    explained,
+    fit_multipliers,
     infer,
     power,
     why_no_multipliers,
@@ -23,11 +23,11 @@ from recon_audit.shadows import (
     PACE,
     Recipe,
     Shadows,
-    inferred,
+    infer_recipe,
     out_of_reach,
     shadow_start,
+    train_network,
     train_shadows,
-    trained,
 )
 
 
@@ -65,40 +65,44 @@ def case():
         nn.Dropout(0.1),
         nn.Linear(24, 3),
     ).eval()
-    return module, anatomy(module, (1, 4, 4)), x, y
+    return module, examine(module, (1, 4, 4)), x, y
 
 
 RECIPE = Recipe("adam", 2e-2, 8, 120, 0.02)
 
 
 def test_members_of_an_overfitted_network_are_found_and_others_are_not(case):
-    module, seen, x, y = case
-    target = trained(module, seen, x[:24], y[:24], RECIPE, torch.Generator().manual_seed(9))
-    shadows = train_shadows(module, seen, x, y, RECIPE, 4, 0)
-    found = infer(logits_of(target, seen, x), y, 24, shadows, 0)
+    module, anatomy, x, y = case
+    target = train_network(
+        module, anatomy, x[:24], y[:24], RECIPE, torch.Generator().manual_seed(9)
+    )
+    shadows = train_shadows(module, anatomy, x, y, RECIPE, 4, 0)
+    found = infer(logits_of(target, anatomy, x), y, 24, shadows, 0)
     assert found.table[found.name]["auc"] > 0.75 and found.table[found.name]["p_value"] < 0.005
     assert found.power["auc"] > 0.7
-    stranger = trained(
+    stranger = train_network(
         module,
-        seen,
+        anatomy,
         torch.flip(x, (0, 3)),
         torch.flip(y, (0,)),
         RECIPE,
         torch.Generator().manual_seed(9),
     )
-    null = infer(logits_of(stranger, seen, x), y, 24, shadows, 0)
+    null = infer(logits_of(stranger, anatomy, x), y, 24, shadows, 0)
     assert null.table[null.name]["p_value"] > 0.01
 
 
 def test_the_weights_themselves_tell_members_and_only_of_their_own_images(case):
-    module, seen, x, y = case
+    module, anatomy, x, y = case
     recipe = Recipe("adam", 2e-2, None, 300, None, 1e-2)
-    target = trained(module, seen, x[:24], y[:24], recipe, torch.Generator().manual_seed(9))
+    target = train_network(
+        module, anatomy, x[:24], y[:24], recipe, torch.Generator().manual_seed(9)
+    )
     start = shadow_start(module, recipe, 0, 0, None)
-    shadows = train_shadows(module, seen, x, y, recipe, 2, 0)
-    found = {known: explained(target, seen, x, y, known) for known in (None, start)}
-    assert found[start].residual <= found[None].residual < 1
-    told = infer(logits_of(target, seen, x), y, 24, shadows, 0, {"multipliers": found[None].score})
+    shadows = train_shadows(module, anatomy, x, y, recipe, 2, 0)
+    plain, known = (fit_multipliers(target, anatomy, x, y, began) for began in (None, start))
+    assert known.diagnostics["residual"] <= plain.diagnostics["residual"] < 1
+    told = infer(logits_of(target, anatomy, x), y, 24, shadows, 0, {"multipliers": plain.score})
     row = told.table["multipliers"]
     assert (
         row["auc"] > 0.8
@@ -106,10 +110,10 @@ def test_the_weights_themselves_tell_members_and_only_of_their_own_images(case):
         and set(told.table) == {"lira", "rmia", "multipliers"}
     )
     assert told.table[told.name]["p_value"] == min(each["p_value"] for each in told.table.values())
-    of_shadow = explained(shadows.modules[0], seen, x, y, None).score.numpy()
+    of_shadow = fit_multipliers(shadows.modules[0], anatomy, x, y, None).score.numpy()
     assert auc(of_shadow, shadows.inside[0].numpy()) > 0.7
     # as many images of nobody's
-    null = explained(target, seen, torch.flip(x, (0, 3)), torch.flip(y, (0,)), None)
+    null = fit_multipliers(target, anatomy, torch.flip(x, (0, 3)), torch.flip(y, (0,)), None)
     assert permutation_p(null.score.numpy(), np.arange(48) < 24, 0) > 0.01
 
 
@@ -131,20 +135,20 @@ def test_probabilities_are_explained_as_the_logits_are(case):
     net = nn.Sequential(nn.Flatten(), nn.Linear(16, 3)).eval()
     x, y = torch.randn(10, 1, 4, 4, generator=generator), torch.arange(10) % 3
     shown = nn.Sequential(net, nn.Softmax(1)).eval()
-    plain = explained(net, anatomy(net, (1, 4, 4)), x, y, None)
+    plain = fit_multipliers(net, examine(net, (1, 4, 4)), x, y, None)
     torch.testing.assert_close(
-        explained(shown, anatomy(shown, (1, 4, 4)), x, y, None).score, plain.score
+        fit_multipliers(shown, examine(shown, (1, 4, 4)), x, y, None).score, plain.score
     )
 
 
 def test_shadows_are_trained_on_complementary_halves_and_repeat(case):
-    module, seen, x, y = case
+    module, anatomy, x, y = case
     state = torch.get_rng_state()
-    a, b = (train_shadows(module, seen, x, y, RECIPE, 3, seed) for seed in (0, 0))
+    a, b = (train_shadows(module, anatomy, x, y, RECIPE, 3, seed) for seed in (0, 0))
     assert torch.equal(state, torch.get_rng_state())  # the global generator is as it was
     assert len(a) == 4 and (a.inside[0] == ~a.inside[1]).all() and (a.inside.sum(0) == 2).all()
     assert torch.equal(a.phi, b.phi) and (a.loss <= 0.3).all()
-    assert not torch.equal(train_shadows(module, seen, x, y, RECIPE, 2, 1).inside, a.inside[:2])
+    assert not torch.equal(train_shadows(module, anatomy, x, y, RECIPE, 2, 1).inside, a.inside[:2])
 
 
 def test_power_needs_two_pairs():
@@ -153,10 +157,12 @@ def test_power_needs_two_pairs():
 
 
 def test_a_recipe_is_inferred_from_loss_and_size(case):
-    module, seen, x, y = case
+    module, anatomy, x, y = case
     decayed = Recipe("sgd", 3e-2, 64, 2000, 0.3, 5e-3)
-    target = trained(module, seen, x[:24], y[:24], decayed, torch.Generator().manual_seed(3))
-    found = inferred(target, seen, x, y, 24, 0, None)
+    target = train_network(
+        module, anatomy, x[:24], y[:24], decayed, torch.Generator().manual_seed(3)
+    )
+    found = infer_recipe(target, anatomy, x, y, 24, 0, None)
     assert (found.optimiser, found.lr) in (("adam", 1e-3), ("sgd", 3e-2))
     assert found.target_loss == pytest.approx(
         1.05 * torch.nn.functional.cross_entropy(target(x[:24]), y[:24]).item(), rel=1e-4
@@ -177,7 +183,7 @@ def test_a_pilot_that_stalls_costs_few_steps(case, monkeypatch):
     """Weight decay holds its loss above the goal: it ends after twice `PACE` passes or a little
     more.
     """
-    module, seen, x, y = case
+    module, anatomy, x, y = case
     asked = []
     recipe = Recipe("sgd", 3e-2, None, 2000, 1e-4, 5e-2)
 
@@ -185,7 +191,9 @@ def test_a_pilot_that_stalls_costs_few_steps(case, monkeypatch):
         asked.append(left)
         return out_of_reach(losses, left, 2e-4)
 
-    trained(module, seen, x[:24], y[:24], recipe, torch.Generator().manual_seed(3), None, hopeless)
+    train_network(
+        module, anatomy, x[:24], y[:24], recipe, torch.Generator().manual_seed(3), None, hopeless
+    )
     assert 2 * PACE <= len(asked) < 1000 and asked[0] == 2000
 
 

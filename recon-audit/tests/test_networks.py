@@ -14,12 +14,12 @@ from torch import nn
 from torchvision import models
 
 from recon.errors import ReconError
-from recon_audit.anatomy import anatomy, logits_of
+from recon_audit.anatomy import examine, logits_of
 from recon_audit.files import load_state
 from recon_audit.fine_tunes import Start, start_of
 from recon_audit.images import printable
-from recon_audit.networks import built, subject_of
-from recon_audit.shadows import Recipe, drawing_from, fresh
+from recon_audit.networks import build_network, subject_of
+from recon_audit.shadows import Recipe, draw_from, fresh
 
 SHAPE = (3, 8, 8)
 DIM = 192
@@ -89,12 +89,13 @@ class Residual(nn.Module):
 )
 def test_dense_networks_become_one_logit_of_the_same_answers(module, generator):
     module = shaken(module, generator)
-    seen = anatomy(module, SHAPE)
+    anatomy = examine(module, SHAPE)
     x = torch.randn(20, *SHAPE, generator=generator)
-    logits = logits_of(module, seen, x)
-    one = logits[:, 0] if seen.outputs == 1 else logits[:, 1] - logits[:, 0]
-    assert seen.mlp is not None and seen.mlp_why_not is None and seen.first is not None
-    found = seen.mlp(seen.mlp.unflatten(seen.theta), x.flatten(1))
+    logits = logits_of(module, anatomy, x)
+    one = logits[:, 0] if anatomy.outputs == 1 else logits[:, 1] - logits[:, 0]
+    dense = anatomy.dense
+    assert dense is not None and anatomy.dense_why_not is None and anatomy.first is not None
+    found = dense.network(dense.params, x.flatten(1))
     torch.testing.assert_close(found.double(), one, rtol=1e-3, atol=1e-4)
 
 
@@ -114,34 +115,34 @@ def test_dense_networks_become_one_logit_of_the_same_answers(module, generator):
     ids=["convolution", "ten", "logistic", "residual", "tanh", "pooled", "norm first"],
 )  # fmt: skip
 def test_what_does_not_apply_says_why(module, first, first_why_not, mlp_why_not, generator):
-    seen = anatomy(module.eval(), SHAPE)
+    anatomy = examine(module.eval(), SHAPE)
     if isinstance(module[0] if isinstance(module, nn.Sequential) else None, nn.BatchNorm2d):
         shaken(module, generator)
-        seen = anatomy(module, SHAPE)
+        anatomy = examine(module, SHAPE)
         first = None
         first_why_not = "is a BatchNorm2d"
-    assert seen.first == first
-    assert (seen.first_why_not is None) == (first_why_not is None) and (first_why_not or "") in (
-        seen.first_why_not or ""
+    assert anatomy.first == first
+    assert (anatomy.first_why_not is None) == (first_why_not is None) and (first_why_not or "") in (
+        anatomy.first_why_not or ""
     )
     if mlp_why_not:
-        assert mlp_why_not in seen.mlp_why_not and seen.mlp is None
+        assert mlp_why_not in anatomy.dense_why_not and anatomy.dense is None
 
 
 def test_a_resnet_has_only_membership():
-    seen = anatomy(models.resnet18(num_classes=10).eval(), (3, 32, 32))
-    assert seen.outputs == 10 and seen.first is None and seen.mlp is None
+    anatomy = examine(models.resnet18(num_classes=10).eval(), (3, 32, 32))
+    assert anatomy.outputs == 10 and anatomy.first is None and anatomy.dense is None
     assert (
-        seen.first_why_not
+        anatomy.first_why_not
         == "The first layer is a convolution: its weights are no mixtures of whole images."
     )
 
 
 def test_images_that_do_not_fit_are_one_sentence():
     with pytest.raises(ReconError, match="does not classify images of 3 × 9 × 9"):
-        anatomy(dense().eval(), (3, 9, 9))
+        examine(dense().eval(), (3, 9, 9))
     with pytest.raises(ReconError, match="answers of shape"):
-        anatomy(nn.Conv2d(3, 4, 3).eval(), SHAPE)
+        examine(nn.Conv2d(3, 4, 3).eval(), SHAPE)
 
 
 # -------------------------------------------------------------------------------------------- files
@@ -171,16 +172,16 @@ def test_batch_norm_in_a_file_stands_after_its_dense_layer(tmp_path, generator):
 
 
 def test_torchvision_is_recognised_by_its_tensors(generator):
-    with drawing_from(generator):
+    with draw_from(generator):
         module = models.resnet18(num_classes=5)
     state = {f"module.{name}": value for name, value in module.state_dict().items()}
-    found, arch, _ = built(state, Path("w.pt"), None)
+    found, arch, _ = build_network(state, Path("w.pt"), None)
     assert arch == "resnet18"
     x = torch.randn(2, 3, 32, 32, generator=generator)
     torch.testing.assert_close(found(x), module.eval()(x))
     state["module.conv1.weight"] = torch.zeros(64, 3, 3, 3)  # with a max-pool after it, or without
     with pytest.raises(ReconError, match="no file says whether a max-pool follows"):
-        built(state, Path("w.pt"), None)
+        build_network(state, Path("w.pt"), None)
 
 
 class Stranger:

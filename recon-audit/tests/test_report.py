@@ -10,7 +10,6 @@ import os
 import shutil
 import subprocess
 import sys
-import unicodedata
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -31,8 +30,8 @@ from recon.store.files import only_one
 from recon_audit import attacks as attack_module
 from recon_audit import audit as audit_module
 from recon_audit import browser, membership
-from recon_audit.anatomy import anatomy
-from recon_audit.shadows import Recipe, trained
+from recon_audit.anatomy import examine
+from recon_audit.shadows import Recipe, train_network
 from recon_audit.verdict import decide
 
 SCHEMA = json.loads(Path(recon_audit.__file__).with_name("report.schema.json").read_text())
@@ -57,8 +56,8 @@ def y():
 
 def fitted(module, x, y, seed=0, recipe=RECIPE):
     module.eval()
-    return trained(
-        module, anatomy(module, SHAPE), x, y, recipe, torch.Generator().manual_seed(seed)
+    return train_network(
+        module, examine(module, SHAPE), x, y, recipe, torch.Generator().manual_seed(seed)
     )
 
 
@@ -84,28 +83,19 @@ def report(network, x, y):
 
 
 def test_a_report_says_what_its_parts_say(report, tmp_path):
-    assert report.verdict in ("leaks", "not by these attacks", "cannot tell") and report.lines[
-        0
-    ] in str(report)
     jsonschema.validate(json.loads(report.to_json()), SCHEMA)
-    assert report.data["result"]["looks"] == report.data["membership"]["looks"] == 3 * 3 + 3
-    assert list(report.data["membership"]["scores"]) == ["lira", "rmia", "multipliers"]
-    assert 0 < report.data["membership"]["scores"]["multipliers"]["residual"] <= 1
-    assert "Multipliers ask how much of the weights" in report.page
-    assert report.data["power"]["canaries"] == 1 and report.data["membership"]["shadows"] == 4
-    assert all(
-        line in report._repr_html_() and line in report.page
-        for line in map(html.escape, report.lines)
-    )
+    members, result = report.data["membership"], report.data["result"]
+    assert result["looks"] == members["looks"] == 3 * 3 + 3
+    assert list(members["scores"]) == ["lira", "rmia", "multipliers"]
+    assert 0 < members["scores"]["multipliers"]["residual"] <= 1
+    assert report.data["power"]["canaries"] == 1 and members["shadows"] == 4
+    for line in map(html.escape, report.lines):
+        assert line in report._repr_html_() and line in report.page
+    share = report.data["first_layer"]
+    assert all(share[name] >= 0 for name in ("by_attack", "by_training", "by_held_out"))
     path = report.save(str(tmp_path / "a"))
     assert path.read_text(encoding="utf-8") == report.page
-    assert json.loads((tmp_path / "a" / "report.json").read_text()) == json.loads(report.to_json())
-    for words in (
-        "Can membership be inferred?",
-        "what it would have found",
-        "Can the two sets be compared?",
-    ):
-        assert words in report.page
+    assert (tmp_path / "a" / "report.json").read_text() == report.to_json()
 
 
 def test_multipliers_that_are_too_many_or_cannot_be_fitted_say_so(network, x, y, monkeypatch):
@@ -120,7 +110,7 @@ def test_multipliers_that_are_too_many_or_cannot_be_fitted_say_so(network, x, y,
     def refuse(*_):
         raise ReconError("nothing to fit")
 
-    monkeypatch.setattr(membership, "multipliers", refuse)
+    monkeypatch.setattr(membership, "by_multipliers", refuse)
     table = audit(network, x[:N], x[N:], **quickly).data["membership"]
     assert (
         table["looks"] == 3
@@ -130,43 +120,27 @@ def test_multipliers_that_are_too_many_or_cannot_be_fitted_say_so(network, x, y,
 
 
 def test_members_of_a_convolution_are_named_though_no_image_is_read(x, y):
-    net = fitted(
-        nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(288, 2)),
-        x[:N],
-        y[:N],
-        recipe=RECIPE,
-    )
+    layers = nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(288, 2)
+    net = fitted(nn.Sequential(*layers), x[:N], y[:N])
     report = audit(net, x[:N].numpy(), x[N:].numpy(), labels=(y[:N].tolist(), y[N:].tolist()))
     assert report.verdict == "cannot tell" and "The first layer is a convolution" in report.sentence
-    assert (
-        report.membership == "inferred" and "Who was trained on can be inferred" in report.sentence
-    )
-    assert report.leaked and {each.how for each in report.leaked} == {"membership"}
-    assert (
-        all(0.5 < each.probability <= 1 for each in report.leaked)
-        and "train[" in report._repr_html_()
-    )
-    assert report.data["power"] is None
+    assert report.membership == "inferred" and report.data["power"] is None
+    assert report.leaked and {image.how for image in report.leaked} == {"membership"}
+    assert all(0.5 < image.probability <= 1 for image in report.leaked)
 
 
 def test_weights_that_are_images_leak_and_are_named(x, y):
     net = dense()
     start = {name: value.clone() for name, value in net.state_dict().items()}
-    centred = x - x[:N].mean(0)
     with torch.no_grad():
-        net[1].weight[:N] += 100 * centred[:N].flatten(1)
+        net[1].weight[:N] += 100 * (x - x[:N].mean(0))[:N].flatten(1)
         net[1].weight[N:].mul_(0.01)
-    report = audit(
-        net, x[:N], x[N:], transform="image", attacks=("rows",), canaries=0, theta_init=start
-    )
+    options = {"transform": "image", "attacks": ("rows",), "canaries": 0}
+    report = audit(net, x[:N], x[N:], theta_init=start, **options)
     assert report.verdict == "leaks" and report.membership is None
-    assert {each.index for each in report.leaked} == set(range(N)) and report.leaked[
-        0
-    ].how == "rows"
-    assert (
-        min(each.probability for each in report.leaked) > 0.9
-        and min(each.score for each in report.leaked) > 0.9
-    )
+    assert {(image.index, image.how) for image in report.leaked} == {(k, "rows") for k in range(N)}
+    assert min(image.probability for image in report.leaked) > 0.9
+    assert min(image.score for image in report.leaked) > 0.9
     assert f"{N} of {N} training images came back" in report.sentence
 
 
@@ -198,21 +172,11 @@ def test_sets_that_differ_are_not_compared(network, x):
 
 
 def test_near_copies_are_left_out_and_named(network, x, y):
-    held_out = torch.cat([x[N:], 0.9 * x[:2] + 0.05])
-    report = audit(
-        network,
-        x[:N],
-        held_out,
-        labels=(y[:N], torch.cat([y[N:], y[:2]])),
-        canaries=0,
-        attacks=("membership",),
-    )
+    held_out, labels = torch.cat([x[N:], 0.9 * x[:2] + 0.05]), torch.cat([y[N:], y[:2]])
+    options = {"canaries": 0, "attacks": ("membership",)}
+    report = audit(network, x[:N], held_out, labels=(y[:N], labels), **options)
     assert report.data["exchangeability"]["near_copies"] == 2
-    assert (
-        "compared with 12 of 14 held-out images, because 2 are near-copies"
-        in report.data["images"]["notes"][0]
-    )
-    assert report.data["membership"]["labels"] == "labels as given"
+    assert "12 of 14 held-out images" in report.data["images"]["notes"][0]
 
 
 NO_INTERVALS = {"tpr_0.01": (0.0, 0.0), "tpr_0.001": (0.0, 0.0)}
@@ -280,51 +244,6 @@ def test_settings_that_cannot_be(network, x):
             audit(network, x[:N], x[N:], **options)
 
 
-class Answers(nn.Module):
-    """A classifier whose answers come wrapped, from a parameter of its own."""
-
-    def __init__(self, wrap):
-        super().__init__()
-        self.p, self.wrap = (
-            nn.Parameter(torch.randn(192, 2, generator=torch.Generator().manual_seed(0))),
-            wrap,
-        )
-
-    def forward(self, x):
-        return self.wrap(x.flatten(1) @ self.p)
-
-
-@pytest.mark.parametrize(
-    "wrap",
-    [lambda z: (z, None), lambda z: {"logits": z}, lambda z: z[:, 0]],
-    ids=["tuple", "dict", "flat"],
-)
-def test_two_shadows_and_odd_modules_get_a_verdict(wrap, x, y):
-    report = audit(
-        Answers(wrap),
-        x[:N],
-        x[N:],
-        recipe=Recipe(steps=5),
-        shadows=2,
-        canaries=0,
-        attacks="rows,membership",
-    )
-    assert (
-        report.membership in ("cannot tell", "inferred")
-        and report.data["membership"]["power"]["auc"] is None
-    )
-
-
-def test_networks_that_cannot_be_asked(x):
-    for model, words in (
-        (nn.Sequential(nn.Flatten(), nn.LazyLinear(2)), "lazy layers"),
-        (nn.Flatten(), "no weights"),
-        (Answers(lambda z: z / 0), "not finite|does not classify"),
-    ):
-        with pytest.raises(ReconError, match=words):
-            audit(model, x[:N], x[N:], attacks=("membership",))
-
-
 # ------------------------------------------------------------------------------------- command line
 
 
@@ -343,104 +262,57 @@ def files(network, x, tmp_path):
 
 
 def command(files, *more):
-    arguments = [
-        "audit",
-        "--weights",
-        str(files / "w.safetensors"),
-        "--data",
-        str(files / "d.npz"),
-        "--mean",
-        "none",
-    ]
-    return [*arguments, "--out", str(files / "out"), "--profile", "smoke", "--device", "cpu", *more]
+    paths = [f"--weights={files / 'w.safetensors'}", f"--data={files / 'd.npz'}"]
+    fixed = ["--mean=none", f"--out={files / 'out'}", "--profile=smoke", "--device=cpu"]
+    return ["audit", *paths, *fixed, *more]
 
 
 QUICK = ("--attacks", "rows", "--canaries", "0")
 
 
-def test_exit_codes_json_and_junit(files, capsys, monkeypatch):
-    assert cli.main(command(files, *QUICK)) == 0
-    assert capsys.readouterr().out.splitlines()[3] == str(files / "out" / "report.html")
-    assert cli.main(command(files, *QUICK, "--fail-on", "leaks", "--json", "-")) == 0
+def test_exit_codes_json_and_junit(files, capsys):
+    def run(*more):
+        return cli.main(command(files, *QUICK, *more))
+
+    assert run("--fail-on", "leaks", "--json", "-") == 0
     data = json.loads(capsys.readouterr().out)
     jsonschema.validate(data, SCHEMA)
     assert data["verdict"] == "cannot tell" and data["tensors"][0] == "w1 = 1.weight"
-    more = (
-        "--fail-on",
-        "cannot-tell",
-        "--junit",
-        str(files / "j.xml"),
-        "--json",
-        str(files / "j.json"),
-    )
-    assert cli.main(command(files, *QUICK, *more)) == 4
+    assert run("--fail-on", "cannot-tell", "--junit", str(files / "j.xml")) == 4
     suite = ElementTree.parse(files / "j.xml").getroot()
-    assert (
-        suite.get("errors") == "1" and suite.get("failures") == "0" and suite[0][0].tag == "error"
-    )
-    assert json.loads((files / "j.json").read_text())["schema"] == "recon-audit/1"
+    assert (suite.get("errors"), suite.get("failures"), suite[0][0].tag) == ("1", "0", "error")
     weights = load_file(files / "w.safetensors")
     images = np.load(files / "d.npz")["train"]
     weights["1.weight"][:N] = 50 * torch.from_numpy(images / 255.0).flatten(1).float()
     weights["1.weight"][N:] = 0
     save_file(weights, files / "w.safetensors")
-    capsys.readouterr()
-    for fail_on, code in ((), 0), (("leaks",), 3), (("cannot-tell",), 3), (("membership",), 3):
-        chosen = [word for name in fail_on for word in ("--fail-on", name)]
-        assert cli.main(command(files, *QUICK, *chosen)) == code
+    assert run() == 0
+    assert all(run("--fail-on", name) == 3 for name in ("leaks", "cannot-tell", "membership"))
     assert "these weights leak training images" in capsys.readouterr().out
 
 
 def test_folders_labels_and_the_start_on_the_command_line(files, network, x, capsys):
     images = (x * 255).byte().permute(0, 2, 3, 1).numpy()
-    for part, rows in (("a", range(N)), ("b", range(N, 2 * N))):
-        (files / part).mkdir()
-        for row in rows:
-            Image.fromarray(images[row]).save(files / part / f"{row}.png")
-    table = "".join(f"{'a' if row < N else 'b'}/{row}.png,{row % 2}\n" for row in range(2 * N))
-    (files / "labels.csv").write_text(table)
+    lines = []
+    for row, image in enumerate(images):
+        name = f"{'a' if row < N else 'b'}/{row}.png"
+        (files / name).parent.mkdir(exist_ok=True)
+        Image.fromarray(image).save(files / name)
+        lines.append(f"{name},{row % 2}\n")
+    (files / "labels.csv").write_text("".join(lines))
     torch.save(dense().state_dict(), files / "start.pt")
-    more = [
-        "--held-out",
-        str(files / "b"),
-        "--labels",
-        str(files / "labels.csv"),
-        "--start",
-        str(files / "start.pt"),
-    ]
-    few = ["--attacks", "rows,membership", "--canaries", "0", "--shadows", "2", "--json", "-"]
-    assert (
-        cli.main(
-            [
-                *command(files, *more, *few),
-                "--data",
-                str(files / "a"),
-                "--junit",
-                str(files / "j.xml"),
-            ]
-        )
-        == 0
-    )
+    options = {"data": "a", "held-out": "b", "labels": "labels.csv", "start": "start.pt"}
+    paths = [f"--{option}={files / name}" for option, name in options.items()]
+    few = ["--attacks=rows,membership", "--canaries=0", "--shadows=2", "--json=-"]
+    assert cli.main([*command(files), *paths, *few, f"--junit={files / 'j.xml'}"]) == 0
     data = json.loads(capsys.readouterr().out)
-    assert (
-        data["membership"]["labels"] == "labels of labels.csv"
-        and data["membership"]["accuracy"]["train"] > 0.9
-    )
+    members = data["membership"]
+    assert members["labels"] == "labels of labels.csv" and members["accuracy"]["train"] > 0.9
     suite = ElementTree.parse(files / "j.xml").getroot()
-    told = [data["verdict"], data["membership_verdict"]]
-    assert int(suite.get("failures")) == sum(kind in ("leaks", "inferred") for kind in told)
-    assert int(suite.get("errors")) == told.count("cannot tell") and suite.get("tests") == "2"
-
-
-def test_mean_and_std_on_the_command_line(files, capsys):
-    assert (
-        cli.main([*command(files, *QUICK), "--mean", "0.5,0.5,0.5/0.2,0.2,0.2", "--json", "-"]) == 0
-    )
-    assert (
-        json.loads(capsys.readouterr().out)["images"]["mean"]
-        == "mean and standard deviation as given"
-    )
-    assert cli.main([*command(files, *QUICK), "--mean", "a/b"]) == 2
+    verdicts = [data["verdict"], data["membership_verdict"]]
+    failures = sum(verdict in ("leaks", "inferred") for verdict in verdicts)
+    assert (int(suite.get("failures")), suite.get("tests")) == (failures, "2")
+    assert int(suite.get("errors")) == verdicts.count("cannot tell")
 
 
 # ---------------------------------------------------------------------------------------------- PDF
@@ -450,24 +322,15 @@ def test_mean_and_std_on_the_command_line(files, capsys):
     not any(map(shutil.which, browser.BROWSERS)), reason="no Chromium on this machine"
 )
 def test_a_report_is_printed(report, tmp_path):
-    pypdf = pytest.importorskip("pypdf", reason="pypdf is not installed: make env")
-    assert report.save(tmp_path, pdf=True) == tmp_path / "report.html"
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "report.html",
-        "report.json",
-        "report.pdf",
-    ]
-    found = pypdf.PdfReader(tmp_path / "report.pdf")
-    text = "".join("".join(page.extract_text() for page in found.pages).split())
-    assert all(
-        "".join(line.split()) in unicodedata.normalize("NFKC", text) for line in report.lines
-    )
-    assert len({image.data for page in found.pages for image in page.images}) > 2 * N
+    report.save(tmp_path, pdf=True)
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["report.html", "report.json", "report.pdf"]
+    assert (tmp_path / "report.pdf").read_bytes().startswith(b"%PDF")
 
 
 def test_without_chromium_nothing_is_computed(files, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(shutil, "which", lambda _: None)
-    monkeypatch.setattr(audit_module, "audited", lambda *_: pytest.fail("computed"))
+    monkeypatch.setattr(audit_module, "audit_case", lambda *_: pytest.fail("computed"))
     assert cli.main([*command(files, *QUICK), "--pdf", str(tmp_path / "r.pdf")]) == 2
     said = capsys.readouterr().err
     assert "a PDF needs Chromium on the PATH" in said and said.count("\n") == 1
@@ -488,15 +351,6 @@ def test_a_browser_that_fails_is_one_sentence_and_leaves_nothing(
     assert [path.name for path in tmp_path.iterdir()] == ["bin"]
 
 
-def test_a_browser_that_hangs_is_one_sentence(report, tmp_path, monkeypatch):
-    (tmp_path / "chromium").write_text("#!/bin/sh\nexec sleep 30\n")
-    (tmp_path / "chromium").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
-    monkeypatch.setattr(browser, "LIMIT_S", 0.2)
-    with pytest.raises(ReconError, match="did not print"):
-        report.print(tmp_path / "r.pdf")
-
-
 # ------------------------------------------------------------------------------------------ folders
 
 
@@ -508,14 +362,9 @@ def test_two_audits_do_not_share_a_folder(files, capsys):
 
 def test_a_failed_audit_leaves_no_older_report(files):
     assert cli.main(command(files, *QUICK)) == 0
-    assert (files / "out" / "report.json").is_file()
     (files / "out" / "report.pdf").touch()
     assert cli.main([*command(files, *QUICK), "--mean", "median"]) == 2
-    assert (
-        not (files / "out" / "report.json").exists()
-        and not (files / "out" / "report.html").exists()
-    )
-    assert not (files / "out" / "report.pdf").exists()
+    assert not list((files / "out").glob("report.*"))
 
 
 def test_names_of_files_that_are_no_text(files, x):
@@ -525,14 +374,6 @@ def test_names_of_files_that_are_no_text(files, x):
     report = audit(path, files / "d.npz", attacks=("rows",), canaries=0, out=files / "out")
     assert report.data["weights"]["file"] == "\\xff\\u202e.safetensors"
     assert "\u202e" not in (files / "out" / "report.html").read_text(encoding="utf-8")
-
-
-def test_shares_are_never_negative(report):
-    share = report.data["first_layer"]
-    assert all(
-        share[name] is None or share[name] >= 0
-        for name in ("by_attack", "by_training", "by_held_out")
-    )
 
 
 def test_import_of_the_package_does_not_import_torch():
