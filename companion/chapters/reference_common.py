@@ -5,6 +5,7 @@ did, and the recipe run on it with its published step sizes from one of three st
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -12,6 +13,7 @@ from companion.chapters.base import Context, Tensors
 from companion.chapters.common import FALL, match_table, nulls_of
 from companion.chapters.tables import flat
 from companion.store.record import Record
+from recon.attacks import Candidates, by_published_recipe
 from recon.attacks.decoreco import half_and_half
 from recon.attacks.haim_recipe import (
     ALPHA,
@@ -20,9 +22,7 @@ from recon.attacks.haim_recipe import (
     PublishedSettings,
     displacement,
     marks,
-    recover_as_published,
 )
-from recon.attacks.reconstruct import Reconstruction
 from recon.attacks.stationarity import stationarity
 from recon.images.bundle import Bundle
 from recon.images.partitions import centre
@@ -107,50 +107,55 @@ def run_arm(
     settings = PublishedSettings(
         2 * len(images), sizes.steps, STARTS.get(start, 0.0), sizes.precision
     )
-    checkpoint = context.checkpoints.at(f"published-{start}-{sizes.precision}")
-    found = recover_as_published(
-        weights, settings, context.stream("kkt.attack"), checkpoint, x_init
+    attack = by_published_recipe(
+        weights,
+        images.shape,
+        settings,
+        context.stream("kkt.attack"),
+        checkpoint=context.checkpoints.at(f"published-{start}-{sizes.precision}"),
+        x_init=x_init,
     )
-    x_hat, x_init, trace = found.x_hat[0], found.accepted["x_init"][0], found.accepted["trace"]
+    x_hat, notes = attack.images.flatten(1), attack.diagnostics
     nulls = nulls_of(context, images, weights.network, weights.theta_star, len(x_hat))
-    table = flat(match_table(x_hat, images, nulls)) | flat(where_ended(x_hat, x_init, images))
+    table = flat(match_table(x_hat, images, nulls))
+    table |= flat(where_ended(x_hat, notes["x_init"], images))
     arrays = {
         "x_hat": x_hat,
-        "x_init": x_init,
-        "trace": trace,
+        "x_init": notes["x_init"],
+        "trace": notes["trace"],
         "trace_steps": torch.tensor(marks(sizes.steps)),
     }
-    return arm_of(found, weights, sizes, start, table), arrays
+    return arm_of(attack, weights, start, table, sizes.precision), arrays
 
 
 def arm_of(
-    found: Reconstruction,
+    attack: Candidates,
     weights: Weights,
-    sizes: ReferenceSizes,
     start: str,
     table: dict[str, Any],
+    precision: str = "float32",
     alpha: float = ALPHA,
 ) -> ReferenceArm:
-    """All that is said of an arm;
+    """How far `by_published_recipe` came.
 
     Args:
         table: the fields of its matches, and of where it ended.
     """
-    x_hat, trace = found.x_hat[0], found.accepted["trace"].double()
-    share = shares(weights, x_hat, found.accepted["multipliers"][0], alpha)
+    x_hat, notes = attack.images.flatten(1), attack.diagnostics
+    steps, trace = len(notes["history"]), notes["trace"].double()
+    share = shares(weights, x_hat, attack.score, alpha)
+    begun = trace[0, : len(share)] / layer_norms(weights.network, weights.params).double()
     return ReferenceArm(
         **table,
         start=start,
         m=len(x_hat),
-        steps=found.steps,
+        steps=steps,
         published_steps=STEPS,
-        precision=sizes.precision,
-        start_share=(
-            trace[0, : len(share)] / layer_norms(weights.network, weights.params).double()
-        ).tolist(),
+        precision=precision,
+        start_share=begun.tolist(),
         energy_share=share,
-        moved=displacement(x_hat, found.accepted["x_init"][0]).double().mean().item(),
-        fell_layer_1=fell_layer_1(trace, sizes.steps).item(),
+        moved=displacement(x_hat, notes["x_init"]).double().mean().item(),
+        fell_layer_1=fell_layer_1(trace, steps).item(),
     )
 
 
@@ -168,11 +173,15 @@ def where_ended(x_hat: Tensor, x_init: Tensor, images: Bundle) -> Ended:
     to_init, to_train, to_held_out = (
         nearest(x_hat, x, "ncc").score for x in (x_init, images.train, images.held_out)
     )
+
+    def crossed(to: Tensor) -> int:
+        return int(((to > to_init) & (to > 0.6)).sum())
+
     return Ended(
-        nearest_is_own_start=int((to_any == torch.arange(len(x_hat), device=to_any.device)).sum()),
+        nearest_is_own_start=int((to_any.cpu() == torch.arange(len(x_hat))).sum()),
         nearest_is_start_partition=int((to_init > to_train).sum()),
-        moved_to_training=int(((to_train > to_init) & (to_train > 0.6)).sum()),
-        moved_to_held_out=int(((to_held_out > to_init) & (to_held_out > 0.6)).sum()),
+        moved_to_training=crossed(to_train),
+        moved_to_held_out=crossed(to_held_out),
         ncc_to_start_partition=to_init.mean().item(),
         ncc_to_training=to_train.mean().item(),
         ncc_to_held_out=to_held_out.mean().item(),
@@ -195,22 +204,16 @@ def start_images(context: Context, images: Bundle) -> Tensor:
     −1 labels first: those of `images.init`, then further ones that are neither trained on nor held
     out; fewer where the pool ends.
     """
-    pool, taken = (
-        context.pool,
-        torch.cat([images.train_index, images.held_out_index, images.init_index]),
-    )
-    spare = ~torch.isin(torch.from_numpy(pool.index), taken.cpu()) & torch.from_numpy(
-        pool.part == "init"
-    )
-    found, most = [], len(images)
+    pool = context.pool
+    taken = torch.cat([images.train_index, images.held_out_index, images.init_index]).cpu()
+    spare = (pool.part == "init") & ~np.isin(pool.index, taken)
+    parts = []
     for label in (0, 1):
-        rows = (spare & torch.from_numpy(pool.y == label)).nonzero()[:, 0]
-        more = pool.pixels(rows.numpy()).flatten(1).to(images.mean)
-        found.append(
-            torch.cat([images.init[images.init_y == label], centre(more, images.mean)])[:most]
-        )
-    m = min(map(len, found))
-    return torch.cat([part[:m] for part in found])
+        more = pool.pixels(np.flatnonzero(spare & (pool.y == label))).flatten(1).to(images.mean)
+        every = torch.cat([images.init[images.init_y == label], centre(more, images.mean)])
+        parts.append(every[: len(images)])
+    m = min(map(len, parts))
+    return torch.cat([part[:m] for part in parts])
 
 
 def in_full(arm: ReferenceArm) -> bool:
@@ -220,34 +223,26 @@ def in_full(arm: ReferenceArm) -> bool:
     return arm.steps >= arm.published_steps
 
 
-def if_in_full(arm: ReferenceArm, found: str) -> str:
+def if_in_full(arm: ReferenceArm, verdict: str) -> str:
     """The verdict that a sentence on the recipe gets from a run of its full budget, and from no
     other.
     """
-    return found if in_full(arm) else UNDECIDED
+    return verdict if in_full(arm) else UNDECIDED
 
 
 def came_text(arm: ReferenceArm) -> str:
     """How far an arm came, in words; how far its images moved, too, is relative to the size of
     their start.
     """
-    left, fell, moved = (
-        f"at {arm.energy_share[0]:.1%} of its squared norm",
-        arm.fell_layer_1,
-        arm.moved,
-    )
-    far = (
-        f"images moved by {moved:.0%}"
-        if moved < 10
-        else f"images moved by {moved:.0f} times their size"
-    )
+    fell = arm.fell_layer_1
+    far = f"{arm.moved:.0%}" if arm.moved < 10 else f"{arm.moved:.0f} times their size"
+    end = f"at {arm.energy_share[0]:.1%} of its squared norm, images moved by {far}"
     if not in_full(arm):
-        return f"{arm.steps:,} of {arm.published_steps:,} steps: undecided; layer 1 {left}, {far}"
+        return f"{arm.steps:,} of {arm.published_steps:,} steps: undecided; layer 1 {end}"
+    rounded = f", products in {arm.precision} where the processor has them"
     how = "still falling by" if fell >= FALL else "fell by" if fell >= 0 else "rose by"
-    whole = f"all {arm.steps:,} published steps, the full budget"
-    whole += (
-        ""
-        if arm.precision == "float32"
-        else f", products in {arm.precision} where the processor has them"
+    return (
+        f"all {arm.steps:,} published steps, the full budget"
+        f"{'' if arm.precision == 'float32' else rounded}; layer 1 {how} {abs(fell):.1%} over the"
+        f" last tenth, {end}"
     )
-    return f"{whole}; layer 1 {how} {abs(fell):.1%} over the last tenth, {left}, {far}"

@@ -16,14 +16,11 @@ from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.common import kept_arrays, match_table, nulls_of, nulls_without_weights
-from companion.chapters.reference_common import (
-    ReferenceSizes,
-    arm_of,
-    train_reference,
-)
+from companion.chapters.reference_common import arm_of, train_reference
 from companion.chapters.tables import flat
 from companion.store.record import Record
-from recon.attacks.haim_recipe import ALPHA, RUNS, STEPS, PublishedSettings, recover_as_published
+from recon.attacks import by_published_recipe
+from recon.attacks.haim_recipe import ALPHA, RUNS, STEPS, PublishedSettings
 from recon.images.bundle import Bundle
 from recon.images.pool import ImagePool
 from recon.nets.gram import gram
@@ -110,31 +107,31 @@ def compute(sizes: PublishedSizes, context: Context) -> Outcome[Metrics]:
     weights = released(context, images, sizes.width)
     scale, *_, alpha = RUNS[sizes.run]
     settings = PublishedSettings(2 * sizes.n_train, sizes.steps, scale, run=sizes.run)
-    checkpoint = context.checkpoints.at(f"published-{START}")
-    found = recover_as_published(weights, settings, context.stream("kkt.attack"), checkpoint)
-    x_hat = found.x_hat[0]
-    nulls = nulls_of(context, images, weights.network, weights.theta_star, len(x_hat))
-    arm = arm_of(
-        found,
+    attack = by_published_recipe(
         weights,
-        ReferenceSizes(steps=sizes.steps),
-        START,
-        flat(match_table(x_hat, images, nulls)),
-        alpha,
+        images.shape,
+        settings,
+        context.stream("kkt.attack"),
+        checkpoint=context.checkpoints.at(f"published-{START}"),
     )
-    share = contribution(weights, x_hat, found.accepted["multipliers"][0], alpha)
+    x_hat = attack.images.flatten(1)
+    nulls = nulls_of(context, images, weights.network, weights.theta_star, len(x_hat))
+    table = flat(match_table(x_hat, images, nulls))
+    share = contribution(weights, x_hat, attack.score, alpha)
     order = share.argsort(descending=True, stable=True)
-    blends, stream = (
+    counts, ranked = ranking(
+        x_hat[order],
+        images.train,
+        gallery(context.pool, images.train_index, images.mean),
         torch.cat([nulls["span"], nulls["mixtures"]]),
+        images.mean,
+        images.shape,
         context.stream("separation.others"),
     )
-    others = gallery(context.pool, images.train_index, images.mean)
-    listed, ranked = ranking(
-        x_hat[order], images.train, others, blends, images.mean, images.shape, stream
-    )
+    arm = arm_of(attack, weights, START, table, alpha=alpha)
     arrays = {"x_hat": x_hat[order], "contribution": share[order], **ranked}
-    metrics = Metrics(n_train=sizes.n_train, arm=arm, shown=listed)
-    return Outcome(metrics, {**arrays, **kept_arrays(images), **null_arrays(nulls, images)})
+    arrays |= kept_arrays(images) | null_arrays(nulls, images)
+    return Outcome(Metrics(n_train=sizes.n_train, arm=arm, shown=counts), arrays)
 
 
 def rescored(sizes: PublishedSizes, context: Context, x_hat: Tensor) -> Record:
@@ -190,33 +187,32 @@ def ranking(
     """
     order = torch.randperm(len(others), generator=generator)
     few = min(PHOTOGRAPHS, len(others) // 3)
-    photographs, rest = others[order[:few]], others[order[few:]]
-    size = min(len(train), len(rest) // 2)
-    draws = [
-        torch.randperm(len(rest), generator=generator)[:size].to(x_hat.device) for _ in range(LISTS)
+    photographs, pool = others[order[:few]], others[order[few:]]
+    size = min(len(train), len(pool) // 2)
+    lists = [
+        torch.randperm(len(pool), generator=generator)[:size].to(x_hat.device) for _ in range(LISTS)
     ]
     first = x_hat[:TOP]
-    lists = _lists(ncc(first, rest), draws)
+    by_lists = _nearest_in(lists, ncc(first, pool)).quantile(1 - CHANCE, dim=0)
     by_blends = nearest(blends, train, "ncc").score.quantile(1 - CHANCE)
-    true = nearest(first, train, "ncc").score > lists.quantile(1 - CHANCE, dim=0).clamp_min(
-        by_blends
-    )
+    true = nearest(first, train, "ncc").score > by_lists.clamp_min(by_blends)
     natural = Photographs.of(photographs, shape).look_like(x_hat).nonzero().flatten()
     x_hat = x_hat[natural]
-    shown = rescale(x_hat + mean)
-    similarity = nearest(shown, train + mean, "ssim", shape).score
-    by_blends = nearest(rescale(blends + mean), train + mean, "ssim", shape).score.quantile(
-        1 - CHANCE
+    pictures = rescale(x_hat + mean)
+    similar, order, realistic = most_similar(
+        x_hat,
+        shape,
+        nearest(pictures, train + mean, "ssim", shape).score,
+        _nearest_in(lists, ssim(pictures, pool + mean, shape)),
+        nearest(rescale(blends + mean), train + mean, "ssim", shape).score.quantile(1 - CHANCE),
     )
-    by_lists = _lists(ssim(shown, rest + mean, shape), draws)
-    similar, order, realistic = most_similar(x_hat, shape, similarity, by_lists, by_blends)
-    found = Record(top40=len(first), top40_true=int(true.sum()), similar=similar)
-    return found, Tensors(similar_rows=natural[order], realistic_ranks=realistic)
+    counts = Record(top40=len(first), top40_true=int(true.sum()), similar=similar)
+    return counts, Tensors(similar_rows=natural[order], realistic_ranks=realistic)
 
 
-def _lists(similarity: Tensor, draws: list[Tensor]) -> Tensor:
+def _nearest_in(lists: list[Tensor], similarity: Tensor) -> Tensor:
     """To the nearest image of each list, (lists, k), of similarities (k, r) to r images."""
-    return torch.stack([similarity[:, drawn].amax(1) for drawn in draws])
+    return torch.stack([similarity[:, rows].amax(1) for rows in lists])
 
 
 def most_similar(
@@ -227,32 +223,27 @@ def most_similar(
     blends reach, and how many after the first `FIFTY` do not, and are within the range of the
     `FIRST` by every sign of a photograph; their order, and the places in it, from 0, of the latter.
     """
+    counts = dict.fromkeys(("natural", "top", "true", "false", "as_realistic"), 0)
     if not len(similarity):
         none = torch.zeros(0, dtype=torch.long)
-        return (
-            Record(
-                natural=0, top=0, true=0, held_out_true=0.0, p_value=1.0, false=0, as_realistic=0
-            ),
-            none,
-            none,
-        )
+        return Record(counts, held_out_true=0.0, p_value=1.0), none, none
     order, top = similarity.argsort(descending=True, stable=True), min(FIRST, len(similarity))
     bar = lists.quantile(1 - CHANCE, dim=0).clamp_min(by_blends)
     above = (similarity > bar)[order]
     true, false = int(above[:top].sum()), FIFTY + (~above[FIFTY:]).nonzero().flatten()
-    realistic = (
-        false[Photographs.of(x[order[:top]], shape, 1.0).look_like(x[order[false]])]
-        if len(false)
-        else false
-    )
+    realistic = false
+    if len(false):
+        looks = Photographs.of(x[order[:top]], shape, 1.0).look_like(x[order[false]])
+        realistic = false[looks]
     by_chance = (lists > bar).gather(1, lists.topk(top, dim=1).indices).sum(1)
-    found = Record(
-        natural=len(similarity),
-        top=top,
-        true=true,
-        held_out_true=by_chance.double().mean().item(),
-        p_value=(int((by_chance >= true).sum()) + 1) / (len(by_chance) + 1),
-        false=len(false),
-        as_realistic=len(realistic),
+    counts |= {"natural": len(similarity), "top": top, "true": true}
+    counts |= {"false": len(false), "as_realistic": len(realistic)}
+    return (
+        Record(
+            counts,
+            held_out_true=by_chance.double().mean().item(),
+            p_value=(int((by_chance >= true).sum()) + 1) / (len(by_chance) + 1),
+        ),
+        order,
+        realistic,
     )
-    return found, order, realistic

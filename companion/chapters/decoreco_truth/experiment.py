@@ -12,7 +12,8 @@ from torch import Tensor
 from companion.chapters.base import Context, Outcome
 from companion.chapters.common import FALL, LAYER_1, match_table, nulls_of, train_released
 from companion.store.record import Record
-from recon.attacks.recover import RecoverSettings, recover
+from recon.attacks import by_decoreco
+from recon.attacks.recover import RecoverSettings
 from recon.released import Weights
 from recon.training.kkt import certificate
 
@@ -72,10 +73,8 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     images = context.images(sizes.n_train)
     released = train_released(context, images, sizes.width, sizes.train_steps)
     alpha = sizes.attack.alpha
-    noise = (
-        torch.rand(images.train.shape, generator=context.stream("kkt.noise")).to(images.mean)
-        - images.mean
-    )
+    uniform = torch.rand(images.train.shape, generator=context.stream("kkt.noise"))
+    noise = uniform.to(images.mean) - images.mean
     before = Record(
         truth=fitted_energy(released, images.train, images.y, alpha),
         partition=fitted_energy(released, images.init, images.init_y, alpha),
@@ -84,48 +83,50 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     order = images.y.argsort(stable=True)  # the attack's labels: −1 first
     x_train, x_init = images.train[order], images.init[images.init_y.argsort(stable=True)]
     settings = replace(sizes.attack, m=sizes.n_train, restarts=1, distinct=1.0)
-
-    found = {}
+    arrays = {"x_train": x_train, "mean": images.mean, "x_init": x_init}
+    after, ended = Record(), Record()
     for name, start in zip(PARTS, (x_train, x_init, None), strict=True):
-        place, stream = context.checkpoints.inside(name), context.stream("kkt.attack")
-        found[name] = recover(released, settings, stream, place, start)
-    end = found["partition"]
-    nulls = nulls_of(
-        context, images, released.network, released.theta_star, len(end.x_hat), end.basis
-    )
-    table = match_table(end.x_hat, images, nulls)
-    after = {
-        k: fitted_energy(released, each.x_hat, (each.labels + 1) / 2, alpha)
-        for k, each in found.items()
-    }
+        attack = by_decoreco(
+            released,
+            images.shape,
+            settings,
+            context.stream("kkt.attack"),
+            checkpoints=context.checkpoints.inside(name),
+            x_init=start,
+        )
+        x_hat, notes = attack.images.flatten(1), attack.diagnostics
+        after[name] = fitted_energy(released, x_hat, (notes["labels"] + 1) / 2, alpha)
+        ended[name] = converged(notes["history"][:, 0])
+        arrays[f"x_hat_{name}"] = x_hat
+        if name == "partition":
+            network, theta = released.network, released.theta_star
+            nulls = nulls_of(context, images, network, theta, len(x_hat), notes["basis"])
+            table = match_table(x_hat, images, nulls)
     metrics = Metrics(
         n_train=sizes.n_train,
         energy_fitted=before,
-        energy_after_attack=Record(after),
+        energy_after_attack=after,
         matches_after_attack=Record(partition=table.matches),
         best_null_after_attack=Record(partition=table.best_null),
         best_null_name_after_attack=Record(partition=table.best_null_name),
-        converged=Record({name: converged(each.history[:, 0]) for name, each in found.items()}),
+        converged=ended,
     )
-    arrays = {"x_train": x_train, "mean": images.mean, "x_init": x_init}
-    return Outcome(metrics, arrays | {f"x_hat_{name}": each.x_hat for name, each in found.items()})
+    return Outcome(metrics, arrays)
 
 
 def fitted_energy(released: Weights, x: Tensor, y: Tensor, alpha: float) -> float:
     """Layer 1's share of R at images x (n, d), labels y in {0, 1}, with fitted multipliers,
     relative to ‖θ₁‖².
     """
-    found = certificate(
+    fit = certificate(
         released.network, released.theta_star, x, y, alpha=alpha, layer_weights=LAYER_1
     )
-    return found.residual_by_layer[0].item() ** 2
+    return fit.residual_by_layer[0].item() ** 2
 
 
 def converged(history: Tensor) -> bool:
     """Whether an energy (steps,) fell by less than `FALL` of itself over the last tenth of the
     steps.
     """
-    return (
-        1 - (history[-1].double() / history[max(int(0.9 * len(history)) - 1, 0)].double()).item()
-        < FALL
-    )
+    before = history[max(int(0.9 * len(history)) - 1, 0)].double()
+    return 1 - (history[-1].double() / before).item() < FALL

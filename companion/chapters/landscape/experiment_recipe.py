@@ -16,7 +16,8 @@ from companion.chapters.landscape.shared import SETS, SeedImages, Sizes, station
 from companion.chapters.reference_common import fell_layer_1
 from companion.store.record import Record
 from recon.analysis.landscape import mixed_starts
-from recon.attacks.haim_recipe import STEPS, PublishedSettings, recover_as_published
+from recon.attacks import by_published_recipe
+from recon.attacks.haim_recipe import STEPS, PublishedSettings
 from recon.nets.mlp import MLP
 from recon.released import Weights
 from recon.scoring.matching import nearest
@@ -148,9 +149,15 @@ def _cell(sizes: RecipeSizes, context: Context, theta: Tensor, name: str) -> Ten
     one, two = (torch.tensor([value]) for value in sizes.cells[int(name.removeprefix("cell-"))])
     start = mixed_starts(images.truth, images.partition, images.random, one, two)[0, 0] - mean
     settings = PublishedSettings(len(start), sizes.recipe_steps, scaled=True)
-    place = context.checkpoints.at(f"recipe-{name}")
-    found = recover_as_published(weights, settings, context.stream("kkt.attack"), place, start)
-    x_hat, trace = found.x_hat[0], found.accepted["trace"]
+    attack = by_published_recipe(
+        weights,
+        images.shape,
+        settings,
+        context.stream("kkt.attack"),
+        checkpoint=context.checkpoints.at(f"recipe-{name}"),
+        x_init=start,
+    )
+    x_hat, trace = attack.images.flatten(1), attack.diagnostics["trace"]
     return {
         "x_hat": x_hat + mean,
         "fell": fell_layer_1(trace, sizes.recipe_steps),
