@@ -67,8 +67,8 @@ def add_commands(command: Callable[..., Any], **shared: argparse.ArgumentParser)
 
     command(
         "readme",
-        partial(_press, "numbers.write_readme"),
-        "README.md from its template and the published results",
+        partial(_press, "publish.refresh"),
+        "README.md from its template, and claims of the book's results by today's rules",
     )
 
     keep = partial(_press, "publish.keep")

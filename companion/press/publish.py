@@ -68,6 +68,13 @@ def _readme(root: Path) -> None:
         write_readme(root)
 
 
+def refresh(root: Path = ROOT) -> Path:
+    """Judge every result of the book by today's rules, and write README.md anew from them."""
+    for file in (root / "book").rglob("result.json"):
+        _copy_result(file.parent, file.parent)
+    return write_readme(root)
+
+
 def keep(folder: str | Path, root: Path = ROOT) -> Path:
     """Copy one result on CIFAR-10, and the arrays of its figures, to a place in the book that no
     edition overwrites.

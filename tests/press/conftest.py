@@ -20,7 +20,7 @@ from companion.press.html import build_html
 
 ROOT = Path(__file__).resolve().parents[2]
 WAIT_S = 1200  # for the build of the book, on a machine five times slower than a quiet one
-WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 375, "height": 800}
+WIDE = {"width": 1280, "height": 900}
 #: preload would fetch the style sheets again, and their relative imports from the wrong folder
 AXE = "within => axe.run(within ?? document, {resultTypes: ['violations'], preload: false})"
 
@@ -45,23 +45,13 @@ ALIKE = """() => {
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory) -> Path:
-    """The published edition's HTML: as `make test` builds it at this moment, or made by whichever
-    of xdist's workers comes first, which share a parent folder.
-    """
+    """The published edition's HTML: as `make test` builds it at this moment, or made here."""
+    if built := os.environ.get("RECON_SITE_BUILT"):
+        assert exit_code(Path(built)) == 0, "the strict build of the book failed"
     if "RECON_SITE" in os.environ:
-        if built := os.environ.get("RECON_SITE_BUILT"):
-            assert exit_code(Path(built)) == 0, "the strict build of the book failed"
         return Path(os.environ["RECON_SITE"])
-    fcntl = pytest.importorskip("fcntl", reason="the shared build needs POSIX file locks")
-    own = tmp_path_factory.getbasetemp()
-    shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
-    html = shared / "published" / "html"
-    html.parent.mkdir(exist_ok=True)
-    with open(html.parent / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not html.exists():
-            build_html(ROOT, ROOT / "book" / "executed", html, html.parent / "html.log")
-    return html
+    html = tmp_path_factory.mktemp("published") / "html"
+    return build_html(ROOT, ROOT / "book" / "executed", html, html.parent / "html.log")
 
 
 def exit_code(path: Path) -> int:
