@@ -1,10 +1,7 @@
-"""What the page on audits shows of benchmarks/audit*.json: tables and a figure, none of it
-typed.
-"""
+"""What the page on audits shows of recon-audit/benchmarks: tables and a figure, never typed."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -15,23 +12,12 @@ from claim_parts import Sources
 from scipy.stats import binomtest
 from sphinx.application import Sphinx
 
-from recon.errors import ReconError
+from companion.press.numbers import AUDIT_BENCHMARKS, benchmark
 from recon.scoring.membership import RARE, guessed
 
 FIGURE = "audit-calibration.png"
 # levels at which false alarms are told; an audit's rule is at 5 %
 PROMISED = (0.01, 0.02, 0.05, 0.1)
-
-
-def benchmark(root: Path, name: str) -> dict[str, Any]:
-    """One of benchmarks/; ReconError where it cannot be read."""
-    try:
-        found: dict[str, Any] = json.loads(
-            (root / "benchmarks" / f"{name}.json").read_text(encoding="utf-8")
-        )
-    except (OSError, ValueError) as error:
-        raise ReconError(f"benchmarks/{name}.json cannot be read: {error}") from error
-    return found
 
 
 def table(columns: tuple[str, ...], rows: list[list[Any]]) -> str:
@@ -132,7 +118,7 @@ def verdicts(networks: list[dict[str, Any]]) -> list[int]:
 def write_calibration(app: Sphinx) -> None:
     """Before pages are read: the figure, in the folder of the page."""
     root = Path(app.srcdir)
-    if not (root / "benchmarks" / "audit_calibration.json").is_file():
+    if not (root / AUDIT_BENCHMARKS / "audit_calibration.json").is_file():
         return  # a page that shows it will say so
     mpl.use("Agg")
     folder = root / "book" / "figures"
@@ -164,8 +150,8 @@ def scores_compared(sources: Sources) -> str:
 
 
 def gallery(sources: Sources) -> str:
-    """Verdicts on the networks of benchmarks/audit_gallery.json, and a sentence on what one reads
-    off them.
+    """Verdicts on the networks of recon-audit/benchmarks/audit_gallery.json, and a sentence on what
+    one reads off them.
     """
     networks: dict[str, dict[str, Any]] = benchmark(sources.root, "audit_gallery")["networks"]
     columns = ("network", "images", "came back", "members", "minutes of a core")

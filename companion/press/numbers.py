@@ -25,6 +25,7 @@ from recon.errors import ReconError
 from recon.store.files import atomic_path
 
 TEMPLATE = Path("book") / "readme.md.jinja"
+AUDIT_BENCHMARKS = Path("recon-audit") / "benchmarks"
 PAPERS_REPRODUCED = ("runkel2024", "chen2022")
 
 
@@ -43,10 +44,10 @@ def rendered(text: str, root: Path = ROOT, results: Path | None = None) -> str:
     environment.globals |= {
         "run": partial(_found, results, root / "book" / "seeds"),
         "kept": partial(_found, root / "book" / "paper-size", root / "book" / "paper-size"),
-        "benchmark": partial(_benchmark, root),
+        "benchmark": partial(benchmark, root),
         "kinds": partial(kinds, root, results),
         "counts": partial(counts, root, results),
-        "minutes": partial(_benchmark, root, "minutes"),
+        "minutes": partial(benchmark, root, "minutes"),
     }
     try:
         return environment.from_string(text).render()
@@ -110,11 +111,15 @@ def _found(at_seed_0: Path, at_others: Path, name: str, seed: int = 0) -> Any:
     )
 
 
-def _benchmark(root: Path, name: str) -> Any:
+def benchmark(root: Path, name: str) -> Any:
+    """What a benchmark wrote, those of the audit in its own folder; ReconError where it cannot be
+    read.
+    """
+    folder = AUDIT_BENCHMARKS if name.startswith("audit_") else Path("benchmarks")
     try:
-        return json.loads((root / "benchmarks" / f"{name}.json").read_text(encoding="utf-8"))
+        return json.loads((root / folder / f"{name}.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ReconError(f"benchmarks/{name}.json cannot be read: {error}") from error
+        raise ReconError(f"{folder}/{name}.json cannot be read: {error}") from error
 
 
 def kinds(root: Path, results: Path) -> list[str]:

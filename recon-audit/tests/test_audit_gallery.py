@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 import torch
+from audit_gallery import NETWORKS, in_sequence, train_network, words
 
-from benchmarks.audit_gallery import NETWORKS, in_sequence, train_network, words
 from recon.images.partitions import Dataset, Partition
 
 SMALL = {

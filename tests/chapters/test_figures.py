@@ -77,7 +77,9 @@ def test_pages_draw_by_the_functions_of_stories():
 
 
 def test_the_other_figures_of_the_book_are_drawn():
-    told = json.loads((ROOT / "benchmarks" / "audit_calibration.json").read_text(encoding="utf-8"))
+    told = json.loads(
+        (ROOT / "recon-audit" / "benchmarks" / "audit_calibration.json").read_text(encoding="utf-8")
+    )
     assert plot_calibration(told["networks"]).axes
     six = bars(Path(ROOT))
     assert len(six) == 6 and all(0 <= bar.null <= 1 and 0 <= bar.found <= 1 for bar in six)

@@ -1,5 +1,5 @@
-"""Six networks as people train them, audited: `python benchmarks/audit_gallery.py` writes
-audit_gallery.json.
+"""Six networks as people train them, audited: `python recon-audit/benchmarks/audit_gallery.py`
+writes audit_gallery.json.
 
 CIFAR-10, animals or vehicles, 50 images; ResNet-18 all ten classes, 120 images. As many others are
 held out, and the mean of the training images is subtracted. `recon.audit` is called as on the page:
