@@ -38,21 +38,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return command(**arguments) or 0
     except ReconError as error:
-        code, said = 2, _one_line(error)
+        code, line = 2, _one_line(error)
     except KeyboardInterrupt:
-        said = (
+        line = (
             "interrupted; the next run goes on from the last checkpoint"
             if resumes
             else "interrupted"
         )
     except MemoryError:
-        said = "there is not enough memory on this machine for what was asked"
+        line = "there is not enough memory on this machine for what was asked"
     # the run failed: a sentence for the user, the traceback for whoever asks
     except Exception as error:
         if traceback:
             raise
-        said = f"{type(error).__name__}: {_one_line(error)} (--traceback shows where)"
-    print(f"recon: {said}", file=sys.stderr)
+        line = f"{type(error).__name__}: {_one_line(error)} (--traceback shows where)"
+    print(f"recon: {line}", file=sys.stderr)
     return code
 
 

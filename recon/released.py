@@ -48,20 +48,10 @@ class Weights(Generic[W]):
     n_train: int | None = None
 
     def __post_init__(self) -> None:
+        leading = self.theta_star.shape[:-1]
         for name, theta in (("θ*", self.theta_star), ("θ⁰", self.theta_init)):
-            if theta is None:
-                continue
-            if theta.dim() < 1 or theta.shape[-1] != self.network.n_params:
-                raise ReconError(
-                    f"{name} has shape {tuple(theta.shape)}, the network {self.network.n_params}"
-                    " parameters"
-                )
-            if not torch.isfinite(theta).all():
-                raise ReconError(f"{name} holds numbers that are not finite")
-        if self.theta_init is not None and self.theta_init.shape != self.theta_star.shape:
-            raise ReconError(
-                f"θ⁰ has shape {tuple(self.theta_init.shape)}, θ* {tuple(self.theta_star.shape)}"
-            )
+            if theta is not None:
+                _check(name, theta, (*leading, self.network.n_params))
 
     @staticmethod
     def of(
@@ -75,33 +65,31 @@ class Weights(Generic[W]):
             known: y, weight_decay, n_train.
         """
         network = ModuleNetwork(deepcopy(module).eval() if module.training else module)
-        before = (
-            None
-            if start is None
-            else {name: value.detach().clone() for name, value in start.named_parameters()}
-        )
-        if (
-            before is not None
-            and {n: tuple(v.shape) for n, v in before.items()} != network.shapes()
-        ):
-            raise ReconError("the start has parameters of other names or shapes than the network")
-        theta_init = None if before is None else network.flatten(before)
+        theta_init = None
+        if start is not None:
+            before = {name: value.detach() for name, value in start.named_parameters()}
+            if {name: tuple(value.shape) for name, value in before.items()} != network.shapes():
+                raise ReconError(
+                    "the start has parameters of other names or shapes than the network"
+                )
+            theta_init = network.flatten(before)
         return Weights(network, network.flatten(network.parameters()), theta_init, **known)
 
     def to(self, device: Device = None, dtype: torch.dtype | None = None) -> Weights[W]:
         """The same on another device, or in another precision: attacks compute where and in what θ*
         is.
         """
-        moved = {
-            name: tensor.to(device=device, dtype=dtype)
-            for name, tensor in (
-                ("theta_star", self.theta_star),
-                ("theta_init", self.theta_init),
-                ("y", self.y),
-            )
-            if tensor is not None
-        }
-        return replace(self, network=_moved(self.network, device, dtype), **moved)  # type: ignore[arg-type]
+
+        def move(tensor: Tensor) -> Tensor:
+            return tensor.to(device=device, dtype=dtype)
+
+        return replace(
+            self,
+            network=_move(self.network, device, dtype),
+            theta_star=move(self.theta_star),
+            theta_init=None if self.theta_init is None else move(self.theta_init),
+            y=None if self.y is None else move(self.y),
+        )
 
     @property
     def params(self) -> Params:
@@ -143,20 +131,8 @@ class Gradient(Generic[G]):
                 f"θ and its gradients must hold one tensor per parameter: {', '.join(shapes)}"
             )
         for name, shape in shapes.items():
-            own, sent = (
-                (name, self.theta, shape),
-                (f"the gradient of {name}", self.gradients, (count, *shape)),
-            )
-            for what, tensors, wanted in (own, sent):
-                if tensors[name].shape != wanted:
-                    raise ReconError(
-                        f"{what} must have shape {wanted}, not {tuple(tensors[name].shape)}"
-                    )
-        if not all(
-            torch.isfinite(tensor).all()
-            for tensor in (*self.theta.values(), *self.gradients.values())
-        ):
-            raise ReconError("θ and its gradients must be finite")
+            _check(name, self.theta[name], shape)
+            _check(f"the gradient of {name}", self.gradients[name], (count, *shape))
         if isinstance(self.network, ConvNet):
             check_labels(self.labels, self.network.classes)
 
@@ -192,11 +168,8 @@ class Gradient(Generic[G]):
                     " tensors"
                 )
             gradients = dict(zip(names, gradients, strict=True))
-        if odd := [
-            name
-            for name in {*names, *gradients}
-            if name not in names or gradients.get(name) is None
-        ]:
+        present = {name for name, gradient in gradients.items() if gradient is not None}
+        if odd := present ^ set(names):
             raise ReconError(
                 f"gradients must be those of the network's parameters: '{min(odd)}' is missing or"
                 " foreign"
@@ -214,10 +187,9 @@ class Gradient(Generic[G]):
         """The mean gradient of a batch x (n, c, h, w), as federated learning shares it: B = 1,
         labelled by the first image. Not of one image: attacks notice it by eq. (4).
         """
-        mixed = Gradient.each(network, theta, x, labels).gradients
-        return Gradient(
-            network, theta, labels[:1], {name: g.mean(0, keepdim=True) for name, g in mixed.items()}
-        )
+        single = Gradient.each(network, theta, x, labels).gradients
+        mean = {name: g.mean(0, keepdim=True) for name, g in single.items()}
+        return Gradient(network, theta, labels[:1], mean)
 
     def at(self, x: Tensor) -> Params:
         """What these gradients would be of other images x (n, ...), in the same order; can be
@@ -225,36 +197,40 @@ class Gradient(Generic[G]):
         """
         if isinstance(self.network, ConvNet):
             return self.network.gradients(self.theta, x, self.labels)
-        found = self.network.gradient(self.theta, self.loss, x, self.labels)
-        return {name: g[None] for name, g in found.items()}
+        gradient = self.network.gradient(self.theta, self.loss, x, self.labels)
+        return {name: g[None] for name, g in gradient.items()}
 
     def to(self, dtype: torch.dtype | None = None, device: Device = None) -> Gradient[G]:
         """The same in another precision, or on another device."""
         there: dict[str, Any] = {"device": device, "dtype": dtype}
         theta = {name: value.to(**there) for name, value in self.theta.items()}
         gradients = {name: value.to(**there) for name, value in self.gradients.items()}
-        network, labels = _moved(self.network, device, dtype), self.labels.to(device=device)
+        network, labels = _move(self.network, device, dtype), self.labels.to(device=device)
         return replace(self, network=network, theta=theta, labels=labels, gradients=gradients)
 
     def split(self) -> list[Gradient[G]]:
         """One `Gradient` (B = 1) for each image; of a module the gradient as it is."""
         if not isinstance(self.network, ConvNet):
             return [self]
-        return [
-            replace(
-                self,
-                labels=self.labels[b : b + 1],
-                gradients={k: g[b : b + 1] for k, g in self.gradients.items()},
-            )
-            for b in range(len(self.labels))
-        ]
+        victims = []
+        for b in range(len(self.labels)):
+            gradients = {name: g[b : b + 1] for name, g in self.gradients.items()}
+            victims.append(replace(self, labels=self.labels[b : b + 1], gradients=gradients))
+        return victims
 
 
-def _moved(network: Any, device: Device, dtype: torch.dtype | None) -> Any:
+def _move(network: Any, device: Device, dtype: torch.dtype | None) -> Any:
     """A copy of a module, its buffers with it; the other networks hold no tensors."""
     if not isinstance(network, ModuleNetwork):
         return network
     return ModuleNetwork(deepcopy(network.module).to(device=device, dtype=dtype))
+
+
+def _check(name: str, tensor: Tensor, shape: tuple[int, ...]) -> None:
+    if tensor.shape != shape:
+        raise ReconError(f"{name} must have shape {shape}, not {tuple(tensor.shape)}")
+    if not torch.isfinite(tensor).all():
+        raise ReconError(f"{name} holds numbers that are not finite")
 
 
 def _of_module(

@@ -7,7 +7,6 @@ from torch import Tensor
 
 from companion.chapters.base import Context
 from companion.store.record import Record
-from recon.images.partitions import centre
 from recon.scoring.matching import one_to_one, padded
 from recon.scoring.metrics import ncc
 
@@ -35,7 +34,7 @@ def other_rows(context: Context, used: Tensor) -> Tensor:
 def others_of(context: Context, used: Tensor, mean: Tensor) -> Tensor:
     """The images of `other_rows` (k, d), minus `mean`."""
     images = torch.from_numpy(context.pool.images[other_rows(context, used).numpy()])
-    return centre(images.flatten(1).float() / 255, mean.cpu()).to(mean)
+    return (images.flatten(1).float() / 255 - mean.cpu()).to(mean)
 
 
 def is_true(sources: Tensor, train: Tensor, others: Tensor) -> Tensor:

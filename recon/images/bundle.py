@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from recon.errors import ReconError
-from recon.images.partitions import Dataset, Partition, centre
+from recon.images.partitions import Dataset, Partition
 from recon.images.photos import at_side
 from recon.images.pool import PARTS, ImagePool
 
@@ -68,7 +68,7 @@ class Bundle:
         columns: dict[str, Any] = {}
         for name in PARTS:
             part: Partition = getattr(data, name)
-            x = centre(part.flat, mean) if centred else part.flat
+            x = part.flat - mean if centred else part.flat
             columns[name] = x.to(device, dtype)
             columns["y" if name == "train" else f"{name}_y"] = part.y.to(device, dtype)
             columns[f"{name}_labels"] = part.labels
@@ -120,7 +120,7 @@ class Bundle:
         """`init` replaced by these rows (k,) of the pool, minus the same mean: more "other images"
         for nulls.
         """
-        x = centre(pool.pixels(rows).flatten(1), self.mean.cpu()).to(self.train)
+        x = (pool.pixels(rows).flatten(1) - self.mean.cpu()).to(self.train)
         y, labels, index = (
             torch.from_numpy(array[np.asarray(rows)]) for array in (pool.y, pool.labels, pool.index)
         )

@@ -54,7 +54,7 @@ class Backbone:
         """Features (n, d) of images (n, C, H, W) in [0, 1], grey ones in all three colours;
         ReconError for a module that does not give a vector of finite numbers.
         """
-        found = []
+        parts = []
         for part in images.split(BATCH):
             part = interpolate(
                 part.expand(-1, 3, -1, -1), size=(self.side, self.side), mode="bicubic"
@@ -67,8 +67,8 @@ class Backbone:
                 raise ReconError(
                     f"the backbone {self.name} does not give a vector of finite numbers but {shape}"
                 )
-            found.append(features)
-        return torch.cat(found)
+            parts.append(features)
+        return torch.cat(parts)
 
 
 class _Pooled(nn.Module):
@@ -111,9 +111,9 @@ def features(images: Tensor, of: Backbone, folder: Path | None = None) -> Tensor
     path = (folder or cache_folder()) / "features" / f"{of.name}-{digest[:16]}.safetensors"
     if path.is_file():
         return load_file(path)["features"]
-    found = of(images)
+    z = of(images)
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")
-    save_file({"features": found}, partial)
+    save_file({"features": z}, partial)
     partial.replace(path)
-    return found
+    return z

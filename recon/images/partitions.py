@@ -107,16 +107,6 @@ def partitions(
     return [Dataset(draw(f"train {k}"), init, held_out) for k in range(sets)]
 
 
-def centre(x: Tensor, mean: Tensor) -> Tensor:
-    """Subtract the per-pixel mean of the *training* set: x - mean."""
-    return x - mean
-
-
-def uncentre(x: Tensor, mean: Tensor) -> Tensor:
-    """Undo `centre`."""
-    return x + mean
-
-
 def _counts(pool: ImagePool, n_train: int, n_held_out: int) -> dict[str, int]:
     """Images of each part, cut to what the pool holds there: the same at every seed."""
     counts = {"train": n_train, "init": n_train, "held_out": n_held_out}

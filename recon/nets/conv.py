@@ -82,9 +82,9 @@ class Conv:
 
     def transpose(self, delta: Tensor, weight: Tensor, shape: tuple[int, int, int]) -> Tensor:
         """Wᵀ δ, back to (B, *shape); also where (h + 2p − k) is no multiple of the stride."""
-        rest = [(side + 2 * self.padding - self.kernel) % self.stride for side in shape[1:]]
+        unread = [(side + 2 * self.padding - self.kernel) % self.stride for side in shape[1:]]
         return F.conv_transpose2d(
-            delta, weight, stride=self.stride, padding=self.padding, output_padding=rest
+            delta, weight, stride=self.stride, padding=self.padding, output_padding=unread
         )
 
     def patches(self, x: Tensor) -> Tensor:
@@ -116,19 +116,19 @@ class ConvNet:
 
     def image_shapes(self) -> list[tuple[int, int, int]]:
         """(c, h, w) of x_0 … x_d; ReconError if a kernel does not fit."""
-        found = [self.shape]
+        shapes = [self.shape]
         for conv in self.convs:
-            found.append(conv.output(found[-1]))
-        return found
+            shapes.append(conv.output(shapes[-1]))
+        return shapes
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Name -> shape of every parameter tensor, in order."""
         images = self.image_shapes()
-        found: dict[str, tuple[int, ...]] = {}
+        shapes: dict[str, tuple[int, ...]] = {}
         for i, conv in enumerate(self.convs, start=1):
-            found[f"w{i}"] = (conv.channels, images[i - 1][0], conv.kernel, conv.kernel)
+            shapes[f"w{i}"] = (conv.channels, images[i - 1][0], conv.kernel, conv.kernel)
         weight, bias = self.last
-        return {**found, weight: (self.classes, math.prod(images[-1])), bias: (self.classes,)}
+        return {**shapes, weight: (self.classes, math.prod(images[-1])), bias: (self.classes,)}
 
     def init(self, generator: torch.Generator, dtype: torch.dtype = torch.float32) -> Params:
         """θ with PyTorch's default initialisation, the numbers its own layers draw from that
@@ -188,8 +188,9 @@ class ConvNet:
         """∇_θ ℓ of each image's own cross-entropy: named as θ, each tensor with a leading dimension
         B.
         """
-        found = per_image_gradients(self.layers(theta, x, cross_entropy_direction(labels)))
-        return {name: found[name].view(-1, *shape) for name, shape in self.shapes().items()}
+        layers = self.layers(theta, x, cross_entropy_direction(labels))
+        gradients = per_image_gradients(layers)
+        return {name: gradients[name].view(-1, *shape) for name, shape in self.shapes().items()}
 
 
 def cross_entropy_direction(labels: Tensor) -> Direction:

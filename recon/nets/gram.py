@@ -24,9 +24,13 @@ def per_image_gradients(passes: list[LayerPass]) -> Params:
     """
     gradients: Params = {}
     for layer in passes:
-        gradients[layer.weight] = _of_weight(layer)
+        delta = layer.delta
+        if layer.shared:
+            gradients[layer.weight] = delta @ layer.input.mT
+        else:
+            gradients[layer.weight] = delta.unsqueeze(-1) * layer.input.unsqueeze(-2)
         if layer.bias:
-            gradients[layer.bias] = _of_bias(layer)
+            gradients[layer.bias] = delta.sum(-1) if layer.shared else delta
     return gradients
 
 
@@ -43,9 +47,9 @@ def products_with_theta(theta: Params, layer: LayerPass) -> Tensor:
     bias together.
     """
     z = layer.input @ theta[layer.weight].mT
-    return (layer.delta * (z if layer.bias is None else z + theta[layer.bias].unsqueeze(-2))).sum(
-        -1
-    )
+    if layer.bias:
+        z = z + theta[layer.bias].unsqueeze(-2)
+    return (layer.delta * z).sum(-1)
 
 
 def gram(
@@ -91,13 +95,3 @@ def output_direction(outputs: Tensor, labels: Tensor | None) -> Tensor:
     true = torch.nn.functional.one_hot(labels.long(), outputs.shape[-1]).to(outputs.dtype)
     other = outputs.masked_fill(true.bool(), -torch.inf).argmax(-1)
     return true - torch.nn.functional.one_hot(other, outputs.shape[-1]).to(outputs.dtype)
-
-
-def _of_weight(layer: LayerPass) -> Tensor:
-    if layer.shared:
-        return layer.delta @ layer.input.mT
-    return layer.delta.unsqueeze(-1) * layer.input.unsqueeze(-2)
-
-
-def _of_bias(layer: LayerPass) -> Tensor:
-    return layer.delta.sum(-1) if layer.shared else layer.delta

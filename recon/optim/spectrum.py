@@ -21,10 +21,10 @@ def signal_rank(values: Tensor, shape: tuple[int, int]) -> int:
     for _ in range(a):
         narrow, wide = (a - r) ** 0.5, (d - r) ** 0.5
         edge = smallest * (wide + narrow) / max(wide - narrow, 1e-9)
-        found = int((values > max(edge, 1e-6 * largest)).sum())
-        if found == r:
+        count = int((values > max(edge, 1e-6 * largest)).sum())
+        if count == r:
             break
-        r = found
+        r = count
     return r
 
 

@@ -47,12 +47,12 @@ def device_name(device: torch.device) -> str:
 
 def versions() -> dict[str, str]:
     """Versions that may matter to a number."""
-    found = {
+    return {
         "python": platform.python_version(),
         "torch": torch.__version__,
         "numpy": np.__version__,
+        "recon": version("recon"),
     }
-    return {**found, "recon": version("recon")}
 
 
 def check_seed(seed: int) -> None:

@@ -9,17 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recon.images import cifar
-from recon.images.partitions import centre, partition, partitions, uncentre
+from recon.images.partitions import partition, partitions
 
 PARTS = ("train", "init", "held_out")
 SEEDED = settings(max_examples=40, deadline=None)
-
-
-def test_centre_round_trip():
-    x = torch.rand(4, 3072, dtype=torch.float64)
-    mean = x.mean(0)
-    assert centre(x, mean).mean(0).abs().max() < 1e-15
-    assert torch.allclose(uncentre(centre(x, mean), mean), x, atol=1e-15)
 
 
 @pytest.mark.parametrize("n", [0, 3, -2])

@@ -11,7 +11,6 @@ from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.store.record import Record
-from recon.images.partitions import centre, uncentre
 from recon.nets.mlp import MLP, one_hidden
 from recon.training.inner_problem import INNER, Objective, solve_lbfgs
 from recon.training.kkt import KKTSettings, certificate, train_to_kkt
@@ -110,11 +109,11 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """
     data = context.dataset(sizes.n_train, sizes.n_held_out)
     mean, y, m = data.train.flat.double().mean(0), data.train.y.double(), len(data.train)
-    train, held_out = (centre(part.flat.double(), mean) for part in (data.train, data.held_out))
+    train, held_out = (part.flat.double() - mean for part in (data.train, data.held_out))
     drawn = torch.rand(
         held_out.shape, generator=context.stream("collapse.noise"), dtype=torch.float64
     )
-    images = {"train": train, "held_out": held_out, "noise": centre(drawn, mean)}
+    images = {"train": train, "held_out": held_out, "noise": drawn - mean}
     network = one_hidden(sizes.width, train.shape[1])
 
     def trained(scheme: str) -> tuple[Tensor, Tensor]:
@@ -156,8 +155,8 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     arrays: Tensors = {f"confidence_{kind}": confidence for kind, (confidence, _) in alone.items()}
     arrays |= {f"objective_{kind}": each for kind, (_, each) in alone.items()}
     arrays |= {
-        "x_repeated_train": uncentre(train[pair_train], mean).float(),
-        "x_repeated_held_out": uncentre(held_out[pair_held_out], mean).float(),
+        "x_repeated_train": (train[pair_train] + mean).float(),
+        "x_repeated_held_out": (held_out[pair_held_out] + mean).float(),
         "x_train": data.train.flat[:: max(1, m // 8)][:8],
     }
     return Outcome(metrics, arrays)
