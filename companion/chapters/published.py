@@ -7,7 +7,6 @@ LABELS = {
     "rgap": "R-GAP",
     "dlg": "DLG",
     "cosine_tv": "CosineTV",
-    "cosine_tv_authors": "CosineTV (authors)",
     "hybrid": "Hybrid",
 }
 PRE_TRAINED = " pre-trained"  # ends the name of such a row

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from companion.chapters.weights_leak.experiment_recipes import displacement, disturbed
+from companion.chapters.weights_leak.experiment_recipes import displacement, noisy
 from recon.scoring.metrics import ncc
 
 
@@ -24,9 +24,9 @@ def test_motion_tells_what_is_left_from_what_was_added():
     assert size == pytest.approx((added.norm() / start.norm()).item(), rel=0.01)
 
 
-def test_disturbed_by_a_share_of_the_root_mean_square():
+def test_noisy_by_a_share_of_the_root_mean_square():
     w1 = 0.01 * normal(60, 100)
-    noise = disturbed(w1, 0.3, seeded(1)) - w1
+    noise = noisy(w1, 0.3, seeded(1)) - w1
     assert (
         noise.std().item() == pytest.approx(0.003, rel=0.03) and abs(ncc(noise, w1).mean()) < 0.02
     )

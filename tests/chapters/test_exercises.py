@@ -36,7 +36,7 @@ def test_every_exercise_has_its_solution(path):
     exercises = re.findall(r"^\d+\. ", prose.split("## Exercises")[1], re.MULTILINE)
     assert len(solutions) == len(exercises) > 0
     for number, cell in enumerate(solutions, 1):
-        assert cell["id"] == f"solution-{number}" and "\nassert " in "".join(cell["source"])
+        assert cell["id"] == f"solution-{number}" and "assert " in "".join(cell["source"])
 
 
 @pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
@@ -58,8 +58,9 @@ def check(text: str) -> None:
     call = ast.parse(text, mode="eval").body
     given: dict = {}
     for keyword in call.keywords:
-        value = ast.literal_eval(keyword.value)
-        given |= value if keyword.arg is None else {keyword.arg: value}  # **{"attack.steps": 100}
+        if keyword.arg or isinstance(keyword.value, ast.Dict):  # **{"attack.steps": 100}
+            value = ast.literal_eval(keyword.value)
+            given |= {keyword.arg: value} if keyword.arg else value
     sizes = {key: value for key, value in given.items() if key not in ARGUMENTS}
     sizes_of(experiment(ast.literal_eval(call.args[0])), given.get("profile", "laptop"), sizes)
 

@@ -21,7 +21,7 @@ from companion.chapters.weights_leak.experiment_recipes import (
 )
 from companion.chapters.weights_leak.experiment_recipes import SIZES as RECIPE_SIZES
 from companion.chapters.weights_leak.experiment_recipes import Metrics as RecipeMetrics
-from companion.chapters.weights_leak.experiment_size import attacked, count_table
+from companion.chapters.weights_leak.experiment_size import count_table, separation_counts
 from companion.chapters.weights_leak.story_recipes import claims as recipe_claims
 from companion.store.record import Record, record
 from recon.attacks.separation import FirstLayer, SeparationSettings, separate
@@ -81,7 +81,7 @@ def test_an_attack_and_its_table():
     sets = sparse()
     released = FirstLayer(normal(20, 6, seed=2) @ sets.train)
     settings = SeparationSettings(first_rank=None, restarts=2)
-    table = attacked(sets, released, context(), settings)
+    table = separation_counts(sets, released, context(), settings)
     found = separate(released, sets.shape, settings, context().stream("separation.attack"))
     assert table.rank == len(found.sources) == 6
     assert table.matches.ncc_08 == 6 and table.null.ncc_06 == 0
@@ -95,7 +95,7 @@ def test_of_a_known_start_only_the_difference_is_looked_at():
     sets = sparse()
     start = 10 * normal(20, 600, seed=3)
     added = torch.cat([6 * sets.train, normal(14, 6, seed=2) @ sets.train])
-    table = attacked(
+    table = separation_counts(
         sets,
         FirstLayer(added + start, start),
         context(),

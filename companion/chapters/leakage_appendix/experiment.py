@@ -35,12 +35,11 @@ from recon.released import Gradient
 from recon.scoring.metrics import mse
 
 
-def relative_time(found: Record, solver: str) -> float:
-    """Of "as_given" or "in_kernel" until it was as near as the soft constraint, over the soft
-    constraint's; a lower bound where it never was.
+def relative_time(hard: Record, soft: Record) -> float:
+    """Of a solver until it was as near as the soft constraint, over the soft constraint's; a lower
+    bound where it never was.
     """
-    hard = found[solver]
-    return (hard.seconds if hard.reached is None else hard.reached) / found.soft.seconds
+    return (hard.seconds if hard.reached is None else hard.reached) / soft.seconds
 
 
 def smaller(norms: Record) -> float:

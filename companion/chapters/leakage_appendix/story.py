@@ -17,7 +17,7 @@ from companion.chapters.leakage_appendix.experiment import (
     relative_time,
     smaller,
 )
-from companion.chapters.leakage_common import by_coins
+from companion.chapters.leakage_common import by_coins, graded
 from companion.chapters.pictures import (
     PAGE,
     REFERENCE,
@@ -29,7 +29,7 @@ from companion.chapters.pictures import (
 )
 from companion.store.kept import LEVELS
 from companion.store.record import Record
-from companion.store.results import Claim, Result, verdict
+from companion.store.results import Claim, Result
 
 SAME = 1e-6  # relative, of two errors; absolute below which both are rounding
 MUCH = 2.0  # times as long
@@ -46,13 +46,10 @@ def claims(metrics: Metrics, sizes: Sizes) -> list[Claim]:
 
 def no_bias(metrics: Metrics) -> Claim:
     """Eq. (5) gives what (4) gives."""
-    off = {
-        name: max(
-            abs(a - b) / max(a, SAME) for a, b in zip(row.with_bias, row.without, strict=True)
-        )
-        for name, row in metrics.without_bias.items()
-    }
-    same = [each <= SAME for each in off.values()]
+    off = {}
+    for name, row in metrics.without_bias.items():
+        a, b = np.array(row.with_bias), np.array(row.without)
+        off[name] = float((abs(a - b) / a.clip(SAME)).max())
     return claim(
         "leakage-no-bias",
         ours=(
@@ -65,7 +62,7 @@ def no_bias(metrics: Metrics) -> Claim:
         + ", ".join(
             f"{np.mean(row.with_bias):.2g} on {name}" for name, row in metrics.without_bias.items()
         ),
-        verdict=verdict(all(same)) if all(same) or not any(same) else "partly",
+        verdict=graded((value <= SAME for value in off.values()), "reproduced"),
         value=max(off.values()),
         null_value=SAME,
     )
@@ -81,42 +78,37 @@ def hard_constraint(metrics: Metrics, sizes: Sizes) -> Claim:
     at most 1 / `SPREAD` of its time were needed. In between undecided. The same solver in
     coordinates of the kernel stands beside it.
     """
-    found = metrics.constrained
-    soft, hard, kernel = found.soft, found.as_given, found.in_kernel
-    took, beside, longer = (
-        relative_time(found, "as_given"),
-        relative_time(found, "in_kernel"),
-        MUCH * SPREAD,
-    )
-    sooner = hard.reached is not None and hard.steps <= soft.steps and took <= 1 / SPREAD
+    ends = metrics.constrained
+    soft, hard, kernel = ends.soft, ends.as_given, ends.in_kernel
+    times = relative_time(hard, soft)
+    longer = MUCH * SPREAD
+    sooner = hard.reached is not None and hard.steps <= soft.steps and times <= 1 / SPREAD
     return claim(
         "leakage-hard-constraint",
         ours=(
             f"truck, {sizes.constrained}: the soft constraint reaches MSE {soft.mse:.4f} in"
             f" {soft.seconds:.3g} s ({soft.steps} steps); the trust region, given U as a matrix, is"
             f" {until(hard)}; in coordinates of the kernel of U it is {until(kernel)}, with"
-            f" {found.kernel_seconds:.3g} s for their basis. What U sees of the move ends, relative"
+            f" {ends.kernel_seconds:.3g} s for their basis. What U sees of the move ends, relative"
             f" to the start, at {hard.violation:.0e}, {kernel.violation:.0e}, and"
             f" {soft.violation:.2g} (soft)"
         ),
         null=(
-            f"the start: MSE {found.start_mse:.4f}; {took:.2g} times the soft constraint's time,"
-            f" and {beside:.2g} in the kernel; processors differ by up to {SPREAD:g} times: above"
-            f" {longer:g} it is longer, up to {1 / SPREAD:g} and in no more steps it is not, and"
-            " between it is undecided"
+            f"the start: MSE {ends.start_mse:.4f}; {times:.2g} times the soft constraint's time,"
+            f" and {relative_time(kernel, soft):.2g} in the kernel; processors differ by up to"
+            f" {SPREAD:g} times: above {longer:g} it is longer, up to {1 / SPREAD:g} and in no more"
+            " steps it is not, and between it is undecided"
         ),
-        verdict="reproduced" if took > longer else ("not reproduced" if sooner else "undecided"),
+        verdict="reproduced" if times > longer else ("not reproduced" if sooner else "undecided"),
         value=hard.mse,
         null_value=soft.mse,
     )
 
 
-def until(found: Record) -> str:
+def until(end: Record) -> str:
     """When it had the soft constraint's error, and where it ended."""
-    there = "never as near" if found.reached is None else f"as near after {found.reached:.3g} s"
-    return (
-        f"{there} and ends at MSE {found.mse:.4f} after {found.seconds:.3g} s ({found.steps} steps)"
-    )
+    near = "never as near" if end.reached is None else f"as near after {end.reached:.3g} s"
+    return f"{near} and ends at MSE {end.mse:.4f} after {end.seconds:.3g} s ({end.steps} steps)"
 
 
 def smaller_gradients(metrics: Metrics) -> Claim:
@@ -127,9 +119,10 @@ def smaller_gradients(metrics: Metrics) -> Claim:
         for name, row in metrics.trained.items()
         for words, group in groups.items()
     ]
-    shares = [smaller(row) for *_, row in rows]
-    shown = [
-        by_coins(round(smaller(row) * len(row.after)), len(row.after)) < 0.05 for *_, row in rows
+    shares = [smaller(row) for _, _, row in rows]
+    tosses = [len(row.after) for _, _, row in rows]
+    beyond_chance = [
+        by_coins(round(share * n), n) < 0.05 for share, n in zip(shares, tosses, strict=True)
     ]
     return claim(
         "leakage-smaller-gradients",
@@ -143,11 +136,9 @@ def smaller_gradients(metrics: Metrics) -> Claim:
             f"{name} smaller on {smaller(row.seen):.0%}, {ratio(row.seen):.2g} times"
             for name, row in metrics.trained.items()
         ),
-        verdict=(
-            "reproduced"
-            if min(shares) > MOST and all(shown)
-            else ("partly" if any(shown) else "not reproduced")
-        ),
+        verdict=graded([*beyond_chance, min(shares) > MOST], "reproduced")
+        if any(beyond_chance)
+        else "not reproduced",
         value=float(np.mean(shares)),
         null_value=0.5,
     )
@@ -193,20 +184,11 @@ def plot_training(result: Result[Metrics]) -> Figure:
     figure, ax = plt.subplots(figsize=(PAGE, 3.8))
     for (name, row), colour in zip(trained.items(), SERIES, strict=False):
         for group, (marker, words) in kinds.items():
-            ax.plot(
-                row[group].before,
-                row[group].after,
-                marker,
-                color=colour,
-                label=f"{name}, {words}",
-                alpha=0.7,
-            )
-    before = np.array(
-        [norm for row in trained.values() for group in kinds for norm in row[group].before]
-    )
-    least, most = 0.7 * before.min(), 1.4 * before.max()
-    ax.plot([least, most], [least, most], ":", color=REFERENCE)
-    ax.set(xscale="log", yscale="log", xlim=(least, most))
+            norms, label = row[group], f"{name}, {words}"
+            ax.plot(norms.before, norms.after, marker, color=colour, label=label, alpha=0.7)
+    ax.set(xscale="log", yscale="log")
+    low, high = ax.get_xlim()
+    ax.axline((low, low), (high, high), ls=":", color=REFERENCE)
     ax.set(xlabel="norm of the gradient, untrained", ylabel="norm of the gradient, pre-trained")
     ax.xaxis.set_minor_formatter(NullFormatter())
     ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -14,6 +15,7 @@ from companion.chapters.leakage_common import SEED, TABLE_1, Attacked, Networks,
 from companion.chapters.published import DIVERGED, PRE_TRAINED
 from companion.chapters.tables import packed, unpacked
 from companion.store.record import Record
+from recon.attacks import by_gauss_newton, by_rgap
 from recon.attacks.gauss_newton import gauss_newton
 from recon.attacks.gradient_matching import (
     CHEN_DESCENT,
@@ -26,7 +28,6 @@ from recon.attacks.gradient_matching import (
     seeded_start,
 )
 from recon.attacks.gradient_system import JointSystem
-from recon.attacks.rgap import rgap
 from recon.attacks.tv_min import tv_min
 from recon.optim.loop import Checkpoints
 from recon.released import Gradient
@@ -46,16 +47,13 @@ class Metrics(Networks):
 
     @property
     def networks(self) -> dict[str, Record]:
-        """Each by name: its methods, and its pre-training or None."""
-        return {
-            name: Record(
-                methods={
-                    method: found for method, found in row.items() if method != "pre_training"
-                },
-                pre_training=row.get("pre_training"),
-            )
-            for name, row in super().networks.items()
-        }
+        """By name: methods, and pre-training or None."""
+        networks = {}
+        for name, row in super().networks.items():
+            methods = dict(row)
+            pre_training = methods.pop("pre_training", None)
+            networks[name] = Record(methods=methods, pre_training=pre_training)
+        return networks
 
     def mse(self, name: str, method: str) -> float | None:
         """Mean squared error, None if it is not finite; KeyError where the method did not run."""
@@ -110,78 +108,117 @@ class Budget:
 Attack = Callable[[Gradient, Budget, Checkpoints], Tensor]
 
 
-def _rgap(gradient: Gradient, _budget: Budget, _kept: Checkpoints) -> Tensor:
-    return torch.cat([rgap(victim) for victim in gradient.split()])
+@dataclass(frozen=True)
+class Method:
+    """An attack, and how pages call it. A new one is an entry of `ATTACKS`.
+
+    Attributes:
+        attack: see `Attack`.
+        head: above a column of its images.
+        table: its name in the metrics of this experiment, "" where it does not run there.
+        column: whether the picture of three classes shows it.
+        choice: in the legend of energies and steps, "" where they are not compared.
+    """
+
+    attack: Attack
+    head: str = ""
+    table: str = ""
+    column: bool = False
+    choice: str = ""
 
 
-def _any_solution(gradient: Gradient, _budget: Budget, _kept: Checkpoints) -> Tensor:
-    solved = [gauss_newton(JointSystem.of(each)).x for each in gradient.split()]
-    return torch.stack(solved).view(-1, *gradient.network.shape)
+def _rgap(gradient: Gradient, _budget: Budget, _place: Checkpoints) -> Tensor:
+    return by_rgap(gradient, gradient.network.shape).images
 
 
-def _smoothest(gradient: Gradient, _budget: Budget, _kept: Checkpoints) -> Tensor:
-    systems = [JointSystem.of(each) for each in gradient.split()]
-    solved = [tv_min(system, gauss_newton(system).x).x for system in systems]
-    return torch.stack(solved).view(-1, *gradient.network.shape)
+def _any_solution(gradient: Gradient, _budget: Budget, _place: Checkpoints) -> Tensor:
+    return by_gauss_newton(gradient, gradient.network.shape).images
 
 
-def _dlg(gradient: Gradient, budget: Budget, _kept: Checkpoints) -> Tensor:
-    single = gradient.to(torch.float32)
-    return dlg(single, seeded_start(single, SEED), budget.dlg_steps)[0]
+def _smoothest(gradient: Gradient, _budget: Budget, _place: Checkpoints) -> Tensor:
+    systems = [JointSystem.of(single) for single in gradient.split()]
+    solutions = [tv_min(system, gauss_newton(system).x).x for system in systems]
+    return torch.stack(solutions).view(-1, *gradient.network.shape)
 
 
-def _cosine_tv(
-    whole: bool, descent: Descent, gradient: Gradient, budget: Budget, kept: Checkpoints
-) -> Tensor:
+def _dlg(gradient: Gradient, budget: Budget, _place: Checkpoints) -> Tensor:
+    return dlg(gradient.to(torch.float32), seeded_start(gradient, SEED), budget.dlg_steps)[0]
+
+
+def _cosine_tv(whole: bool, descent: Descent) -> Attack:
     """In float32, as published, with one cosine over the whole gradient or one a tensor."""
-    single = gradient.to(torch.float32)
-    start, place = seeded_start(single, SEED), kept.at("cosine")
-    steps = budget.cosine_steps
-    found = cosine_tv(single, start, steps, place, whole=whole, descent=descent)
-    return found.x_hat.view(-1, *gradient.network.shape)
+
+    def attack(gradient: Gradient, budget: Budget, place: Checkpoints) -> Tensor:
+        single = gradient.to(torch.float32)
+        start, steps = seeded_start(single, SEED), budget.cosine_steps
+        end = cosine_tv(single, start, steps, place.at("cosine"), whole=whole, descent=descent)
+        return end.x_hat.view_as(start)
+
+    return attack
 
 
-def _hybrid(
-    whole: bool, descent: Descent, gradient: Gradient, budget: Budget, kept: Checkpoints
-) -> Tensor:
+def _hybrid(whole: bool, descent: Descent) -> Attack:
     """The same of Hybrid."""
-    single = gradient.to(torch.float32)
-    return hybrid(single, budget.hybrid_share, kept, whole=whole, descent=descent)
+
+    def attack(gradient: Gradient, budget: Budget, place: Checkpoints) -> Tensor:
+        single = gradient.to(torch.float32)
+        return hybrid(single, budget.hybrid_share, place, whole=whole, descent=descent)
+
+    return attack
 
 
-#: suffix of CosineTV's and Hybrid's name -> one cosine over the whole gradient, steps
-WAYS = {
-    "": (False, CHEN_DESCENT),
-    "_whole": (True, CHEN_DESCENT),
-    "_steps": (False, GEIPING_DESCENT),
-    "_both": (True, GEIPING_DESCENT),
+ATTACKS = {
+    "rgap": Method(_rgap, "R-GAP", table="rgap"),
+    "dlg": Method(_dlg, "DLG", table="dlg"),
+    "gauss_newton": Method(_any_solution, "any\nsolution", column=True),
+    "cosine_tv": Method(
+        _cosine_tv(False, CHEN_DESCENT),
+        "CosineTV,\npaper's",
+        table="cosine_tv",
+        column=True,
+        choice="CosineTV, the paper's way",
+    ),
+    "cosine_tv_whole": Method(_cosine_tv(True, CHEN_DESCENT)),
+    "cosine_tv_steps": Method(_cosine_tv(False, GEIPING_DESCENT)),
+    "cosine_tv_both": Method(
+        _cosine_tv(True, GEIPING_DESCENT),
+        "CosineTV,\nauthors'",
+        table="cosine_tv_authors",
+        column=True,
+        choice="CosineTV, its authors' way",
+    ),
+    "hybrid": Method(
+        _hybrid(False, CHEN_DESCENT),
+        "Hybrid",
+        table="hybrid",
+        column=True,
+        choice="Hybrid, the paper's way",
+    ),
+    "hybrid_whole": Method(_hybrid(True, CHEN_DESCENT)),
+    "hybrid_steps": Method(_hybrid(False, GEIPING_DESCENT)),
+    "hybrid_both": Method(
+        _hybrid(True, GEIPING_DESCENT), choice="Hybrid, with one cosine and these steps"
+    ),
+    "smoothest": Method(_smoothest, "smoothest\nsolution", column=True),
 }
-#: a new attack is a function above and a line here
-ATTACKS: dict[str, Attack] = {
-    "rgap": _rgap,
-    "gauss_newton": _any_solution,
-    "smoothest": _smoothest,
-    "dlg": _dlg,
-    **{f"cosine_tv{suffix}": partial(_cosine_tv, *way) for suffix, way in WAYS.items()},
-    **{f"hybrid{suffix}": partial(_hybrid, *way) for suffix, way in WAYS.items()},
-}
-#: those of Appendix E, and CosineTV as its authors run it: what this page calls it -> attack
-MATCHING = {"cosine_tv": "cosine_tv", "cosine_tv_authors": "cosine_tv_both", "hybrid": "hybrid"}
+
+
+def attacks(dlg_steps: int) -> dict[str, Method]:
+    """All, or without DLG where it has no steps."""
+    return {name: method for name, method in ATTACKS.items() if name != "dlg" or dlg_steps}
 
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """A sweep over the networks, each with all its attacks."""
-    found = Victims.of(context.pool)
+    victims = Victims.of(context.pool)
     runs = context.sweep(partial(attack_network, sizes, context), list(sizes.networks), "networks")
     rows = {name: unpacked(tensors) for name, tensors in runs.items()}
-    arrays = {"truth": pixels(found.x)}
-    for name, row in rows.items():
-        arrays |= {
-            f"x_hat {name} {method}": shown(runs[name][method])
-            for method in row
-            if method != "pre_training"
-        }
-    images = Record(grey_mse=found.x.square().mean().item(), the_papers=found.exact)
+    arrays = {"truth": pixels(victims.x)}
+    for name, tensors in runs.items():
+        for method, x_hat in tensors.items():
+            if method != "json":
+                arrays[f"x_hat {name} {method}"] = shown(x_hat)
+    images = Record(grey_mse=victims.x.square().mean().item(), the_papers=victims.exact)
     return Outcome(Metrics(**rows, images=images), arrays)
 
 
@@ -194,17 +231,15 @@ def attack_network(sizes: Sizes, context: Context, name: str) -> Tensors:
     """One unit of the sweep: every attack on one network; its row, and by method the images (B, 3,
     32, 32).
     """
-    found, attacked = Victims.of(context.pool), Attacked.of(name, context.pool, sizes.epochs)
-    gradient = Gradient.each(attacked.network, attacked.theta, found.x, found.labels)
+    victims, attacked = Victims.of(context.pool), Attacked.of(name, context.pool, sizes.epochs)
+    gradient = Gradient.each(attacked.network, attacked.theta, victims.x, victims.labels)
     budget = Budget(max(1, round(sizes.share * COSINE_STEPS)), sizes.share, sizes.dlg_steps)
-    chosen = {"rgap": "rgap"}
-    if name in sizes.matched:
-        chosen |= MATCHING | ({"dlg": "dlg"} if sizes.dlg_steps else {})
     images = {}
-    for method, attack in chosen.items():
-        kept = context.checkpoints.inside(f"{name} {method}".replace(" ", "-"))
-        images[method] = ATTACKS[attack](gradient, budget, kept).double()
-    row = {method: scores(x_hat, found) for method, x_hat in images.items()}
+    for method in attacks(sizes.dlg_steps).values():
+        if method.table == "rgap" or (method.table and name in sizes.matched):
+            place = context.checkpoints.inside(f"{name} {method.table}".replace(" ", "-"))
+            images[method.table] = method.attack(gradient, budget, place).double()
+    row = {method: scores(x_hat, victims) for method, x_hat in images.items()}
     if name.endswith(PRE_TRAINED):
         row["pre_training"] = Record(
             epochs=sizes.epochs, n_train=attacked.n_train, accuracy=attacked.accuracy
@@ -212,18 +247,18 @@ def attack_network(sizes: Sizes, context: Context, name: str) -> Tensors:
     return {**packed(row), **images}
 
 
-def scores(x_hat: Tensor, found: Victims) -> Record:
-    """Mean over images of MSE and PSNR, the latter with peak 255 as published; and each image's
-    error.
+def scores(x_hat: Tensor, victims: Victims) -> Record:
+    """Mean over images of MSE and PSNR, the latter with peak 255 as published; and the error by
+    image.
     """
-    error = mse(x_hat, found.x)
-    finite = bool(torch.isfinite(error).all())
+    errors = mse(x_hat, victims.x)
+    finite = bool(torch.isfinite(errors).all())
     return Record(
-        mse=error.mean().item() if finite else None,
-        psnr_255=psnr(error, 255.0).mean().item() if finite else None,
-        diverged=not finite or error.mean().item() > DIVERGED,
+        mse=errors.mean().item() if finite else None,
+        psnr_255=psnr(errors, 255.0).mean().item() if finite else None,
+        diverged=not finite or errors.mean().item() > DIVERGED,
         per_image={
-            str(i): Record(mse=each.item()) if torch.isfinite(each) else None
-            for i, each in zip(found.index, error, strict=True)
+            str(index): Record(mse=error) if math.isfinite(error) else None
+            for index, error in zip(victims.index, errors.tolist(), strict=True)
         },
     )

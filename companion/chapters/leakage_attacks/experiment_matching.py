@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.leakage_attacks.experiment import ATTACKS, Budget, shown
+from companion.chapters.leakage_attacks.experiment import ATTACKS, Budget, attacks, shown
 from companion.chapters.leakage_common import (
     LEAST,
     TABLE_1,
@@ -105,34 +105,21 @@ SIZES = {
 
 def compute(sizes: MatchingSizes, context: Context) -> Outcome[Metrics]:
     """Every attack by every network, on all images at once, each stored when it is done."""
-    victims = Victims.of_all_classes(context.pool, sizes.images)
-    units = [f"{name}--{method}" for name in sizes.networks for method in methods(sizes)]
+    victims, methods = Victims.of_all_classes(context.pool, sizes.images), attacks(sizes.dlg_steps)
+    units = [f"{name}--{method}" for name in sizes.networks for method in methods]
     runs = context.sweep(partial(matching_unit, sizes, context), units, "attacks")
-
-    def of(name: str, unit: str) -> Record:
-        errors = mse(runs[f"{name}--{unit}"]["x_hat"], victims.x).tolist()
-        return Record(mse=[error if math.isfinite(error) else None for error in errors])
-
-    networks = {
-        name: Record(
-            joint=int(runs[f"{name}--gauss_newton"]["deficiency"]),
-            unread=int(runs[f"{name}--gauss_newton"]["unread"]),
-            methods={method: of(name, method) for method in methods(sizes)},
-        )
-        for name in sizes.networks
-    }
-    arrays = {"truth": pixels(victims.x)} | {
-        f"x_hat {name} {method}": shown(runs[f"{name}--{method}"]["x_hat"])
-        for name in sizes.networks
-        for method in methods(sizes)
-    }
+    networks, arrays = {}, {"truth": pixels(victims.x)}
+    for name in sizes.networks:
+        solved, rows = runs[f"{name}--gauss_newton"], {}
+        for method in methods:
+            x_hat = runs[f"{name}--{method}"]["x_hat"]
+            errors = mse(x_hat, victims.x).tolist()
+            rows[method] = Record(mse=[error if math.isfinite(error) else None for error in errors])
+            arrays[f"x_hat {name} {method}"] = shown(x_hat)
+        joint, unread = int(solved["deficiency"]), int(solved["unread"])
+        networks[name] = Record(joint=joint, unread=unread, methods=rows)
     grey = victims.x.square().flatten(1).mean(1).tolist()
     return Outcome(Metrics(**networks, index=victims.index, grey=grey), arrays)
-
-
-def methods(sizes: MatchingSizes) -> list[str]:
-    """What runs on every network."""
-    return [name for name in ATTACKS if name != "dlg" or sizes.dlg_steps]
 
 
 def matching_unit(sizes: MatchingSizes, context: Context, unit: str) -> Tensors:
@@ -143,12 +130,10 @@ def matching_unit(sizes: MatchingSizes, context: Context, unit: str) -> Tensors:
     victims = Victims.of_all_classes(context.pool, sizes.images)
     attacked = Attacked.of(name, context.pool)
     gradient = Gradient.each(attacked.network, attacked.theta, victims.x, victims.labels)
-    kept = context.checkpoints.inside(unit.replace(" ", "-"))
+    place = context.checkpoints.inside(unit.replace(" ", "-"))
     budget = Budget(sizes.cosine_steps, sizes.hybrid_share, sizes.dlg_steps)
-    x_hat = ATTACKS[method](gradient, budget, kept)
-    found: Tensors = {"x_hat": x_hat.double()}
+    tensors = {"x_hat": ATTACKS[method].attack(gradient, budget, place).double()}
     if method == "gauss_newton":
-        first = JointSystem.of(gradient.split()[0])
-        there = determined(first, victims.x[0].flatten())
-        found |= {"deficiency": torch.tensor(there.deficiency), "unread": there.unread.sum()}
-    return found
+        there = determined(JointSystem.of(gradient.split()[0]), victims.x[0].flatten())
+        tensors |= {"deficiency": torch.tensor(there.deficiency), "unread": there.unread.sum()}
+    return tensors

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import matplotlib.pyplot as plt
+import numpy as np
 import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
 from companion.chapters.base import Tensors
 from companion.chapters.claims import claim
-from companion.chapters.leakage_attacks.experiment import Metrics, Sizes
-from companion.chapters.leakage_common import EPOCHS, TABLE_1, by_coins
+from companion.chapters.leakage_attacks.experiment import ATTACKS, Metrics, Sizes
+from companion.chapters.leakage_common import EPOCHS, TABLE_1, by_coins, graded
 from companion.chapters.pictures import (
     PAGE,
     REFERENCE,
@@ -24,8 +26,8 @@ from companion.chapters.pictures import (
     photographs,
 )
 from companion.chapters.published import DIVERGED, LABELS, METHODS, PRE_TRAINED, PUBLISHED
-from companion.store.record import Record
 from companion.store.kept import LEVELS
+from companion.store.record import Record
 from companion.store.results import Claim, Result, verdict
 
 WITHIN_MSE, WITHIN_DB = 0.02, 0.15  # of the published mean
@@ -35,11 +37,11 @@ PRINTED = 5e-5  # half of the last digit that Appendix E prints
 
 def claims(metrics: Metrics, sizes: Sizes) -> list[Claim]:
     """On the networks that were run."""
-    made = [
-        method_claim(method, metrics, sizes)
-        for method in METHODS
-        if any(fared(method, metrics)[:2])
-    ]
+    made = []
+    for method in METHODS:
+        comparison = Comparison.of(method, metrics)
+        if comparison.near or comparison.away:
+            made.append(method_claim(method, metrics, sizes))
     if both_ran(metrics, "rgap", "hybrid"):
         made += [hybrid_against(parent, metrics, sizes) for parent in ("rgap", "cosine_tv")]
     names = metrics.networks
@@ -72,87 +74,89 @@ def as_published(row: Record, published: tuple[float, float]) -> bool:
 
 
 # --------------------------------------------------------------------------------- method by method
-def fared(
-    method: str, metrics: Metrics
-) -> tuple[dict[str, tuple[bool, float]], dict[str, bool], dict[str, bool]]:
-    """One method on the untrained networks it ran on, by how it fared in the paper: those with an
-    error -> `deviation`; those it ran away on -> whether it does here; those printed as 0.0000 ->
-    whether it is exact here.
+@dataclass(frozen=True)
+class Comparison:
+    """One method on the untrained networks it ran on, by what the paper has there.
+
+    Attributes:
+        near: an error -> `deviation` from it.
+        away: it diverged -> whether it does here.
+        zeros: printed as 0.0000 -> whether it is exact here.
     """
-    near, away, zeros = {}, {}, {}
-    for name in both_ran(metrics, method):
-        row, published = metrics.networks[name].methods[method], PUBLISHED[name][method]
-        if published[0] == 0:
-            zeros[name] = as_published(row, published)
-        elif published[0] <= DIVERGED:
-            near[name] = deviation(row, published)
-        else:
-            away[name] = row.diverged
-    return near, away, zeros
 
+    near: dict[str, tuple[bool, float]]
+    away: dict[str, bool]
+    zeros: dict[str, bool]
 
-def judged(
-    near: dict[str, tuple[bool, float]], away: dict[str, bool], zeros: dict[str, bool]
-) -> str:
-    """Reproduced if all fare as in the paper, partly if any network with an error is near."""
-    alike = [ok for ok, _ in near.values()]
-    exact = all(alike) and all(away.values()) and all(zeros.values())
-    return verdict(exact) if exact or not any(alike) else "partly"
+    @staticmethod
+    def of(method: str, metrics: Metrics) -> Comparison:
+        """By name of the network."""
+        comparison = Comparison({}, {}, {})
+        for name in both_ran(metrics, method):
+            row, published = metrics.networks[name].methods[method], PUBLISHED[name][method]
+            if published[0] == 0:
+                comparison.zeros[name] = as_published(row, published)
+            elif published[0] <= DIVERGED:
+                comparison.near[name] = deviation(row, published)
+            else:
+                comparison.away[name] = row.diverged
+        return comparison
+
+    @property
+    def alike(self) -> int:
+        """Networks near an error of the paper."""
+        return sum(ok for ok, _ in self.near.values())
+
+    @property
+    def verdict(self) -> str:
+        """Reproduced if all fare as in the paper, partly if any network with an error is near."""
+        same = self.alike == len(self.near)
+        if same and all(self.away.values()) and all(self.zeros.values()):
+            return "reproduced"
+        return "partly" if self.alike else "not reproduced"
 
 
 def method_claim(method: str, metrics: Metrics, sizes: Sizes) -> Claim:
     """Appendix E for one method."""
     full = method == "rgap" or (sizes.share == 1.0 and (method != "dlg" or sizes.dlg_steps == 300))
-    near, _, zeros = found = fared(method, metrics)
-    judgement, ours = judged(*found), in_words(method, metrics)
-    if not metrics.images.the_papers or not full:
-        judgement = "undecided"
-        ours += (
-            " (other images)"
-            if not metrics.images.the_papers
-            else f" ({sizes.share:.0%} of the published steps)"
-        )
+    comparison, remark = Comparison.of(method, metrics), ""
+    if not full:
+        remark = f" ({sizes.share:.0%} of the published steps)"
+    if not metrics.images.the_papers:
+        remark = " (other images)"
     grey = metrics.images.grey_mse
-    ran = {name: PUBLISHED[name][method][0] for name in both_ran(metrics, method)}
-    names = [name for name in ran if name not in zeros]
-    worse = [name for name in ran if (error := metrics.mse(name, method)) is None or error > grey]
-    by_grey = [
-        name for name, published in ran.items() if abs(grey - published) <= WITHIN_MSE * published
-    ]
+    published = {name: PUBLISHED[name][method][0] for name in both_ran(metrics, method)}
+    errors = [metrics.mse(name, method) for name in published]
+    worse = sum(error is None or error > grey for error in errors)
+    by_grey = sum(abs(grey - error) <= WITHIN_MSE * error for error in published.values())
     return claim(
         f"leakage-{method.replace('_', '-')}",
-        paper="; ".join(f"{name}: {ran[name]:.4g}" for name in names),
-        ours=ours,
+        paper="; ".join(f"{name}: {error:.4g}" for name, error in published.items() if error),
+        ours=in_words(method, metrics, comparison) + remark,
         null=(
-            f"a grey image: {grey:.4f}, better than this attack on {len(worse)} of {len(ran)}"
-            f" networks, and as published on {len(by_grey)}"
+            f"a grey image: {grey:.4f}, better than this attack on {worse} of {len(published)}"
+            f" networks, and as published on {by_grey}"
         ),
-        verdict=judgement,
-        value=float(sum(ok for ok, _ in near.values())),
-        null_value=float(len(by_grey)),
+        verdict="undecided" if remark else comparison.verdict,
+        value=float(comparison.alike),
+        null_value=float(by_grey),
     )
 
 
-def in_words(method: str, metrics: Metrics) -> str:
+def in_words(method: str, metrics: Metrics, comparison: Comparison) -> str:
     """How many networks fare as in the paper, and the one that is farthest from it."""
-    near, away, zeros = fared(method, metrics)
-    ours = (
-        f"{sum(ok for ok, _ in near.values())} of {len(near)} networks within 2 %, 0.15 dB or the"
-        " last digit"
-    )
+    near, away, zeros = comparison.near, comparison.away, comparison.zeros
+    parts = [f"{comparison.alike} of {len(near)} networks within 2 %, 0.15 dB or the last digit"]
     if near:
         worst = max(near, key=lambda name: near[name][1])
         value = metrics.mse(worst, method)
-        ours += (
-            f"; farthest {worst}: MSE {value:.4f}" if value is not None else f"; {worst} diverged"
-        )
-        ours += f" against {PUBLISHED[worst][method][0]:.4f}"
-    ours += (
-        f"; diverged on {sum(away.values())} of the {len(away)} that diverged there" if away else ""
-    )
-    return ours + (
-        f"; exact on {sum(zeros.values())} of the {len(zeros)} printed as 0.0000" if zeros else ""
-    )
+        ours = f"{worst} diverged" if value is None else f"farthest {worst}: MSE {value:.4f}"
+        parts.append(f"{ours} against {PUBLISHED[worst][method][0]:.4f}")
+    if away:
+        parts.append(f"diverged on {sum(away.values())} of the {len(away)} that diverged there")
+    if zeros:
+        parts.append(f"exact on {sum(zeros.values())} of the {len(zeros)} printed as 0.0000")
+    return "; ".join(parts)
 
 
 # ---------------------------------------------------------------------------- method against method
@@ -166,15 +170,14 @@ def hybrid_against(parent: str, metrics: Metrics, sizes: Sizes) -> Claim:
     comparable = metrics.images.the_papers and sizes.share == 1.0
     better = len(names) - len(worse)
 
-    def said(not_on: list[str]) -> str:
-        return f"on {len(names) - len(not_on)} of {len(names)}" + (
-            f", not on {', '.join(not_on)}" if not_on else ""
-        )
+    def text(not_on: list[str]) -> str:
+        others = f", not on {', '.join(not_on)}" if not_on else ""
+        return f"on {len(names) - len(not_on)} of {len(names)}{others}"
 
     return claim(
         f"leakage-hybrid-against-{parent.replace('_', '-')}",
-        paper=said(theirs),
-        ours=said(worse),
+        paper=text(theirs),
+        ours=text(worse),
         null=(
             f"{len(names) / 2:g} of {len(names)} by tossing coins, and {better} or more in "
             f"{by_coins(better, len(names)):.2g} of all cases"
@@ -205,57 +208,49 @@ def pre_trained_claim(names: list[str], metrics: Metrics) -> Claim:
     """
     methods = [m for m in METHODS if all(m in metrics.networks[n].methods for n in names)]
 
-    def changes(mse: Callable[[str, str], float | None]) -> dict[str, list[float]]:
-        """Method -> error on each pre-trained network over that on the untrained one; infinite
-        where it diverged.
+    def changes(mse: Callable[[str, str], float | None]) -> np.ndarray:
+        """Error on each pre-trained network over that on the untrained one, (methods, networks);
+        infinite where it diverged.
         """
-        pairs = {
-            m: [(mse(n, m), mse(n.removesuffix(PRE_TRAINED), m)) for n in names] for m in methods
-        }
-        return {
-            m: [a / b if a is not None and b else math.inf for a, b in each]
-            for m, each in pairs.items()
-        }
+        table = np.full((len(methods), len(names)), math.inf)
+        for i, method in enumerate(methods):
+            for j, name in enumerate(names):
+                after, before = mse(name, method), mse(name.removesuffix(PRE_TRAINED), method)
+                if after is not None and before:
+                    table[i, j] = after / before
+        return table
 
-    def said(found: dict[str, list[float]]) -> str:
-        each = (
-            f"{LABELS[m]} {', '.join(f'{value:.2g}' for value in values)}"
-            for m, values in found.items()
+    def text(table: np.ndarray) -> str:
+        rows = [", ".join(f"{value:.2g}" for value in row) for row in table]
+        changed = [f"{LABELS[m]} {row}" for m, row in zip(methods, rows, strict=True)]
+        return (
+            f"MSE times ({', '.join(names)}): {'; '.join(changed)}:"
+            f" {(table > 1).sum()} of {table.size}"
         )
-        return f"MSE times ({', '.join(names)}): " + "; ".join(each)
 
     theirs, ours = changes(lambda name, method: PUBLISHED[name][method][0]), changes(metrics.mse)
-    degraded = [value > 1 for values in ours.values() for value in values]
-    theirs_too = [value > 1 for values in theirs.values() for value in values]
-    trained = [row for name in names if (row := metrics.networks[name].pre_training) is not None]
+    degraded = ours > 1
+    trained = [metrics.networks[name].pre_training for name in names]
     accuracies = ", ".join(f"{row.accuracy:.0%}" for row in trained)
-    as_theirs = trained[0].n_train == PRE_TRAINED_ON and all(theirs_too)
-    judgement = (
-        verdict(any(degraded)) if as_theirs and all(degraded) or not any(degraded) else "partly"
-    )
+    as_theirs = trained[0].n_train == PRE_TRAINED_ON and bool((theirs > 1).all())
+    comparable = metrics.images.the_papers and trained[0].epochs == EPOCHS
+    judgement = graded([as_theirs, *degraded.flat], "reproduced")
     return claim(
         "leakage-pre-trained",
-        paper=said(theirs) + f": {sum(theirs_too)} of {len(theirs_too)} degraded",
-        ours=said(ours)
-        + f": {sum(degraded)} of {len(degraded)}; our own variant: {trained[0].n_train} images, not"
-        " 10 000, " + f"{trained[0].epochs} epochs of 300, training accuracy {accuracies}",
-        null="1 (no change); half of them by tossing coins",
-        verdict=(
-            judgement if metrics.images.the_papers and trained[0].epochs == EPOCHS else "undecided"
+        paper=f"{text(theirs)} degraded",
+        ours=(
+            f"{text(ours)}; our own variant: {trained[0].n_train} images, not 10 000,"
+            f" {trained[0].epochs} epochs of 300, training accuracy {accuracies}"
         ),
-        value=float(sum(degraded)),
-        null_value=len(degraded) / 2,
+        null="1 (no change); half of them by tossing coins",
+        verdict="undecided"
+        if not comparable
+        else judgement
+        if degraded.any()
+        else "not reproduced",
+        value=float(degraded.sum()),
+        null_value=degraded.size / 2,
     )
-
-
-#: what the grid shows, and how it is called there
-HEADS = {
-    "rgap": "R-GAP",
-    "dlg": "DLG",
-    "cosine_tv": "CosineTV,\npaper's way",
-    "cosine_tv_authors": "CosineTV, its\nauthors' way",
-    "hybrid": "Hybrid",
-}
 
 
 def drawn_networks(metrics: Metrics) -> list[str]:
@@ -267,15 +262,14 @@ def drawn_networks(metrics: Metrics) -> list[str]:
         for name, row in metrics.networks.items()
         if name in TABLE_1 and len(row.methods) > 1
     }
-    return [
-        name for name, each in depth.items() if each in (min(depth.values()), max(depth.values()))
-    ]
+    ends = (min(depth.values()), max(depth.values()))
+    return [name for name, layers in depth.items() if layers in ends]
 
 
-def drawn_methods(metrics: Metrics) -> list[str]:
-    """Those of the grid."""
-    ran = [metrics.networks[name].methods for name in drawn_networks(metrics)]
-    return [method for method in HEADS if any(method in methods for methods in ran)]
+def drawn_methods(metrics: Metrics) -> dict[str, str]:
+    """Those of the grid, and their heads."""
+    ran = {name for row in drawn_networks(metrics) for name in metrics.networks[row].methods}
+    return {m.table: m.head for m in ATTACKS.values() if m.table in ran}
 
 
 def selected(metrics: Metrics, arrays: Tensors) -> Tensors:
@@ -296,22 +290,21 @@ def plot_grid(result: Result[Metrics]) -> Figure:
     rows: list[tuple[str, Sequence[Tensor | None], str]] = [("original", [truth], "grey")]
     titles: list[list[str]] = [[]]
     for name in drawn_networks(result.metrics):
-        found = result.metrics.networks[name].methods
+        runs = result.metrics.networks[name].methods
         rows.append((name, list(result.figure(name)), "black"))
-        titles.append([scored(found[method]) for method in methods])
-    titles[1] = [
-        f"{HEADS[method]}\n{error}" for method, error in zip(methods, titles[1], strict=True)
-    ]
+        titles.append([first_error(runs[method]) for method in methods])
+    heads = methods.values()
+    titles[1] = [f"{head}\n{error}" for head, error in zip(heads, titles[1], strict=True)]
     grey = torch.full(truth.shape, 0.5)
     rows.append(("a grey image\n(null)", [grey], "black"))
     titles.append([f"{(truth / LEVELS - grey).square().mean().item():.4f}"])
     return image_rows(rows, titles)
 
 
-def scored(scores: Record) -> str:
+def first_error(run: Record) -> str:
     """Mean squared error of the first image."""
-    each = next(iter(scores.per_image.values()))
-    return f"{each.mse:.4f}" if each and each.mse < DIVERGED else "diverged"
+    score = next(iter(run.per_image.values()))
+    return f"{score.mse:.4f}" if score and score.mse < DIVERGED else "diverged"
 
 
 @chart
@@ -320,6 +313,7 @@ def plot_scores(result: Result[Metrics]) -> Figure:
     networks.
     """
     figure, ax = plt.subplots(figsize=(PAGE, 3.6))
+    low, high = 44, 82
     for method, colour in zip(METHODS, SERIES, strict=False):
         for trained in (False, True):
             points = [
@@ -327,14 +321,11 @@ def plot_scores(result: Result[Metrics]) -> Figure:
                 for name, row in result.metrics.networks.items()
                 if method in row.methods and name.endswith(PRE_TRAINED) == trained
             ]
-            shown = [
-                (x, y) for x, y in points if y is not None and max(x, y) < 100 and min(x, y) > 40
-            ]
-            if shown:
-                face = "none" if trained else colour
-                label = LABELS[method] + (", pre-trained" if trained else "")
-                ax.scatter(*zip(*shown, strict=True), color=colour, facecolors=face, label=label)
-    low, high = 44, 82
+            visible = [p for p in points if p[1] is not None and low < min(p) and max(p) < high]
+            if visible:
+                label, fill = (PRE_TRAINED, "none") if trained else ("", "full")
+                label = LABELS[method] + label
+                ax.plot(*np.transpose(visible), "o", color=colour, fillstyle=fill, label=label)
     ax.plot([low, high], [low, high], color=REFERENCE, linestyle=":")
     ax.set(
         xlabel="published PSNR in dB (peak 255)", ylabel="ours", xlim=(low, high), ylim=(low, high)

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from companion.chapters.base import Tensors
 from companion.chapters.claims import claim
+from companion.chapters.leakage_attacks.experiment import ATTACKS
 from companion.chapters.leakage_attacks.experiment_matching import (
     MatchingSizes,
     Metrics,
@@ -29,24 +30,12 @@ from companion.chapters.pictures import (
 from companion.chapters.published import DIVERGED
 from companion.store.results import Claim, Result
 
+#: suffix of CosineTV's and Hybrid's name -> what differs
 SUFFIXES = {
     "": "as the paper has them",
     "_whole": "whole gradient",
     "_steps": "Geiping's steps",
     "_both": "both",
-}
-WAYS = {
-    "cosine_tv": "CosineTV, the paper's way",
-    "cosine_tv_both": "CosineTV, its authors' way",
-    "hybrid": "Hybrid, the paper's way",
-    "hybrid_both": "Hybrid, with one cosine and these steps",
-}
-SHOWN = {
-    "gauss_newton": "any\nsolution",
-    "cosine_tv": "CosineTV,\npaper's",
-    "cosine_tv_both": "CosineTV,\nauthors'",
-    "hybrid": "Hybrid",
-    "smoothest": "smoothest\nsolution",
 }
 
 
@@ -58,17 +47,13 @@ def claims(metrics: Metrics, _: MatchingSizes) -> list[Claim]:
 def authors(metrics: Metrics) -> Claim:
     """Against Hybrid as published."""
     ratio = metrics.ratio("cosine_tv_both", "hybrid")
-    each = {name: row.methods for name, row in metrics.networks.items()}
-    better = [
-        name
-        for name, row in each.items()
-        if typical(row["cosine_tv_both"]) < typical(row["hybrid"])
-    ]
+    rows = [row.methods for row in metrics.networks.values()]
+    better = sum(typical(row["cosine_tv_both"]) < typical(row["hybrid"]) for row in rows)
     return claim(
         "leakage-authors-setting",
         ours=(
-            f"error over Hybrid's, {extent(metrics)}: {ratio}; lower on {len(better)} of"
-            f" {len(each)} networks"
+            f"error over Hybrid's, {extent(metrics)}: {ratio}; lower on {better} of"
+            f" {len(rows)} networks"
         ),
         null=(
             f"CosineTV as the paper runs it, over Hybrid's: {metrics.ratio('cosine_tv', 'hybrid')};"
@@ -85,10 +70,10 @@ def equal_footing(metrics: Metrics) -> Claim:
     terms stay.
     """
     ratios = {
-        SUFFIXES[suffix]: metrics.ratio("hybrid" + suffix, "cosine_tv" + suffix)
-        for suffix in SUFFIXES
+        words: metrics.ratio("hybrid" + suffix, "cosine_tv" + suffix)
+        for suffix, words in SUFFIXES.items()
     }
-    last = ratios[SUFFIXES["_both"]]
+    last = ratios["both"]
     return claim(
         "leakage-equal-footing",
         ours=f"Hybrid's error over CosineTV's, {extent(metrics)}: "
@@ -114,14 +99,12 @@ def plot_choices(result: Result[Metrics]) -> Figure:
     networks = result.metrics.networks
     figure, ax = plt.subplots(figsize=(PAGE, 3.8), layout="constrained")
     place = np.arange(len(networks))
-    for k, ((method, words), colour) in enumerate(zip(WAYS.items(), SERIES, strict=False)):
-        x = place + 0.19 * (k - 1.5)
-        for at, row in zip(x, networks.values(), strict=True):
-            errors = logs(row.methods[method])
-            ax.plot(
-                np.full(len(errors), at), 10**errors, ".", color=colour, alpha=0.4, markersize=4
-            )
-        means = [typical(row.methods[method]) for row in networks.values()]
+    choices = {name: method.choice for name, method in ATTACKS.items() if method.choice}
+    for k, ((method, words), colour) in enumerate(zip(choices.items(), SERIES, strict=False)):
+        x, runs = place + 0.19 * (k - 1.5), [row.methods[method] for row in networks.values()]
+        errors = np.array([10 ** logs(run) for run in runs])
+        ax.plot(x, errors, ".", color=colour, alpha=0.4, markersize=4)
+        means = [typical(run) for run in runs]
         ax.plot(x, means, "_", color=colour, markersize=11, markeredgewidth=3, label=words)
     ax.axhline(
         float(np.mean(result.metrics.grey)),
@@ -139,14 +122,18 @@ def classes_network(metrics: Metrics) -> str:
     """The network of `plot_classes`: of those that leave something open, the one on which attacks
     differ most; DLG, which runs away, has no say in that. Where none does, the first.
     """
-    spread = {
-        name: float(
-            np.ptp([logs(run).mean() for method, run in row.methods.items() if method != "dlg"])
-        )
-        for name, row in metrics.networks.items()
-    }
-    left = [name for name in spread if name in metrics.open]
-    return max(left, key=spread.__getitem__) if left else next(iter(metrics.networks))
+
+    def spread(name: str) -> float:
+        runs = {**metrics.networks[name].methods, "dlg": None}
+        return float(np.ptp([logs(run).mean() for run in runs.values() if run]))
+
+    return max(metrics.open, key=spread, default=next(iter(metrics.networks)))
+
+
+def columns(metrics: Metrics) -> list[str]:
+    """Attacks of `plot_classes`."""
+    ran = metrics.networks[classes_network(metrics)].methods
+    return [name for name, method in ATTACKS.items() if method.column and name in ran]
 
 
 def first_class(metrics: Metrics) -> int:
@@ -157,8 +144,7 @@ def first_class(metrics: Metrics) -> int:
 def selected(metrics: Metrics, arrays: Tensors) -> Tensors:
     """Three images, and what attacks make of them, (images, attacks, d)."""
     name, first = classes_network(metrics), first_class(metrics)
-    kinds = [kind for kind in SHOWN if kind in metrics.networks[name].methods]
-    x_hat = torch.stack([arrays[f"x_hat {name} {kind}"] for kind in kinds], 1)
+    x_hat = torch.stack([arrays[f"x_hat {name} {method}"] for method in columns(metrics)], 1)
     images = {"truth": arrays["truth"], "x_hat": x_hat}
     return {key: levels(x[first : first + 3]) for key, x in images.items()}
 
@@ -170,26 +156,22 @@ def plot_classes(result: Result[Metrics]) -> Figure:
     """
     metrics = result.metrics
     name, first = classes_network(metrics), first_class(metrics)
-    truth, x_hat = result.figure("truth"), result.figure("x_hat")
-    methods = metrics.networks[name].methods
-    kinds = [kind for kind in SHOWN if kind in methods]
-    grey = torch.full(truth[0].shape, 0.5)
+    runs = [metrics.networks[name].methods[method].mse for method in columns(metrics)]
+    heads = ["original", *(ATTACKS[method].head for method in columns(metrics)), "grey\n(null)"]
+    grey = torch.full(result.figure("truth")[0].shape, 0.5)
     rows, titles = [], []
-    for k, image in enumerate(truth):
-        errors = [*(methods[kind].mse[first + k] for kind in kinds), metrics.grey[first + k]]
-        rows.append((f"on {name}" if k == 0 else "", [image, *x_hat[k], grey], "black"))
-        titles.append(
-            [
-                "",
-                *(
-                    "diverged" if each is None or each > DIVERGED else f"{each:.3f}"
-                    for each in errors
-                ),
-            ]
-        )
-    heads = ["original", *(SHOWN[kind] for kind in kinds), "grey\n(null)"]
+    images = zip(result.figure("truth"), result.figure("x_hat"), strict=True)
+    for k, (image, x_hat) in enumerate(images):
+        errors = [run[first + k] for run in (*runs, metrics.grey)]
+        rows.append(("" if k else f"on {name}", [image, *x_hat, grey], "black"))
+        titles.append(["", *map(in_words, errors)])
     titles[0] = [f"{head}\n{error}".strip() for head, error in zip(heads, titles[0], strict=True)]
     return image_rows(rows, titles)
+
+
+def in_words(error: float | None) -> str:
+    """An error, or that there is none."""
+    return "diverged" if error is None or error > DIVERGED else f"{error:.3f}"
 
 
 FIGURES = {"choices": plot_choices, "classes": plot_classes}

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from companion.chapters.base import Tensors
 from companion.chapters.claims import claim
 from companion.chapters.leakage_batches.experiment import Metrics, Sizes
+from companion.chapters.leakage_common import graded
 from companion.chapters.pictures import (
     PAGE,
     REFERENCE,
@@ -19,8 +20,8 @@ from companion.chapters.pictures import (
     note,
     photographs,
 )
-from companion.store.record import Record
 from companion.store.kept import LEVELS
+from companion.store.record import Record
 from companion.store.results import Claim, Result
 from recon.scoring.nulls import clears
 
@@ -50,7 +51,7 @@ def mixture_claim(mixed: Record) -> Claim:
         null="equal shares "
         + ", ".join(f"{1 / n:.0%}" for n in mixed.sizes)
         + f"; grey: MSE {mixed.grey_mse:.3g}",
-        verdict="finding" if exact and own else ("partly" if exact else "not reproduced"),
+        verdict=graded([exact, own]) if exact else "not reproduced",
         value=mixed.share_of_own[-1],
         null_value=1 / mixed.sizes[-1],
     )
@@ -58,7 +59,7 @@ def mixture_claim(mixed: Record) -> Claim:
 
 def separated_claim(rows: list[Record]) -> Claim:
     """Many images through a fully connected first layer."""
-    cleared = [row.n for row in rows if clears(row.matches.ncc_08, row.best_null.ncc_08)]
+    cleared = [clears(row.matches.ncc_08, row.best_null.ncc_08) for row in rows]
     return claim(
         "batches-unmixed",
         ours="above NCC 0.8: "
@@ -66,10 +67,8 @@ def separated_claim(rows: list[Record]) -> Claim:
         + "; within a tenth of grey's MSE: "
         + ", ".join(f"{row.within} of {row.n}" for row in rows),
         null="best null at 0.8: " + ", ".join(str(row.best_null.ncc_08) for row in rows),
-        verdict=(
-            "finding" if len(cleared) == len(rows) else ("partly" if cleared else "not reproduced")
-        ),
-        value=float(max(cleared, default=0)),
+        verdict=graded(cleared),
+        value=float(max(row.n * clear for row, clear in zip(rows, cleared, strict=True))),
         null_value=0.0,
     )
 
@@ -81,38 +80,23 @@ def plot_batches(result: Result[Metrics]) -> Figure:
     network.
     """
     figure, axes = plt.subplots(1, 2, figsize=(PAGE, 3.0), sharey=True, layout="constrained")
-    small = [
-        row
-        for row in result.metrics.batches
-        if row.side == min(row.side for row in result.metrics.batches)
-    ]
-    for channels, colour, style in zip(
-        sorted({row.channels for row in small}), SERIES, ("o-", "s--"), strict=False
-    ):
-        rows = [row for row in small if row.channels == channels and not row.same]
-        sizes, label = [row.n for row in rows], f"{rows[0].equations:,} weights"
-        axes[0].plot(
-            sizes,
-            [1 + row.missing / row.unknowns for row in rows],
-            style,
-            color=colour,
-            label=label,
-        )
-        axes[1].plot(sizes, [row.found / row.n for row in rows], style, color=colour)
+    side = min(row.side for row in result.metrics.batches)
+    small = [row for row in result.metrics.batches if row.side == side and not row.same]
+    channels = sorted({row.channels for row in small})
+    for count, colour, style in zip(channels, SERIES, ("o-", "s--"), strict=False):
+        rows = [row for row in small if row.channels == count]
+        sizes, how = [row.n for row in rows], {"color": colour, "ls": style[1:], "marker": style[0]}
+        fixed = [1 + row.missing / row.unknowns for row in rows]
+        axes[0].plot(sizes, fixed, **how, label=f"{rows[0].equations:,} weights")
+        axes[1].plot(sizes, [row.found / row.n for row in rows], **how)
     for ax, title in zip(axes, ("unknowns that are fixed", "images that are found"), strict=True):
         ax.axvline(result.metrics.classes, color=REFERENCE, linestyle=":")
         ax.set(xscale="log", xlabel="images in the batch", title=title, ylim=(-0.05, 1.05))
         ax.set_xticks(ticks := [1, 4, 10, 64], [str(n) for n in ticks])
         ax.minorticks_off()
     axes[0].set_ylabel("share")
-    note(
-        axes[1],
-        "as many images\nas classes",
-        (result.metrics.classes, 0.5),
-        (-5, 0),
-        REFERENCE,
-        "right",
-    )
+    place = (result.metrics.classes, 0.5)
+    note(axes[1], "as many images\nas classes", place, (-5, 0), REFERENCE, "right")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
     return figure
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from statistics import fmean as mean
 
+import numpy as np
+
 from companion.chapters.claims import claim
+from companion.chapters.leakage_common import graded
 from companion.chapters.leakage_defences.experiment import Metrics, Sizes
 from companion.store.record import Record
-from companion.store.results import Claim, verdict
+from companion.store.results import Claim
 
 WITHIN = 2.0  # factor between predicted and found error
 NO_BETTER = 0.8  # of the null's error: what counts as nothing left
@@ -30,7 +33,6 @@ def noise_claim(metrics: Metrics) -> Claim:
     )
     most = max(row.z for row in next(iter(metrics.noise.values())))
     lost = {name: rgap_lost(rows, metrics, name) for name, rows in metrics.noise.items()}
-    found = [z is not None for z in hides.values()]
     return claim(
         "leakage-noise",
         ours=(
@@ -40,7 +42,7 @@ def noise_claim(metrics: Metrics) -> Claim:
         ),
         null="a grey image; R-GAP is worse than grey from "
         + ", ".join(f"{name} z = {z:g}" for name, z in lost.items() if z is not None),
-        verdict="finding" if all(found) else "partly" if any(found) else "not reproduced",
+        verdict=graded(z is not None for z in hides.values()),
         value=max((z or math.inf) for z in hides.values()),
         null_value=most,
     )
@@ -72,20 +74,16 @@ def predicted_claim(metrics: Metrics) -> Claim:
         name: [mean(row.mse) / mean(row.predicted) for row in rows]
         for name, rows in metrics.noise.items()
     }
-    every = [ratio for each in ratios.values() for ratio in each]
-    near = [1 / WITHIN <= ratio <= WITHIN for ratio in every]
+    every = np.concatenate(list(ratios.values()))
+    near = np.mean((every >= 1 / WITHIN) & (every <= WITHIN))
     off = max(mean(metrics.grey[name]) / mean(rows[0].mse) for name, rows in metrics.noise.items())
     return claim(
         "defences-predicted",
         ours="the error is between these multiples of the predicted one: "
         + "; ".join(f"{name} {min(each):.2f} and {max(each):.2f}" for name, each in ratios.items()),
         null=f"predicting grey's error at every noise is off by a factor of up to {off:.0e}",
-        verdict=(
-            "finding"
-            if all(near)
-            else ("partly" if sum(near) >= 0.8 * len(near) else "not reproduced")
-        ),
-        value=max(max(every), 1 / min(every)),
+        verdict=graded([bool(near == 1), bool(near >= 0.8)]),
+        value=float(max(every.max(), 1 / every.min())),
         null_value=WITHIN,
     )
 
@@ -101,7 +99,7 @@ def metric_claim(metrics: Metrics) -> Claim:
             for row in metrics.deficiency
         ),
         null="without noise: the first number of each",
-        verdict=verdict(all(lowered)) if all(lowered) or not any(lowered) else "partly",
+        verdict=graded(lowered, "reproduced"),
         value=float(sum(lowered)),
         null_value=0.0,
     )

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from companion.chapters.base import Tensors
 from companion.chapters.claims import claim
+from companion.chapters.leakage_common import graded
 from companion.chapters.leakage_defences.experiment import SMALL, AttackSizes
 from companion.chapters.leakage_defences.experiment_prior import Metrics
 from companion.chapters.leakage_defences.story import NO_BETTER, hidden_from
@@ -30,7 +31,6 @@ from companion.store.record import Record
 from companion.store.results import Claim, Result
 
 TENTH = 0.1  # of the gradient's norm on every entry
-WHOLE = "photographs' mean and covariance"
 
 
 def claims(metrics: Metrics, _: AttackSizes) -> list[Claim]:
@@ -55,13 +55,8 @@ def tenth_claim(metrics: Metrics) -> Claim:
     hides = {
         name: hidden_from(rows, null_of(metrics, name)) for name, rows in metrics.noise.items()
     }
-    at = {
-        name: next((row for row in rows if row.z == TENTH), None)
-        for name, rows in metrics.noise.items()
-    }
-    rows = {name: row for name, row in at.items() if row is not None}
+    rows = {name: row for name, all_z in metrics.noise.items() for row in all_z if row.z == TENTH}
     left = {name: mean(row.mse) / null_of(metrics, name) for name, row in rows.items()}
-    open_ = [share < NO_BETTER for share in left.values()]
     return claim(
         "prior-tenth",
         ours="error over the better null's at z = 0.1, and mean NCC with the image: "
@@ -84,11 +79,7 @@ def tenth_claim(metrics: Metrics) -> Claim:
             f" {np.mean(row.blind_ncc):.2f}"
             for name, row in rows.items()
         ),
-        verdict=(
-            "undecided"
-            if not rows
-            else ("finding" if all(open_) else "partly" if any(open_) else "not reproduced")
-        ),
+        verdict=graded(share < NO_BETTER for share in left.values()) if rows else "undecided",
         value=max(left.values(), default=None),
         null_value=NO_BETTER,
     )

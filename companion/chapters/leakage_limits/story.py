@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 
 from companion.chapters.base import Tensors
 from companion.chapters.claims import claim
+from companion.chapters.leakage_common import graded
 from companion.chapters.leakage_limits.experiment import Metrics, Sizes
 from companion.chapters.pictures import image_rows, levels, photographs
 from companion.store.results import Claim, Result
@@ -41,7 +42,7 @@ def imprint_claim(metrics: Metrics) -> Claim:
         null="from the rows of an ordinary layer as wide: "
         + "; ".join(f"{row.honest} of {row.n} with {row.bins} units" for row in rows)
         + f"; by chance {most.expected:.0f} of {most.n} would be alone in {most.bins} bins",
-        verdict="finding" if all(good) else ("partly" if any(good) else "not reproduced"),
+        verdict=graded(good),
         value=most.found,
         null_value=most.honest,
     )

@@ -8,7 +8,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from scipy.stats import permutation_test, spearmanr
 
 from companion.chapters.base import Context, Outcome
@@ -16,7 +15,8 @@ from companion.chapters.leakage_common import TABLE_1, Attacked, Networks, Victi
 from companion.chapters.published import DIVERGED, METHODS, PUBLISHED, PUBLISHED_RANK
 from companion.store.record import Record
 from recon.analysis.identifiability import rank_deficiency, security_metric
-from recon.attacks.rgap import generic_deficiencies, rgap, systems
+from recon.attacks import by_rgap
+from recon.attacks.rgap import generic_deficiencies, systems
 from recon.released import Gradient
 from recon.scoring.metrics import mse, psnr
 
@@ -42,9 +42,9 @@ class Metrics(Networks):
 
     def correlations(self) -> dict[str, float]:
         """Those that there are, in the order of Appendix E."""
-        found = self.spearman_with_published_psnr
         keys = [key for method in (*METHODS, OURS) for key in (method, method + WITHOUT)]
-        return {key: value for key in keys if (value := found.get(key)) is not None}
+        rho = {key: self.spearman_with_published_psnr.get(key) for key in keys}
+        return {key: value for key, value in rho.items() if value is not None}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,23 +63,25 @@ PERMUTATIONS = 2000  # of the networks
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """Table 1, and the correlation of c(M) with the published PSNRs and with our own by R-GAP."""
-    found = Victims.of(context.pool)
-    attacked = {name: Attacked.of(name, context.pool) for name in sizes.networks}
-    networks = {name: ranks(name, network, found) for name, network in attacked.items()}
-    psnrs = {
-        name: {m: PUBLISHED[name][m][1] for m in METHODS if PUBLISHED[name][m][0] <= DIVERGED}
-        | {OURS: own_psnr(network, found)}
-        for name, network in attacked.items()
-    }
-    ranked = correlations({name: row.c for name, row in networks.items()}, psnrs)
-    rho, chance = ({key: each and each[k] for key, each in ranked.items()} for k in (0, 1))
+    victims = Victims.of(context.pool)
+    networks, c, psnrs = {}, {}, {}
+    for name in sizes.networks:
+        attacked = Attacked.of(name, context.pool)
+        networks[name] = ranks(name, attacked, victims)
+        c[name] = networks[name].c
+        published = {method: PUBLISHED[name][method] for method in METHODS}
+        psnrs[name] = {method: p for method, (error, p) in published.items() if error <= DIVERGED}
+        psnrs[name][OURS] = own_psnr(attacked, victims)
+    ranked = correlations(c, psnrs)
+    rho = {key: pair and pair[0] for key, pair in ranked.items()}
+    chance = {key: pair and pair[1] for key, pair in ranked.items()}
     return Outcome(Metrics(**networks, spearman_with_published_psnr=rho, chance=chance), {})
 
 
-def ranks(name: str, attacked: Attacked, found: Victims) -> Record:
+def ranks(name: str, attacked: Attacked, victims: Victims) -> Record:
     """One row of Table 1, at the first victim."""
     network = attacked.network
-    layers = systems(network, attacked.theta, found.x[:1], found.labels[:1])
+    layers = systems(network, attacked.theta, victims.x[:1], victims.labels[:1])
     deficiencies = [rank_deficiency(u) for u in layers]
     return Record(
         rd=deficiencies,
@@ -91,10 +93,10 @@ def ranks(name: str, attacked: Attacked, found: Victims) -> Record:
     )
 
 
-def own_psnr(attacked: Attacked, found: Victims) -> float:
+def own_psnr(attacked: Attacked, victims: Victims) -> float:
     """Our own PSNR (peak 255) by R-GAP, mean over the images; exact solutions count as 300 dB."""
-    gradient = Gradient.each(attacked.network, attacked.theta, found.x, found.labels)
-    error = mse(torch.cat([rgap(victim) for victim in gradient.split()]), found.x)
+    gradient = Gradient.each(attacked.network, attacked.theta, victims.x, victims.labels)
+    error = mse(by_rgap(gradient, attacked.network.shape).images, victims.x)
     return psnr(error, 255.0).clamp(max=300.0).mean().item()
 
 
@@ -104,14 +106,14 @@ def correlations(
     """Spearman correlation of c(M) with each method's PSNR, with and without CNN4 V2, and the share
     of permutations of the networks with one as large; None for < 3 networks.
     """
-    found: dict[str, tuple[float, float] | None] = {}
+    pairs: dict[str, tuple[float, float] | None] = {}
     for method in dict.fromkeys(method for row in psnrs.values() for method in row):
         for key, left_out in ((method, ""), (method + WITHOUT, "CNN4 V2")):
-            names = [name for name in c if method in psnrs.get(name, {}) and name != left_out]
+            names = [name for name in c if method in psnrs[name] and name != left_out]
             metric, decibels = [c[name] for name in names], [psnrs[name][method] for name in names]
-            found[key] = None
+            pairs[key] = None
             if len(names) > 2 and len(set(metric)) > 1 and len(set(decibels)) > 1:
-                tested = permutation_test(
+                test = permutation_test(
                     (np.array(metric),),
                     lambda x, y=decibels: spearmanr(x, y).statistic,
                     permutation_type="pairings",
@@ -119,5 +121,5 @@ def correlations(
                     n_resamples=PERMUTATIONS,
                     rng=np.random.default_rng(0),
                 )
-                found[key] = float(tested.statistic), float(tested.pvalue)
-    return found
+                pairs[key] = float(test.statistic), float(test.pvalue)
+    return pairs

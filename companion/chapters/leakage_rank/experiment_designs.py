@@ -17,7 +17,7 @@ from companion.chapters.leakage_common import FOUND, LEAST, SEED, averaged_victi
 from companion.chapters.tables import packed, unpacked
 from companion.store.record import Record
 from recon.analysis.identifiability import determined, rank_deficiency, security_metric
-from recon.attacks.gauss_newton import gauss_newton
+from recon.attacks import by_gauss_newton
 from recon.attacks.gradient_matching import GEIPING_DESCENT, cosine_tv, seeded_start
 from recon.attacks.gradient_system import JointSystem
 from recon.attacks.rgap import systems
@@ -70,10 +70,9 @@ KERNELS, CHANNELS, STRIDES, DEPTHS = (3, 4, 5), (1, 2, 3, 4, 6, 8, 12, 16), (1, 
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """Design by design, each stored when it is done."""
-    runs = context.sweep(
-        partial(design_unit, sizes, context), [str(k) for k in range(sizes.count)], "designs"
-    )
-    return Outcome(Metrics(designs=[unpacked(found) for found in runs.values()]), {})
+    units = [str(k) for k in range(sizes.count)]
+    runs = context.sweep(partial(design_unit, sizes, context), units, "designs")
+    return Outcome(Metrics(designs=[unpacked(tensors) for tensors in runs.values()]), {})
 
 
 def drawn(sizes: Sizes, seed: int) -> dict[str, ConvNet]:
@@ -82,12 +81,12 @@ def drawn(sizes: Sizes, seed: int) -> dict[str, ConvNet]:
     padding of every convolution.
     """
     generator = named(seed, "designs.networks")
-    found: dict[str, ConvNet] = {}
+    designs: dict[str, ConvNet] = {}
 
     def one_of(choices: tuple[int, ...]) -> int:
         return choices[int(torch.randint(len(choices), (), generator=generator))]
 
-    while len(found) < sizes.count:
+    while len(designs) < sizes.count:
         convs = []
         for _ in range(one_of(DEPTHS)):
             kernel = one_of(KERNELS)
@@ -98,8 +97,8 @@ def drawn(sizes: Sizes, seed: int) -> dict[str, ConvNet]:
             name = " | ".join(
                 f"{conv.kernel},{conv.channels},{conv.stride},{conv.padding}" for conv in convs
             )
-            found[name] = network
-    return found
+            designs[name] = network
+    return designs
 
 
 def design_unit(sizes: Sizes, context: Context, unit: str) -> Tensors:
@@ -109,17 +108,15 @@ def design_unit(sizes: Sizes, context: Context, unit: str) -> Tensors:
     x, labels = averaged_victims(context.pool, sizes.images, sizes.side)
     gradient = Gradient.each(network, theta, x, labels)
     deficiencies = [rank_deficiency(u) for u in systems(network, theta, x[:1], labels[:1])]
-    missing, found, unread = [], [], 0
-    for image, one in zip(x.flatten(1), gradient.split(), strict=True):
-        system = JointSystem.of(one)
-        there = determined(system, image)
+    solved = by_gauss_newton(gradient, network.shape).images
+    missing, matched, unread = [], [], 0
+    for image, x_hat, single in zip(x, solved, gradient.split(), strict=True):
+        there = determined(JointSystem.of(single), image.flatten())
         unread = int(there.unread.sum())
         missing.append(there.deficiency + unread)
-        found.append(bool((gauss_newton(system).x - image).abs()[~there.unread].max() <= FOUND))
+        matched.append(bool((x_hat - image).flatten().abs()[~there.unread].max() <= FOUND))
     single, start = gradient.to(torch.float32), seeded_start(gradient, SEED)
-    matched = cosine_tv(
-        single, start, sizes.cosine_steps, whole=True, descent=GEIPING_DESCENT
-    ).x_hat
+    cosine = cosine_tv(single, start, sizes.cosine_steps, whole=True, descent=GEIPING_DESCENT).x_hat
     shapes = network.image_shapes()
     row = Record(
         name=name,
@@ -128,7 +125,7 @@ def design_unit(sizes: Sizes, context: Context, unit: str) -> Tensors:
         width=math.prod(shapes[1]) / math.prod(shapes[0]),
         unread=unread,
         missing=missing,
-        found=found,
-        cosine=mse(matched.view_as(x).double(), x).tolist(),
+        found=matched,
+        cosine=mse(cosine.view_as(x).double(), x).tolist(),
     )
     return packed(row)

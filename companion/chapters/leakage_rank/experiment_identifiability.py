@@ -22,9 +22,10 @@ from companion.chapters.leakage_common import (
 )
 from companion.store.record import Record
 from recon.analysis.identifiability import determined, security_metric
+from recon.attacks import by_rgap
 from recon.attacks.gauss_newton import gauss_newton
 from recon.attacks.gradient_system import JointSystem, relative_residual
-from recon.attacks.rgap import generic_deficiencies, rgap
+from recon.attacks.rgap import generic_deficiencies
 from recon.released import Gradient
 
 
@@ -67,17 +68,16 @@ BOX = (-0.5, 0.5)
 def compute(sizes: IdentifiabilitySizes, context: Context) -> Outcome[Metrics]:
     """Every image by every network, each stored when it is done."""
     victims = Victims.of_all_classes(context.pool, sizes.images)
-    units = [f"{name} {k}" for name in sizes.networks for k in range(len(victims.x))]
-    found = context.sweep(partial(image_unit, sizes, context), units, "images")
-    rows = {name: [found[f"{name} {k}"] for k in range(len(victims.x))] for name in sizes.networks}
-    other = Victims.of(context.pool).x[1].flatten()
-    networks = {name: identified(name, each, victims, other) for name, each in rows.items()}
-    arrays = {"truth": pixels(victims.x[:2])} | {
-        f"{kind} {name}": pixels(torch.stack([row[kind] for row in each[:2]]))
-        for name, each in rows.items()
-        for kind in ("x_hat", "rgap", "counterfactual")
-    }
-    return Outcome(Metrics(**networks, n_images=len(victims.x)), arrays)
+    n, other = len(victims.x), Victims.of(context.pool).x[1].flatten()
+    units = [f"{name} {k}" for name in sizes.networks for k in range(n)]
+    runs = context.sweep(partial(image_unit, sizes, context), units, "images")
+    networks, arrays = {}, {"truth": pixels(victims.x[:2])}
+    for name in sizes.networks:
+        rows = [runs[f"{name} {k}"] for k in range(n)]
+        networks[name] = identified(name, rows, victims, other)
+        for kind in ("x_hat", "rgap", "counterfactual"):
+            arrays[f"{kind} {name}"] = pixels(torch.stack([row[kind] for row in rows[:2]]))
+    return Outcome(Metrics(**networks, n_images=n), arrays)
 
 
 def image_unit(sizes: IdentifiabilitySizes, context: Context, unit: str) -> Tensors:
@@ -92,22 +92,24 @@ def image_unit(sizes: IdentifiabilitySizes, context: Context, unit: str) -> Tens
         attacked.network, attacked.theta, victims.x[row : row + 1], victims.labels[row : row + 1]
     )
     system = JointSystem.of(gradient)
-    found = gauss_newton(system)
-    at_end = determined(system, found.x)
-    there = (found.x - x).abs()[~at_end.unread].max() <= FOUND**2  # then the ranks are the same
+    solved = gauss_newton(system)
+    at_end = determined(system, solved.x)
+    there = (solved.x - x).abs()[~at_end.unread].max() <= FOUND**2  # then the ranks are the same
     at_truth = at_end if there else determined(system, x)
+    peeled = solved.x
+    if system.depth:  # else peeling is R-GAP
+        peeled = by_rgap(gradient, attacked.network.shape).images.flatten()
     moved = torch.full_like(x, torch.nan)
     if row == 0:
         moved = gauss_newton(system, Victims.of(context.pool).x[1].flatten(), steps=100, box=BOX).x
     return {
-        "x_hat": found.x,
-        "residual": torch.tensor(relative_residual(gradient, found.x)),
+        "x_hat": solved.x,
+        "residual": torch.tensor(relative_residual(gradient, solved.x)),
         "whole_at_end": torch.tensor(at_end.whole),
         "whole_at_truth": torch.tensor(at_truth.whole),
         "deficiency": torch.tensor(at_truth.deficiency),
         "unread": at_truth.unread,
-        # peeling is R-GAP
-        "rgap": (found.x if system.depth == 0 else rgap(gradient).flatten()).clone(),
+        "rgap": peeled.clone(),
         "counterfactual": moved.clone(),
         "counterfactual_residual": torch.tensor(relative_residual(gradient, moved)),
     }
@@ -121,10 +123,10 @@ def identified(name: str, rows: list[Tensors], victims: Victims, other: Tensor) 
     """
     truth, first = victims.x.flatten(1), rows[0]
     column = {key: torch.stack([row[key] for row in rows]) for key in first}
-    found, by_rgap = (
-        ((column[kind] - truth).abs() * ~column["unread"]).amax(1) <= FOUND
-        for kind in ("x_hat", "rgap")
-    )
+
+    def exact(kind: str) -> Tensor:
+        return ((column[kind] - truth).abs() * ~column["unread"]).amax(1) <= FOUND
+
     known = (column["residual"] <= CERTAIN) & column["whole_at_end"]
     moved = first["counterfactual"]
     return Record(
@@ -133,11 +135,11 @@ def identified(name: str, rows: list[Tensors], victims: Victims, other: Tensor) 
         unread_pixels=int(first["unread"].sum()),
         counts=Record(
             determined=int(column["whole_at_truth"].sum()),
-            found=int(found.sum()),
+            found=int(exact("x_hat").sum()),
             known=int(known.sum()),
-            falsely_known=int((known & ~found).sum()),
+            falsely_known=int((known & ~exact("x_hat")).sum()),
         ),
-        rgap_found=int(by_rgap.sum()),
+        rgap_found=int(exact("rgap").sum()),
         counterfactual=Record(
             residual=first["counterfactual_residual"].item(),
             mse_to_victim=(moved - truth[0]).square().mean().item(),

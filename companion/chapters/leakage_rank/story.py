@@ -7,12 +7,12 @@ from matplotlib.figure import Figure
 
 from companion.chapters.claims import claim
 from companion.chapters.elements import element
-from companion.chapters.leakage_common import TABLE_1
+from companion.chapters.leakage_common import TABLE_1, graded
 from companion.chapters.leakage_rank.experiment import Metrics, Sizes, as_published
 from companion.chapters.pictures import PAGE, SERIES, chart, note
 from companion.chapters.published import LABELS, METHODS, PUBLISHED_RANK
 from companion.store.record import Record
-from companion.store.results import Claim, Result, verdict
+from companion.store.results import Claim, Result
 
 LEVEL = 0.05
 
@@ -29,7 +29,7 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
             paper="; ".join(f"{name}: {PUBLISHED_RANK[name][1]}" for name in rows),
             ours=f"{sum(same)} of {len(rows)} networks equal in every integer",
             null=f"by counting equations, all taken for independent: {sum(counted)} of {len(rows)}",
-            verdict=verdict(all(same)) if all(same) or not any(same) else "partly",
+            verdict=graded(same, "reproduced"),
             value=float(sum(same)),
             null_value=float(sum(counted)),
         ),
@@ -37,11 +37,7 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
             "leakage-generic-rank",
             ours=f"{sum(generic)} of {len(rows)} networks",
             null=f"without c_out²: {sum(counted)} of {len(rows)}",
-            verdict=(
-                "finding"
-                if all(generic)
-                else ("partly" if sum(generic) > sum(counted) else "not reproduced")
-            ),
+            verdict=("finding" if all(generic) else graded([False, sum(generic) > sum(counted)])),
             value=float(sum(generic)),
             null_value=float(sum(counted)),
         ),
@@ -71,11 +67,7 @@ def metric_predicts(metrics: Metrics) -> Claim:
         + ", ".join(f"{label(key)} {value:.2f}" for key, value in rho.items()),
         null="how often networks in random order have as much: "
         + ", ".join(f"{label(key)} {chance[key] or 0.0:.2g}" for key in judged),
-        verdict=(
-            "undecided"
-            if not judged
-            else (verdict(counted > 0) if counted in (0, len(judged)) else "partly")
-        ),
+        verdict=graded(judged.values(), "reproduced") if judged else "undecided",
         value=float(counted),
         null_value=LEVEL * len(judged),
     )

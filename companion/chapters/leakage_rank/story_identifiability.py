@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 
 from companion.chapters.base import Tensors
 from companion.chapters.claims import claim
+from companion.chapters.leakage_common import graded
 from companion.chapters.leakage_rank.experiment_identifiability import IdentifiabilitySizes, Metrics
 from companion.chapters.pictures import image_rows, levels, photographs
 from companion.store.record import Record
@@ -23,10 +24,11 @@ def claims(metrics: Metrics, _: IdentifiabilitySizes) -> list[Claim]:
     rows = {name: row.counterfactual for name, row in metrics.networks.items() if not whole(row)}
     if not rows:
         return []
-    same = [each.residual <= 1e-8 for each in rows.values()]
-    elsewhere = [each.mse_to_victim > each.mse_to_start for each in rows.values()]
+    same = [row.residual <= 1e-8 for row in rows.values()]
+    elsewhere = [row.mse_to_victim > row.mse_to_start for row in rows.values()]
     everything = [row for row in metrics.networks.values() if whole(row) and not row.unread_pixels]
     closed = [row.counterfactual.mse_to_victim for row in everything]
+    where_closed = "; where all is read and fixed, it ends at the victim: MSE {:.0e} at most"
     return [
         claim(
             "identifiability-counterfactual",
@@ -37,17 +39,8 @@ def claims(metrics: Metrics, _: IdentifiabilitySizes) -> list[Claim]:
             )
             + f"; gradients differ by {max(each.residual for each in rows.values()):.0e} at most",
             null=f"the two photographs: {next(iter(rows.values())).start_mse:.3f}"
-            + (
-                f"; where all is read and fixed, it ends at the victim: MSE {max(closed):.0e} at"
-                " most"
-                if closed
-                else ""
-            ),
-            verdict=(
-                "finding"
-                if all(same) and all(elsewhere)
-                else ("partly" if any(same) else "not reproduced")
-            ),
+            + (where_closed.format(max(closed)) if closed else ""),
+            verdict=graded([*same, *elsewhere]) if any(same) else "not reproduced",
             value=min(each.mse_to_victim for each in rows.values()),
             null_value=max(closed, default=None),
         )

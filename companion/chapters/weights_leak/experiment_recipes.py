@@ -15,7 +15,7 @@ from torch import Tensor
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.separation_common import other_rows
 from companion.chapters.tables import packed, unpacked
-from companion.chapters.weights_leak.experiment_size import attacked
+from companion.chapters.weights_leak.experiment_size import separation_counts
 from companion.store.record import Record
 from recon.attacks.separation import FirstLayer, SeparationSettings, start_left
 from recon.images.bundle import Bundle
@@ -24,6 +24,10 @@ from recon.training.recipes import Recipe, accuracy, early_stopping, first_weigh
 SMALL = {"start": "small", "weight_decay": 0.0}
 SHORT = {**SMALL, "batch": None, "steps": 0.15}
 ADAM = {"optimiser": "adam", "lr": 1e-3}
+ADAMW = {"optimiser": "adamw", "lr": 1e-3}
+GD = {"optimiser": "gd", "batch": None}
+#: of Gaussian noise on the released layer, in its root mean square
+NOISE = {f"noise {sigma:g} on the weights": sigma for sigma in (0.1, 0.3, 1.0)}
 #: family -> cell -> what it changes in the base recipe; "steps" is a multiple of the base recipe's
 CHANGES: dict[str, dict[str, dict[str, Any]]] = {
     "decay": {
@@ -31,19 +35,13 @@ CHANGES: dict[str, dict[str, dict[str, Any]]] = {
             f"SGD, decay {decay:g}": {"weight_decay": decay}
             for decay in (0.0, 2e-2, 1e-2, 5e-3, 2e-3, 1e-3, 5e-4)
         },
-        "GD, decay 1e-2": {"optimiser": "gd", "batch": None},
-        "GD, lr 0.5, decay 2e-2": {
-            "optimiser": "gd",
-            "batch": None,
-            "lr": 0.5,
-            "weight_decay": 2e-2,
-        },
-        **{
-            f"Adam, decay {decay}": {**ADAM, "weight_decay": float(decay)}
-            for decay in ("0", "1e-3", "1e-2")
-        },
-        "AdamW, decay 1e-2": {"optimiser": "adamw", "lr": 1e-3, "weight_decay": 1e-2},
-        "AdamW, decay 10": {"optimiser": "adamw", "lr": 1e-3, "weight_decay": 10.0},
+        "GD, decay 1e-2": GD,
+        "GD, lr 0.5, decay 2e-2": {**GD, "lr": 0.5, "weight_decay": 2e-2},
+        "Adam, decay 0": {**ADAM, "weight_decay": 0.0},
+        "Adam, decay 1e-3": {**ADAM, "weight_decay": 1e-3},
+        "Adam, decay 1e-2": {**ADAM, "weight_decay": 1e-2},
+        "AdamW, decay 1e-2": {**ADAMW, "weight_decay": 1e-2},
+        "AdamW, decay 10": {**ADAMW, "weight_decay": 10.0},
     },
     "start": {
         "small start": SMALL,
@@ -70,7 +68,7 @@ CHANGES: dict[str, dict[str, dict[str, Any]]] = {
     "defence": {
         "base, twice the steps": {"steps": 2.0},
         "dropout 0.5": {"dropout": 0.5},
-        **{f"noise {sigma:g} on the weights": {} for sigma in (0.1, 0.3, 1.0)},
+        **dict.fromkeys(NOISE, {}),
         "early stopping, small start": {**SMALL, "cosine": False},
         "early stopping": {"cosine": False},
         "small start, short": SHORT,
@@ -145,10 +143,12 @@ def compute(sizes: RecipeSizes, context: Context) -> Outcome[Metrics]:
         for family in sizes.families
         for number, name in enumerate(list(CHANGES[family])[: sizes.limit])
     }
-    found = context.sweep(partial(recipe_unit, sizes, context), list(names), "recipes")
-    rows = {name: unpacked(found[unit]) for unit, name in names.items()}
-    cells = [row for each in rows.values() for row in each]
-    diverged = [name for name, each in rows.items() if not each]
+    runs = context.sweep(partial(recipe_unit, sizes, context), list(names), "recipes")
+    cells, diverged = [], []
+    for unit, name in names.items():
+        rows = unpacked(runs[unit])
+        cells += rows
+        diverged += [] if rows else [name]
     return Outcome(Metrics(n_train=sizes.n_train, cells=cells, diverged=diverged), {})
 
 
@@ -162,28 +162,35 @@ def recipe_unit(sizes: RecipeSizes, context: Context, unit: str) -> Tensors:
     recipe = recipe_of(sizes.base, family, name)
     images, y, others_y = classified(context, sizes.n_train, recipe.classes)
     first = min(MOST_FOR_VALIDATION, len(images.init) // 2)
-    validation, test = (
-        (images.init[part], others_y[part]) for part in (slice(first), slice(first, None))
-    )
-    stop = early_stopping(*validation) if name.startswith("early stopping") else None
-    trained = train(
-        recipe, images.train, y, context.stream("separation.weights"), images.shape, stop
-    )
+    stop = None
+    if name.startswith("early stopping"):
+        stop = early_stopping(images.init[:first], others_y[:first])
+    weights = context.stream("separation.weights")
+    trained = train(recipe, images.train, y, weights, images.shape, stop)
     w1 = trained.w1
     if not w1.isfinite().all():
         return packed([])
-    if name.startswith("noise"):
-        w1 = disturbed(w1, float(name.split()[1]), context.stream("separation.noise"))
+    if name in NOISE:
+        w1 = noisy(w1, NOISE[name], context.stream("separation.noise"))
     left, added = displacement(trained.w1, trained.w1_init)
     with torch.no_grad():
         first_weight(trained.module).copy_(w1)  # as it is released
-    about = {"family": family, "cell": name, "n_train": len(y), "start_left": left, "added": added}
-    about |= {"erased": None if math.isnan(recipe.erased) else recipe.erased, "loss": trained.loss}
-    about["test_accuracy"] = accuracy(trained.module, *test)
+    about = Record(
+        family=family,
+        cell=name,
+        n_train=len(y),
+        start_left=left,
+        added=added,
+        erased=None if math.isnan(recipe.erased) else recipe.erased,
+        loss=trained.loss,
+        test_accuracy=accuracy(trained.module, images.init[first:], others_y[first:]),
+    )
+    starts: dict[str, Tensor | None] = {KNOWN[0]: None}
+    if name in KNOWN_FOR:
+        starts[KNOWN[1]] = trained.w1_init
     rows = []
-    for known in KNOWN if name in KNOWN_FOR else KNOWN[:1]:
-        start = trained.w1_init if known == "known" else None
-        table = attacked(images, FirstLayer(w1, start), context, sizes.attack)
+    for known, start in starts.items():
+        table = separation_counts(images, FirstLayer(w1, start), context, sizes.attack)
         rows.append({**table, **about, "known": known})
     return packed(rows)
 
@@ -213,7 +220,7 @@ def displacement(w1: Tensor, w1_init: Tensor) -> tuple[float, float]:
     return left, ((w1 - left * w1_init).norm() / w1_init.norm()).item()
 
 
-def disturbed(w: Tensor, sigma: float, generator: torch.Generator) -> Tensor:
+def noisy(w: Tensor, sigma: float, generator: torch.Generator) -> Tensor:
     """w plus Gaussian noise of σ times its root mean square;
 
     Args:

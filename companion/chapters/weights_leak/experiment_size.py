@@ -57,8 +57,8 @@ SIZES = {
 def compute(sizes: MapSizes, context: Context) -> Outcome[Metrics]:
     """The map over images and widths."""
     names = [f"{n}-{width}" for width in sizes.widths for n in sizes.ns]
-    found = context.sweep(partial(size_unit, sizes, context), names, "sizes")
-    cells = [unpacked(found[name]) for name in names]
+    runs = context.sweep(partial(size_unit, sizes, context), names, "sizes")
+    cells = [unpacked(runs[name]) for name in names]
     return Outcome(Metrics(n_train=max(sizes.ns), cells=cells), {})
 
 
@@ -74,33 +74,31 @@ def size_unit(sizes: MapSizes, context: Context, name: str) -> Tensors:
         network, images.train, images.y, theta_init, KKTSettings(sizes.steps_per_image * n)
     )
     w1 = network.unflatten(trained.theta_star)["w1"]
-    table = attacked(images, FirstLayer(w1), context, sizes.attack)
+    table = separation_counts(images, FirstLayer(w1), context, sizes.attack)
     return packed({**table, "n_train": len(images), "width": width, "log_loss": trained.log_loss})
 
 
-def attacked(
+def separation_counts(
     images: Bundle, released: FirstLayer, context: Context, settings: SeparationSettings
 ) -> Record:
     """The `count_table` of what `separate` finds, and rank: directions that stood out of the
     layer.
     """
     update = released.update  # once: κ takes a singular value decomposition
-    found = separate(
-        FirstLayer(update), images.shape, settings, context.stream("separation.attack")
-    )
-    table = count_table(found.x_hat, images, update, context.stream("separation.nulls"))
-    return Record(**table, rank=len(found.basis))
+    generator = context.stream("separation.attack")
+    sources = separate(FirstLayer(update), images.shape, settings, generator)
+    table = count_table(sources.x_hat, images, update, context.stream("separation.nulls"))
+    return Record(**table, rank=len(sources.basis))
 
 
 def count_table(x_hat: Tensor, images: Bundle, w1: Tensor, generator: Generator) -> Record:
     """The counts of candidates (m, d), and of `null_candidates` of the layer (h, d): as many as
     candidates or images, whichever are more.
     """
-    candidates = null_candidates(
-        w1, images.train, images.init, max(len(x_hat), len(images.train)), generator
-    )
-    free = {name: counts(x, images.train) for name, x in candidates.items()}
+    m = max(len(x_hat), len(images.train))
+    candidates = null_candidates(w1, images.train, images.init, m, generator)
     matches, null = counts(x_hat, images.train), counts(x_hat, images.held_out)
-    best = Record({name: max(found[name] for found in (null, *free.values())) for name in null})
+    nulls = [null, *(counts(x, images.train) for x in candidates.values())]
+    best = Record({name: max(table[name] for table in nulls) for name in null})
     excess = Record({name: matches[name] - best[name] for name in best})
     return Record(matches=matches, null=null, best_null=best, excess=excess)

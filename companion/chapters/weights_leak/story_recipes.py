@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 from scipy.stats import spearmanr
 
 from companion.chapters.claims import claim
-from companion.chapters.pictures import FREE, PAGE, REFERENCE, SERIES, TRAIN, chart, ink, note
-from companion.chapters.weights_leak.experiment_recipes import KNOWN, RecipeSizes
+from companion.chapters.pictures import FREE, PAGE, REFERENCE, SERIES, TRAIN, chart, note
+from companion.chapters.weights_leak.experiment_recipes import KNOWN, NOISE, RecipeSizes
 from companion.chapters.weights_leak.experiment_recipes import Metrics as RecipeMetrics
 from companion.chapters.weights_leak.story_size import share
 from companion.store.record import Record
@@ -24,25 +24,25 @@ def claims(metrics: RecipeMetrics, _: RecipeSizes) -> list[Claim]:
 
 
 def _start_erased(metrics: RecipeMetrics) -> Claim:
-    law = [cell for cell in metrics.of("decay", "start") if cell.known == KNOWN[0]]
-    excess = [cell.excess.ncc_07 for cell in law]
+    cells = [cell for cell in metrics.of("decay", "start") if cell.known == KNOWN[0]]
+    excess = [cell.excess.ncc_07 for cell in cells]
     # of the start, beside what training added
-    left = [abs(cell.start_left) / max(cell.added, 1e-12) for cell in law]
-    rho = float(spearmanr(left, excess).statistic) if len(law) > 2 else math.nan
-    decay = [cell for cell in law if cell.family == "decay"]
+    left = [abs(cell.start_left) / max(cell.added, 1e-12) for cell in cells]
+    rho = float(spearmanr(left, excess).statistic) if len(cells) > 2 else math.nan
+    decay = [cell for cell in cells if cell.family == "decay"]
     erased = [cell for cell in decay if (cell.erased or 0.0) >= 3]
     stands = [cell for cell in decay if cell.erased is not None and cell.erased < 0.5]
     holds = erased and all(map(found_more, erased)) and not any(map(found_more, stands))
     return claim(
         "leak-start-erased",
         ours=(
-            f"above NCC 0.7 where erased: {_said(erased)}; where it stands: {_said(stands)} of"
+            f"above NCC 0.7 where erased: {_counts(erased)}; where it stands: {_counts(stands)} of"
             f" {metrics.cells[0].n_train}; rank correlation of the excess with what is left of the"
             f" start: {rho:.2f}"
         ),
         null=(
-            f"best null where erased: {_said(erased, 'best_null')}; where it stands:"
-            f" {_said(stands, 'best_null')}"
+            f"best null where erased: {_counts(erased, 'best_null')}; where it stands:"
+            f" {_counts(stands, 'best_null')}"
         ),
         verdict="finding" if holds else "not reproduced",
         value=min((cell.matches.ncc_07 for cell in erased), default=None),
@@ -57,11 +57,12 @@ def _known_start(metrics: RecipeMetrics) -> Claim:
     return claim(
         "leak-known-start",
         ours=(
-            f"above NCC 0.7, without decay: {_said(by_sgd)} of {metrics.cells[0].n_train} by SGD, "
-            f"{_said(by_adam)} by Adam, whose steps leave the span of the images"
+            f"above NCC 0.7, without decay: {_counts(by_sgd)} of {metrics.cells[0].n_train} by SGD,"
+            f" {_counts(by_adam)} by Adam, whose steps leave the span of the images"
         ),
         null=(
-            f"best null: {_said(by_sgd, 'best_null')} by SGD, {_said(by_adam, 'best_null')} by Adam"
+            f"best null: {_counts(by_sgd, 'best_null')} by SGD,"
+            f" {_counts(by_adam, 'best_null')} by Adam"
         ),
         verdict="finding" if by_sgd and all(map(found_more, by_sgd)) else "not reproduced",
         value=min((cell.matches.ncc_07 for cell in by_sgd), default=None),
@@ -74,25 +75,16 @@ def found_more(cell: Record) -> bool:
     return clears(cell.matches.ncc_07, cell.best_null.ncc_07)
 
 
-def _said(cells: list[Record], counts: str = "matches") -> str:
+def _counts(cells: list[Record], counts: str = "matches") -> str:
     return ", ".join(str(cell[counts].ncc_07) for cell in cells) or "none run"
 
 
 AUGMENTED = ("flips", "shifts", "flips and shifts")
-#: row -> cell
-DEFENCES = {
-    "base recipe": "base",
-    **{name: name for name in (*AUGMENTED, "dropout 0.5", "early stopping")},
-    **{
-        f"noise {sigma} on the weights": f"noise {sigma} on the weights"
-        for sigma in ("0.1", "0.3", "1")
-    },
-    "small start, few steps": "small start, short",
-    **{
-        f"the same by DP-SGD, ε = {e}": f"small start, short, DP-SGD, ε = {e}"
-        for e in (100, 8, 3, 1)
-    },
-}
+#: cell -> row, where it has another name
+SHORT = "small start, short"
+DEFENCES = {name: name for name in (*AUGMENTED, "dropout 0.5", "early stopping", *NOISE)}
+DEFENCES = {"base": "base recipe"} | DEFENCES | {SHORT: "small start, few steps"}
+DEFENCES |= {f"{SHORT}, DP-SGD, ε = {e}": f"the same by DP-SGD, ε = {e}" for e in (100, 8, 3, 1)}
 
 
 @chart
@@ -101,36 +93,35 @@ def plot_erased(*results: Result[RecipeMetrics]) -> Figure:
     every result.
     """
     figure, ax = plt.subplots(figsize=(PAGE, 3.6))
-    cells = [
-        c
-        for each in results
-        for c in each.metrics.of("decay")
-        if c.erased is not None and c.known in KNOWN
-    ]
+    cells = []
+    for result in results:
+        decay = [cell for cell in result.metrics.of("decay") if cell.known in KNOWN]
+        cells += [cell for cell in decay if cell.erased is not None]
+    most = max(math.sqrt(cell.erased) for cell in cells) or 1.0
     groups = {
-        "gradient descent": (TRAIN, False, KNOWN[0]),
-        "gradient descent, start known": (TRAIN, False, KNOWN[1]),
-        "AdamW": (SERIES[3], True, KNOWN[0]),
-        "Adam, start known": (SERIES[3], True, KNOWN[1]),
+        ("SGD", "unknown"): ("gradient descent", TRAIN),
+        ("SGD", "known"): ("gradient descent, start known", TRAIN),
+        ("Adam", "unknown"): ("AdamW", SERIES[3]),
+        ("Adam", "known"): ("Adam, start known", SERIES[3]),
     }
-    most = max(math.sqrt(c.erased) for c in cells) or 1.0
-    # bent: every weight has had a step size of its own
-    for words, (colour, bent, known) in groups.items():
-        group = [c for c in cells if (c.cell.startswith("Adam"), c.known) == (bent, known)]
-        x = [math.sqrt(c.erased) + (0.012 if bent else 0.0) * most for c in group]
+    for (optimiser, known), (words, colour) in groups.items():
+        adam = optimiser == "Adam"  # every weight has had a step size of its own
+        group = [c for c in cells if (c.cell.startswith("Adam"), c.known) == (adam, known)]
+        x = [math.sqrt(c.erased) + 0.012 * most * adam for c in group]
         y = [100 * share(c, c.matches) for c in group]
-        ax.plot(x, y, "o", ms=7, mfc="white" if "known" in words else colour, mec=colour, mew=1.6)
+        fill = "white" if known == "known" else colour
+        ax.plot(x, y, "o", ms=7, mfc=fill, mec=colour, mew=1.6)
         if group:
             at = max(zip(x, y, strict=True))
-            right = at[0] < most / 2 or words == "AdamW"
-            note(
-                ax, words, at, (9, 0) if right else (-9, 0), colour, ha="left" if right else "right"
-            )
+            if at[0] < most / 2 or words == "AdamW":
+                note(ax, words, at, (9, 0), colour)
+            else:
+                note(ax, words, at, (-9, 0), colour, ha="right")
     null = max(100 * share(c, c.best_null) for c in cells)
     ax.axhline(null, color=FREE, ls=":", lw=1.4, zorder=0)
     note(ax, "highest null", (0.36 * most, null), (0, 7), FREE)
     sums = sorted({round(c.erased, 1 if c.erased < 0.1 else 2) for c in cells})
-    ax.set_xticks([math.sqrt(each) for each in sums], [f"{each:g}" for each in sums])
+    ax.set_xticks([math.sqrt(total) for total in sums], [f"{total:g}" for total in sums])
     ax.set(
         xlabel="Σ lr · decay / (1 − momentum)", ylabel="training images found, %", ylim=(-3, 103)
     )
@@ -142,37 +133,37 @@ def plot_recipes(result: Result[RecipeMetrics]) -> Figure:
     """Other losses and tasks: images found (dot), the best null (ring), and accuracy on other
     images.
     """
-    # of two that stopped at one step, the first
-    stopped = {c.loss: c for c in reversed(result.metrics.of("stop"))}
+    stopped: dict[float, Record] = {}
+    for cell in result.metrics.of("stop"):
+        stopped.setdefault(cell.loss, cell)  # of two that stopped at one step, the first
     others = [c for c in result.metrics.of("task") if c.cell not in (*AUGMENTED, "base")]
-    return _rows([(c.cell, c) for c in [*reversed(stopped.values()), *others]])
+    return _rows([(c.cell, c) for c in [*stopped.values(), *others]])
 
 
 @chart
 def plot_defences(result: Result[RecipeMetrics]) -> Figure:
     """The base recipe and what may stop the attack on it; drawn as `plot_recipes` draws."""
     at = {c.cell: c for c in result.metrics.of("task", "defence")}
-    return _rows([(words, at[name]) for words, name in DEFENCES.items() if name in at])
+    return _rows([(words, at[name]) for name, words in DEFENCES.items() if name in at])
 
 
 def _rows(rows: list[tuple[str, Record]]) -> Figure:
+    """From the top down."""
     figure, ax = plt.subplots(figsize=(PAGE, 0.3 * max(len(rows), 2) + 1.0))
-    if not rows:
-        ax.text(0.5, 0.5, "none of these at this profile", ha="center", transform=ax.transAxes)
-    for y, (_, cell) in enumerate(reversed(rows)):
-        found, null = 100 * share(cell, cell.matches), 100 * share(cell, cell.best_null)
-        ax.plot([null, found], [y, y], color="#bbbbbb", lw=2, zorder=1)
+    for y, (_, cell) in enumerate(rows):
+        matches, null = 100 * share(cell, cell.matches), 100 * share(cell, cell.best_null)
+        ax.plot([null, matches], [y, y], color="#bbbbbb", lw=2, zorder=1)
         ax.plot(null, y, "o", ms=8, mfc="white", mec=FREE, mew=1.8)
-        ax.plot(found, y, "o", ms=8, color=TRAIN)
+        ax.plot(matches, y, "o", ms=8, color=TRAIN)
         ax.text(118, y, f"{cell.test_accuracy:.0%}", va="center", ha="right", color=REFERENCE)
-    ax.set_yticks(range(len(rows)), [words for words, _ in reversed(rows)])
-    ax.set(xlabel="training images found, per cent", xlim=(-3, 118), ylim=(-0.7, len(rows) + 0.5))
-    if rows:
-        # and the marks of the row on top
-        ax.text(118, len(rows) - 0.35, "accuracy", color=REFERENCE, ha="right")
-        if abs(found - null) > 25:
-            ax.text(found, len(rows) - 0.75, "found", color=ink(TRAIN), ha="center")
-            ax.text(max(null, 5), len(rows) - 0.75, "best null", color=ink(FREE), ha="center")
+    ax.set_yticks(range(len(rows)), [words for words, _ in rows])
+    ax.set(xlabel="training images found, per cent", xlim=(-3, 118))
+    ax.set_ylim(max(len(rows), 1) - 0.3, -1.1)
+    ax.text(118, -0.65, "accuracy", color=REFERENCE, ha="right")
+    handles = {"found": {"color": TRAIN}, "best null": {"mfc": "white", "mec": FREE, "mew": 1.8}}
+    for label, style in handles.items():
+        ax.plot([], [], "o", ms=8, label=label, **style)
+    ax.legend(loc="lower center", bbox_to_anchor=(0.45, 1.0), ncols=2)
     return figure
 
 

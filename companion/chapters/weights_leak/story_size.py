@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import matplotlib.pyplot as plt
-import numpy as np
 import pandas as pd
+import seaborn as sns
 from matplotlib.figure import Figure
 
 from companion.chapters.claims import claim
-from companion.chapters.pictures import PAGE, heatmap, letters_on
+from companion.chapters.pictures import PAGE, heatmap
 from companion.chapters.weights_leak.experiment_size import MapSizes
 from companion.chapters.weights_leak.experiment_size import Metrics as SizeMetrics
 from companion.store.record import Record
@@ -46,27 +46,13 @@ def share(cell: Record, counts: Record | None = None) -> float:
 @heatmap
 def plot_map(result: Result[SizeMetrics]) -> Figure:
     """Excess over the best null, as a share of the images, against their number and the width."""
-    cells = result.metrics.cells
-    frame = pd.DataFrame(
-        [{"n": c.n_train, "width": c.width, "share": 100 * share(c)} for c in cells]
-    )
-    table = frame.pivot_table(index="width", columns="n", values="share").sort_index(
-        ascending=False
-    )
+    cells = [(c.width, c.n_train, 100 * share(c)) for c in result.metrics.cells]
+    table = pd.DataFrame(cells).pivot_table(index=0, columns=1, values=2)[::-1]
     figure, ax = plt.subplots(figsize=(PAGE, 0.5 * len(table) + 1.0), layout="constrained")
-    shown = ax.imshow(table, cmap="viridis", vmin=0, vmax=100, aspect="auto")
-    for (row, column), value in np.ndenumerate(table.to_numpy()):
-        if np.isfinite(value):
-            colour = letters_on(shown.to_rgba(value)[:3])
-            ax.text(
-                column, row, f"{value:.0f}", ha="center", va="center", color=colour, fontsize=11
-            )
-    figure.colorbar(shown, ax=ax, label="% of the images").outline.set_visible(False)
-    ax.set_xticks(range(len(table.columns)), [str(n) for n in table.columns])
-    ax.set_yticks(range(len(table.index)), [str(width) for width in table.index])
-    ax.tick_params(length=0)
-    ax.spines[:].set_visible(False)
+    bar = {"label": "% of the images"}
+    sns.heatmap(table, vmin=0, vmax=100, cmap="viridis", annot=True, fmt=".0f", ax=ax, cbar_kws=bar)
     ax.set(xlabel="training images n", ylabel="width of the first layer")
+    ax.tick_params(length=0, labelrotation=0)
     return figure
 
 
