@@ -30,7 +30,6 @@ from recon import attacks
 from recon.attacks import from_gradients, from_weights, heads
 from recon.attacks.batches import ModuleSystem, basin_hopping
 from recon.attacks.bilevel_span import SpanAttack, SpanWeights
-from recon.attacks.decoreco import DecoReco
 from recon.attacks.gauss_newton import gauss_newton
 from recon.attacks.haim_recipe import PublishedSettings
 from recon.attacks.imprint import Imprint, edges_of
@@ -38,7 +37,6 @@ from recon.attacks.reconstruct import reconstruct
 from recon.attacks.recover import RecoverSettings
 from recon.attacks.separation import FirstLayer, SeparationSettings
 from recon.nets.mlp import MLP, affine, one_hidden
-from recon.optim.descent import SGD
 from recon.optim.lbfgs import LBFGSSettings
 from recon.released import Gradient, Weights
 from recon.training import denoiser, inner_problem, kkt, recipes
@@ -109,15 +107,6 @@ def separation(steps: int, put: Put) -> Any:
 def decoreco(steps: int, put: Put, outputs: int = 1, **options: Any) -> Any:
     settings = RecoverSettings(4, 2, steps, scale_steps=2, **options)
     return attacks.by_decoreco(released(put, 128, 12, 9, outputs), IMAGE, settings, seeded())
-
-
-def decoreco_of_classes(steps: int, put: Put) -> Any:
-    network, descent = MLP((20, 12, 3)), SGD(0.1, 0.9)
-    weights = Weights(network, start_of(network, put))
-    labels = put(torch.tensor([0, 1, 2, 0]))
-    unit = put(torch.full((2, 4), 0.1).double())
-    attack = DecoReco(weights, labels, unit, steps, "free", descent, descent)
-    return reconstruct(attack, put(0.1 * normal(2, 4, 20)), steps)
 
 
 def bilevel(steps: int, put: Put, *widths: int) -> Any:
@@ -248,7 +237,6 @@ ATTACKS = {
     # a step has an eigenvalue problem, in the first stage two; every fifth: is it at rest
     "by_separation": Case(separation, looks=3.75),
     "by_decoreco": Case(decoreco, LOOP),
-    "by_decoreco__of_classes": Case(decoreco_of_classes, LOOP),
     "by_published_recipe": Case(published, LOOP),
     # ten iterations of Newton's method: has the system failed, is it at rest; and Cholesky
     "by_bilevel": Case(lambda steps, put: bilevel(steps, put, 128, 1), LOOP + 10 * 2 + 1),

@@ -16,7 +16,7 @@ from pretended import DEVICE, DeviceError, Pretended, PretendedDevice, placed, t
 from pretended_cases import ATTACKS, CASES, TRAINERS, sent
 from small_networks import IMAGE, dense, normal, seeded
 
-from recon import attacks, cli, training
+from recon import attacks, training
 from recon.attacks.from_weights import Pool
 from recon.attacks.registry import NEEDS
 from recon.optim.loop import LoopSettings, iterate
@@ -151,10 +151,3 @@ def test_an_interrupted_run_goes_on_on_the_device():
         iterate(begin, descend, settings, memory)
         state, history = iterate(begin, descend, LoopSettings(4, device=DEVICE), memory)
         assert isinstance(state["accepted"]["x"], Pretended) and history.shape == (4, 2)
-
-
-def test_a_gpu_that_is_not_there_is_one_sentence(monkeypatch, capsys):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert cli.main(["run", "linear", "--device", "cuda", "--data", "photos"]) == 2
-    message = capsys.readouterr().err
-    assert message == "recon: there is no usable GPU on this machine: choose --device cpu or auto\n"

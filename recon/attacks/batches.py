@@ -31,6 +31,12 @@ FIRST_STEPS, STEPS = 40, 15  # of Gauss–Newton, first and after each hop
 GROW, SHRINK, LEAST = 1.5, 0.6, 1e-4  # of the noise of a hop
 
 
+def _faint_noise(size: int, seed: int, device: torch.device) -> Tensor:
+    """N(0, 0.1²), (size,), drawn on the CPU."""
+    generator = torch.Generator().manual_seed(seed)
+    return FAINT * torch.randn(size, generator=generator, dtype=torch.float64).to(device)
+
+
 @dataclass(frozen=True)
 class BatchSystem:
     """
@@ -57,16 +63,14 @@ class BatchSystem:
             raise ReconError(f"one mean gradient at a time, not {len(gradient.labels)}")
         check_labels(labels, gradient.network.classes)
         gradient = gradient.to(torch.float64)
-        target = torch.cat([each.flatten() for each in gradient.gradients.values()])
+        target = torch.cat([g.flatten() for g in gradient.gradients.values()])
         return BatchSystem(gradient.network, gradient.theta, labels, target, seed)
 
     @property
     def start(self) -> Tensor:
-        """N(0, 0.1²), (n·c·h·w,)."""
-        own = torch.Generator().manual_seed(self.seed)
+        """Faint noise (n·c·h·w,)."""
         size = len(self.labels) * math.prod(self.network.shape)
-        drawn = torch.randn(size, generator=own, dtype=torch.float64)
-        return FAINT * drawn.to(self.target.device)
+        return _faint_noise(size, self.seed, self.target.device)
 
     def images(self, x: Tensor) -> Tensor:
         """(n, c, h, w)."""
@@ -74,8 +78,8 @@ class BatchSystem:
 
     def __call__(self, x: Tensor) -> Tensor:
         """h(x), (p,)."""
-        found = self.network.gradients(self.theta, self.images(x), self.labels)
-        return torch.cat([each.mean(0).flatten() for each in found.values()])
+        gradients = self.network.gradients(self.theta, self.images(x), self.labels)
+        return torch.cat([g.mean(0).flatten() for g in gradients.values()])
 
     def linear(self, x: Tensor) -> Normal:
         """By JᵀJ, since J has a row for every parameter."""
@@ -164,16 +168,14 @@ class ModuleSystem:
 
     @property
     def start(self) -> Tensor:
-        """N(0, 0.1²), (n·c·h·w,)."""
-        own = torch.Generator().manual_seed(self.seed)
+        """Faint noise (n·c·h·w,)."""
         size = len(self.gradient.labels) * math.prod(self.shape)
-        drawn = torch.randn(size, generator=own, dtype=torch.float64)
-        return FAINT * drawn.to(self.target.device)
+        return _faint_noise(size, self.seed, self.target.device)
 
     @property
     def released(self) -> Tensor:
         """What was sent, (p,)."""
-        return torch.cat([each.flatten() for each in self.gradient.gradients.values()])
+        return torch.cat([g.flatten() for g in self.gradient.gradients.values()])
 
     @property
     def target(self) -> Tensor:
@@ -182,8 +184,8 @@ class ModuleSystem:
 
     def __call__(self, x: Tensor) -> Tensor:
         """h(x), (p,)."""
-        found = self.gradient.at(x.view(-1, *self.shape))
-        return torch.cat([each.flatten() for each in found.values()]) / self.released.norm()
+        gradients = self.gradient.at(x.view(-1, *self.shape))
+        return torch.cat([g.flatten() for g in gradients.values()]) / self.released.norm()
 
     def linear(self, x: Tensor) -> Dense:
         """With the whole Jacobian, (p, n·c·h·w): for small networks."""
@@ -201,9 +203,9 @@ def basin_hopping(system: ModuleSystem, rounds: int, enough: float = 1e-20) -> S
         if best.energy[-1] <= enough:
             break
         noise = torch.randn(best.x.shape, generator=generator, dtype=best.x.dtype)
-        found = gauss_newton(system, best.x + size * noise.to(best.x.device), steps=STEPS)
-        if found.energy[-1] < best.energy[-1]:
-            best, size = found, min(GROW * size, 2 * FAINT)
+        solution = gauss_newton(system, best.x + size * noise.to(best.x.device), steps=STEPS)
+        if solution.energy[-1] < best.energy[-1]:
+            best, size = solution, min(GROW * size, 2 * FAINT)
         else:
             size = max(SHRINK * size, LEAST)
     return best

@@ -34,7 +34,7 @@ class DecoReco:
 
     Attributes:
         weights: θ* (p,).
-        labels (m,) in {−1, 1}, or class numbers for a net with K outputs.
+        labels (m,) in {−1, 1}.
         multipliers_init (S, m), in units of λ.
         steps: length of the cosine schedule.
         multipliers: "log" (λ = e^ν, positive by itself) or "free" (λ with the penalty; the
@@ -69,10 +69,10 @@ class DecoReco:
 
     def __post_init__(self) -> None:
         check_released(self.weights)
-        m, binary = len(self.labels), self.network.widths[-1] == 1
-        if m == 0 or (binary and m % 2):
+        m = len(self.labels)
+        if m == 0 or m % 2:
             raise ReconError(f"the number of candidates must be even and positive, not {m}")
-        if binary and not torch.isin(self.labels, self.labels.new_tensor([-1, 1])).all():
+        if not torch.isin(self.labels, self.labels.new_tensor([-1, 1])).all():
             raise ReconError("the candidates' labels must be −1 or 1")
         if self.multipliers not in MULTIPLIERS:
             raise ReconError(
@@ -90,9 +90,8 @@ class DecoReco:
 
     def init(self, x_init: Tensor) -> State:
         """State at x_init (S, m, d), with the restarts' multipliers."""
-        start, m = x_init.shape[0], len(self.labels)
-        if x_init.shape[1:] != (m, self.network.dim) or self.multipliers_init.shape[0] != start:
-            wanted = (len(self.multipliers_init), m, self.network.dim)
+        wanted = (*self.multipliers_init.shape, self.network.dim)
+        if x_init.shape != wanted:
             raise ReconError(
                 f"x_init {tuple(x_init.shape)} does not fit starts, candidates and numbers {wanted}"
             )
@@ -127,17 +126,15 @@ class DecoReco:
         self, x: Tensor, multipliers: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """(R by layer (S, L), energy (S,), ∂energy/∂x (S, m, d), ∂energy/∂λ (S, m))."""
-        several = self.network.widths[-1] > 1
-        sign = torch.ones_like(multipliers) if several else self.labels
-        found = stationarity(
+        objective = stationarity(
             self.weights,
             x,
-            multipliers * sign,
+            multipliers * self.labels,
             alpha=self.alpha,
             layer_weights=self.layer_weights,
-            labels=self.labels if several else None,
         )
-        energy, grad_x, grad_multipliers = found.energy, found.grad_x, found.grad_c * sign
+        energy, grad_x = objective.energy, objective.grad_x
+        grad_multipliers = objective.grad_c * self.labels
         if self.box_weight:
             pixels = x if self.space is None else self.space.lift(x)
             outside = (pixels - 1).clamp_min(0) - (-1 - pixels).clamp_min(0)
@@ -149,7 +146,7 @@ class DecoReco:
             short = (self.lambda_min - multipliers).clamp_min(0)
             energy = energy + self.lambda_weight * short.square().sum(-1)
             grad_multipliers = grad_multipliers - 2 * self.lambda_weight * short
-        return found.by_layer, energy, grad_x, grad_multipliers
+        return objective.by_layer, energy, grad_x, grad_multipliers
 
     def restricted(self, space: Subspace) -> DecoReco:
         """The same attack on coordinates (r,) in a subspace of the images. R differs by the

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from recon.attacks.bilevel import BilevelAttack
 from recon.attacks.bilevel_span import SpanAttack, SpanWeights
 from recon.attacks.haim_recipe import PublishedSettings, recover_as_published
-from recon.attacks.multipliers import RIDGE, from_module, from_network, multipliers
+from recon.attacks.multipliers import RIDGE, from_module, multipliers
 from recon.attacks.reconstruct import Reconstruction, reconstruct
 from recon.attacks.recover import RecoverSettings, recover
 from recon.attacks.registry import (
@@ -27,7 +27,7 @@ from recon.attacks.registry import (
 from recon.attacks.separation import SeparationSettings, separate
 from recon.attacks.training_inversion import Train, invert_training
 from recon.errors import ReconError
-from recon.nets.mlp import MLP
+from recon.nets.mlp import MLP, Params
 from recon.nets.module import ModuleNetwork
 from recon.optim.descent import HeavyBall
 from recon.optim.lbfgs import LBFGSSettings
@@ -276,23 +276,34 @@ def by_multipliers(
     """The pool's own images, by how much of the weights each accounts for; see
     `recon.attacks.multipliers`. Nothing is drawn. score: λ_i, or by how much i is refused.
     """
-    x, y, network = shape_or_prior.x, shape_or_prior.y, released.network
-    if isinstance(network, MLP):
-        problem = from_network(network, released.params, x.flatten(1), y, released.params_init)
-    else:
-        problem = from_module(network.module, x, y, _module_at(network, released.theta_init))
-    found = multipliers(problem, (settings or MultiplierSettings()).ridge)
+    network, theta_init = released.network, released.theta_init
+    start = None if theta_init is None else _module_at(network, theta_init)
+    module = _module_at(network, released.theta_star)
+    problem = from_module(module, shape_or_prior.x, shape_or_prior.y, start)
+    fit = multipliers(problem, (settings or MultiplierSettings()).ridge)
     knows = "θ* and candidates with their classes" + (
         "; θ⁰" if released.theta_init is not None else ""
     )
-    return Candidates(
-        x, found.score, knows, {"multipliers": found.values, "residual": found.residual}
-    )
+    about = {"multipliers": fit.values, "residual": fit.residual}
+    return Candidates(shape_or_prior.x, fit.score, knows, about)
 
 
-def _module_at(network: ModuleNetwork, theta: Tensor | None) -> nn.Module | None:
-    if theta is None:
-        return None
+class _AsModule(nn.Module):
+    """A network of dense layers with its parameters, for images of any shape."""
+
+    def __init__(self, network: MLP, theta: Params) -> None:
+        super().__init__()
+        self.network = network
+        self.theta = nn.ParameterDict(theta)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.network(dict(self.theta), x.flatten(1))
+
+
+def _module_at(network: MLP | ModuleNetwork, theta: Tensor) -> nn.Module:
+    """With these parameters (p,)."""
+    if isinstance(network, MLP):
+        return _AsModule(network, network.unflatten(theta))
     module = copy.deepcopy(network.module)
     for name, value in network.unflatten(theta).items():
         module.get_parameter(name).data = value.clone()
@@ -341,15 +352,10 @@ def by_retraining(
     """The one image that training would need to end at θ*; see `recon.attacks.training_inversion`.
     Nothing is drawn. score: −‖θ(x̂) − θ*‖/‖θ*‖.
     """
-    guesses = shape_or_prior.guesses
-    found = invert_training(
-        shape_or_prior.train,
-        released.theta_star.double(),
-        guesses.flatten(1),
-        (settings or InversionSettings()).steps,
-    )
-    about = {"label": found.label, "history": found.history}
+    guesses, theta_star = shape_or_prior.guesses, released.theta_star.double()
+    steps = (settings or InversionSettings()).steps
+    solution, label = invert_training(shape_or_prior.train, theta_star, guesses.flatten(1), steps)
+    history = solution.energy.sqrt() / theta_star.norm()
     knows = "θ*, θ⁰, the recipe and all other images"
-    return Candidates(
-        found.x_hat.view_as(guesses[:1]), guesses.new_tensor([-found.residual]), knows, about
-    )
+    about = {"label": label, "history": history}
+    return Candidates(solution.x.view_as(guesses[:1]), -history[-1:], knows, about)

@@ -22,14 +22,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 
 import torch
 from scipy.optimize import nnls
 from torch import Tensor, nn
 
 from recon.errors import ReconError
-from recon.nets.gram import gram_matrix, products_with_theta
-from recon.nets.mlp import MLP, Params
 
 # of the mean squared norm of a gradient: copies share a multiplier, and rounding is not fitted
 RIDGE = 1e-6
@@ -49,12 +49,6 @@ class KKTSystem:
 
     def __len__(self) -> int:
         return len(self.products)
-
-    @classmethod
-    def empty(cls, count: int, device: torch.device | None = None) -> KKTSystem:
-        """That of no parameters."""
-        zeros = torch.zeros(count, count, dtype=torch.float64, device=device)
-        return cls(zeros, zeros.sum(0), zeros.sum())
 
     def __add__(self, other: KKTSystem) -> KKTSystem:
         return KKTSystem(
@@ -87,11 +81,11 @@ def confidence(logits: Tensor, labels: Tensor) -> Tensor:
     """
     if logits.shape[-1] == 1:
         return logits[..., 0] * (2 * labels - 1)
-    own = logits.gather(-1, labels.expand(logits.shape[:-1])[..., None])[..., 0]
+    true = logits.gather(-1, labels.expand(logits.shape[:-1])[..., None])[..., 0]
     others = torch.where(
         torch.nn.functional.one_hot(labels, logits.shape[-1]).bool(), -torch.inf, logits
     )
-    return own - others.logsumexp(-1)
+    return true - others.logsumexp(-1)
 
 
 def multipliers(problem: KKTSystem, ridge: float = RIDGE) -> Multipliers:
@@ -121,31 +115,12 @@ def multipliers(problem: KKTSystem, ridge: float = RIDGE) -> Multipliers:
 
 def from_gradients(gradients: Tensor, target: Tensor) -> KKTSystem:
     """Of gradients g (N, p) and θ (p,)."""
-    total = KKTSystem.empty(len(gradients), gradients.device)
-    for g, t in zip(gradients.split(COLUMNS, dim=1), target.split(COLUMNS), strict=True):
-        g, t = g.double(), t.double()
-        total = total + KKTSystem(g @ g.mT, g @ t, t.square().sum())
-    return total
 
+    def part(columns: Tensor, theta: Tensor) -> KKTSystem:
+        g, theta = columns.double(), theta.double()
+        return KKTSystem(g @ g.mT, g @ theta, theta.square().sum())
 
-def from_network(
-    network: MLP, theta: Params, x: Tensor, y: Tensor, theta_init: Params | None = None
-) -> KKTSystem:
-    """Of one of the package's networks on images x (N, ...) with classes y (N,), by its layers,
-    without forming a gradient where no weights are shared. In the precision of θ.
-    """
-    moved = (
-        theta if theta_init is None else {name: theta[name] - theta_init[name] for name in theta}
-    )
-    total = KKTSystem.empty(len(x), x.device)
-    for layer in network.layers(theta, x, lambda outputs: _direction(outputs, y)):
-        norm = torch.stack(
-            [moved[name].double().square().sum() for name in (layer.weight, layer.bias) if name]
-        ).sum()
-        total = total + KKTSystem(
-            gram_matrix(layer).double(), products_with_theta(moved, layer).double(), norm
-        )
-    return total
+    return reduce(add, map(part, gradients.split(COLUMNS, dim=1), target.split(COLUMNS)))
 
 
 def from_module(
@@ -170,7 +145,6 @@ def from_module(
         name: p for name, p in module.named_parameters() if name in learned or not learned
     }
     before = {} if start is None else dict(start.named_parameters())
-    total = KKTSystem.empty(len(x), x.device)
 
     def gradient(chosen: list[nn.Parameter], image: Tensor, label: Tensor) -> Tensor:
         """∇ φ (p,) with respect to these parameters."""
@@ -178,37 +152,28 @@ def from_module(
             phi = confidence(
                 (module(image) if answers is None else answers(module, image)).reshape(1, -1), label
             ).sum()
-            found = torch.autograd.grad(phi, chosen, allow_unused=True, materialize_grads=True)
-        return torch.cat([g.detach().flatten() for g in found])
+            grads = torch.autograd.grad(phi, chosen, allow_unused=True, materialize_grads=True)
+        return torch.cat([g.detach().flatten() for g in grads])
 
-    for part in _parts(
-        {name: p.numel() for name, p in parameters.items()}, len(x) * x.element_size(), budget
-    ):
-        chosen = [parameters[name] for name in part]
+    def part(names: list[str]) -> KKTSystem:
+        chosen = [parameters[name] for name in names]
+        rows = [gradient(chosen, x[i : i + 1], y[i : i + 1]) for i in range(len(x))]
         moved = [
             parameters[name].detach() - (before[name].detach().to(x) if before else 0)
-            for name in part
+            for name in names
         ]
-        rows = [gradient(chosen, x[i : i + 1], y[i : i + 1]) for i in range(len(x))]
-        total = total + from_gradients(
-            torch.stack(rows), torch.cat([each.flatten() for each in moved])
-        )
-    return total
+        target = torch.cat([change.flatten() for change in moved])
+        return from_gradients(torch.stack(rows), target)
 
-
-def _direction(outputs: Tensor, labels: Tensor) -> Tensor:
-    """∂φ/∂outputs (..., N, K)."""
-    if outputs.shape[-1] == 1:
-        return (2 * labels - 1).to(outputs)[:, None].expand_as(outputs)
-    true = torch.nn.functional.one_hot(labels, outputs.shape[-1]).bool()
-    return true.to(outputs) - outputs.masked_fill(true, -torch.inf).softmax(-1)
+    sizes = {name: p.numel() for name, p in parameters.items()}
+    return reduce(add, map(part, _parts(sizes, len(x) * x.element_size(), budget)))
 
 
 def _parts(sizes: dict[str, int], bytes_each: int, budget: int) -> Iterator[list[str]]:
     """Names of tensors that are differentiated together: in order, as many as fit, at least one."""
     part: list[str] = []
     for name, size in sizes.items():
-        if part and (sum(sizes[each] for each in part) + size) * bytes_each > budget:
+        if part and (sum(sizes[other] for other in part) + size) * bytes_each > budget:
             yield part
             part = []
         part.append(name)

@@ -10,7 +10,7 @@ attack's closed form or refused in one sentence, or of this package's own networ
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 import torch.nn.functional as F
@@ -80,25 +80,22 @@ def register(needs: Needs) -> Callable[[Attack], Attack]:
     ReconError.
     """
 
-    def registered(attack: Attack) -> Attack:
+    def decorate(attack: Attack) -> Attack:
         NEEDS[attack.__name__] = needs
 
         @wraps(attack)
-        def checked(released: Any, *args: Any, **kwargs: Any) -> Candidates:
+        def check(released: Any, *args: Any, **kwargs: Any) -> Candidates:
             if not isinstance(released, needs.released):
-                name, wanted, given = (
-                    attack.__name__,
-                    needs.released.__name__,
-                    type(released).__name__,
-                )
+                wanted = needs.released.__name__
                 raise ReconError(
-                    f"{name} takes {wanted}, such as {wanted}.of(module, …), not a {given}"
+                    f"{attack.__name__} takes {wanted}, such as {wanted}.of(module, …), not a"
+                    f" {type(released).__name__}"
                 )
             return attack(released, *args, **kwargs)
 
-        return checked  # type: ignore[return-value]
+        return check  # type: ignore[return-value]
 
-    return registered
+    return decorate
 
 
 def default_generator(generator: MaybeGenerator) -> torch.Generator:
@@ -108,35 +105,38 @@ def default_generator(generator: MaybeGenerator) -> torch.Generator:
 
 def first_layer_of(weights: AnyWeights, shape: Shape) -> FirstLayer:
     """The dense layer that is given the whole image, and its start where that is known."""
-    network, start = weights.network, weights.params_init
-    name = network.names[0][0] if isinstance(network, MLP) else first_dense(network, shape)
-    return FirstLayer(weights.params[name], None if start is None else start[name])
+    network = weights.network
+    return FirstLayer.of(
+        weights, network.names[0][0] if isinstance(network, MLP) else first_dense(network, shape)
+    )
 
 
 def dense_weights(weights: AnyWeights, shape: Shape) -> Weights:
     """Of dense layers with ReLU between them, in the package's own order."""
     network = weights.network
     if isinstance(network, MLP):
-        return _convert(weights, network, lambda theta: theta)
+        return cast(Weights, weights)
     dense, names = as_mlp(network, shape)
-    return _convert(weights, dense, lambda theta: {own: theta[name] for own, name in names.items()})
+    return _convert(
+        weights, dense, lambda theta: {ours: theta[name] for ours, name in names.items()}
+    )
 
 
 def binary_weights(weights: AnyWeights, shape: Shape) -> Weights:
     """`dense_weights` of a binary classifier; of two outputs the second minus the first. ReconError
     for more.
     """
-    found = dense_weights(weights, shape)
-    widths, last = found.network.widths, [name for name in found.network.names[-1] if name]
+    dense = dense_weights(weights, shape)
+    widths, last = dense.network.widths, [name for name in dense.network.names[-1] if name]
     if widths[-1] > 2:
         raise ReconError(
             f"the attack inverts binary classifiers, and this network has {widths[-1]} outputs"
         )
     if widths[-1] == 1:
-        return found
-    network = MLP((*widths[:-1], 1), found.network.bias)
+        return dense
+    network = MLP((*widths[:-1], 1), dense.network.bias)
     return _convert(
-        found,
+        dense,
         network,
         lambda theta: theta | {name: theta[name][1:] - theta[name][:1] for name in last},
     )
@@ -145,11 +145,11 @@ def binary_weights(weights: AnyWeights, shape: Shape) -> Weights:
 def _convert(weights: AnyWeights, network: MLP, change: Callable[[Params], Params]) -> Weights:
     """The weights of another network, whose θ* and θ⁰ are those of this one after a `change`."""
     start = weights.params_init
-    theta = (
-        network.flatten(change(weights.params)),
-        None if start is None else network.flatten(change(start)),
+    theta_star = network.flatten(change(weights.params))
+    theta_init = None if start is None else network.flatten(change(start))
+    return Weights(
+        network, theta_star, theta_init, weights.y, weights.weight_decay, weights.n_train
     )
-    return Weights(network, *theta, weights.y, weights.weight_decay, weights.n_train)
 
 
 def convolutional_gradient(gradient: AnyGradient, shape: Shape) -> Gradient:
@@ -158,15 +158,14 @@ def convolutional_gradient(gradient: AnyGradient, shape: Shape) -> Gradient:
     """
     network = gradient.network
     if isinstance(network, ConvNet):
-        return Gradient(network, gradient.theta, gradient.labels, gradient.gradients)
+        return cast(Gradient, gradient)
     if len(gradient.labels) != 1:
         raise ReconError(f"layer by layer goes one image at a time, not {len(gradient.labels)}")
-    found, names = as_convnet(network, shape)
-    _check_loss(gradient, found.classes)
-    theta, gradients = (
-        {own: d[name] for own, name in names.items()} for d in (gradient.theta, gradient.gradients)
-    )
-    return Gradient(found, theta, gradient.labels, gradients)
+    convnet, names = as_convnet(network, shape)
+    _check_loss(gradient, convnet.classes)
+    theta = {ours: gradient.theta[name] for ours, name in names.items()}
+    gradients = {ours: gradient.gradients[name] for ours, name in names.items()}
+    return Gradient(convnet, theta, gradient.labels, gradients)
 
 
 def _check_loss(gradient: AnyGradient, classes: int) -> None:

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -57,21 +58,20 @@ class FirstLayer:
     w1_init: Tensor | None = None
 
     def __post_init__(self) -> None:
-        given = [self.w1] if self.w1_init is None else [self.w1, self.w1_init]
-        if self.w1.dim() != 2 or given[-1].shape != self.w1.shape:
-            shapes = " and ".join(str(tuple(tensor.shape)) for tensor in given)
+        layers = [self.w1] if self.w1_init is None else [self.w1, self.w1_init]
+        if self.w1.dim() != 2 or layers[-1].shape != self.w1.shape:
+            shapes = " and ".join(str(tuple(tensor.shape)) for tensor in layers)
             raise ReconError(
                 f"the first layer and its start must be matrices of one shape, not {shapes}"
             )
         if not self.w1.numel():
             raise ReconError("the first layer is empty")
-        if not all(torch.isfinite(tensor.float()).all() for tensor in given):
+        if not all(torch.isfinite(tensor.float()).all() for tensor in layers):
             raise ReconError("the first layer holds numbers that are not finite")
 
     @staticmethod
-    def of(weights: Weights) -> FirstLayer:
-        """Of θ* and, where it is known, θ⁰."""
-        name, _ = weights.network.names[0]
+    def of(weights: Weights[Any], name: str = "w1") -> FirstLayer:
+        """The weight of this name of θ* and, where it is known, of θ⁰."""
         init = weights.params_init
         return FirstLayer(weights.params[name], None if init is None else init[name])
 
@@ -200,9 +200,9 @@ def separate(
     if not len(basis):
         return _nothing(update, settings.restarts)
     generator = generator or torch.Generator().manual_seed(0)
-    found, contrast = unmix(basis, shape, settings, generator)
+    sources, contrast = unmix(basis, shape, settings, generator)
     best = int(contrast.mean(1).argmin())
-    x = normalize(found[best], dim=1) * PIXEL_STD * update.shape[1] ** 0.5
+    x = normalize(sources[best], dim=1) * PIXEL_STD * update.shape[1] ** 0.5
     mixing = update @ torch.linalg.pinv(x)
     # squares of any scale
     share = (mixing.double().norm(dim=0) * x.norm(dim=1) / update.double().norm()).float()
@@ -212,7 +212,7 @@ def separate(
         mixing[:, order],
         basis,
         -contrast[best, order],
-        stability(found, best)[order],
+        stability(sources, best)[order],
         share[order],
         contrast.mean(1),
     )
@@ -241,10 +241,10 @@ def drop_constants(basis: Tensor, update: Tensor, shape: Shape) -> Tensor:
     """
     flat = derivatives(basis, shape).flatten(1).double()
     values, vectors = torch.linalg.eigh(flat @ flat.mT)
-    kept = vectors[:, values > FLAT**2].to(basis)
-    if kept.shape[1] == len(basis):
+    uneven = vectors[:, values > FLAT**2].to(basis)
+    if uneven.shape[1] == len(basis):
         return basis
-    part = kept.mT @ basis
+    part = uneven.mT @ basis
     return torch.linalg.svd(update @ part.mT, full_matrices=False).Vh @ part
 
 
@@ -277,11 +277,11 @@ def stages(rank: int, settings: SeparationSettings) -> list[int]:
     >>> stages(30, SeparationSettings(first_rank=20, growth=1.2))
     [20, 24, 28, 30]
     """
-    found, size = [], float(settings.first_rank or rank)
+    ranks, size = [], float(settings.first_rank or rank)
     while size < rank:
-        found.append(int(size))
+        ranks.append(int(size))
         size = max(size * settings.growth, size + 1)
-    return [*found, rank]
+    return [*ranks, rank]
 
 
 def whiten(basis: Tensor, shape: Shape) -> tuple[Tensor, Tensor]:
@@ -339,12 +339,12 @@ def extend(w: Tensor, generator: torch.Generator) -> Tensor:
     return orthogonalise(w)
 
 
-def stability(found: Tensor, best: int) -> Tensor:
-    """For each source of restart `best` of found (S, r, d): mean over the others of its largest
+def stability(sources: Tensor, best: int) -> Tensor:
+    """For each source of restart `best` of (S, r, d): mean over the others of its largest
     |cos| there, (r,). The idea of ICASSO (Himberg & Hyvärinen 2003): what depends on the start is
     not a property of the weights.
     """
-    unit = normalize(found, dim=-1)
+    unit = normalize(sources, dim=-1)
     others = [unit[k] for k in range(len(unit)) if k != best]
     if not others:
         return torch.full_like(unit[best, :, 0], torch.nan)
@@ -352,14 +352,6 @@ def stability(found: Tensor, best: int) -> Tensor:
 
 
 def _nothing(update: Tensor, restarts: int) -> Separated:
-    empty = update.new_empty(0)
-    none = update.new_empty(0, update.shape[1])
-    return Separated(
-        none,
-        update.new_empty(len(update), 0),
-        none,
-        empty,
-        empty,
-        empty,
-        update.new_full((restarts,), torch.nan),
-    )
+    images, numbers = update[:0], update.new_empty(0)
+    contrast = update.new_full((restarts,), torch.nan)
+    return Separated(images, update[:, :0], images, numbers, numbers, numbers, contrast)

@@ -25,7 +25,6 @@ import torch
 from torch import Tensor
 
 from recon.errors import ReconError
-from recon.nets.gram import output_direction
 from recon.nets.mlp import MLP, Passes
 from recon.released import Weights
 
@@ -60,7 +59,6 @@ def stationarity(
     alpha: float = 100.0,
     layer_weights: tuple[float, ...] | None = None,
     form: str = "auto",
-    labels: Tensor | None = None,
 ) -> Stationarity:
     """R(x, c) of the module's head and its gradient, without a graph and without double backward.
     Raises ReconError for shapes that do not fit.
@@ -70,14 +68,12 @@ def stationarity(
             (ignored for a net that is smooth itself).
         layer_weights ω (L,), default ones; a layer of weight 0 is skipped.
         form: "auto", "direct" or "gram".
-        labels (m,) of a net with several outputs: Φ is then the margin Φ_y − max_{j≠y} Φ_j (Buzaglo
-            et al.).
     """
     network, theta = weights.network, weights.params
     _check(network, x, c, form, layer_weights)
     omega = layer_weights or (1.0,) * network.depth
     alpha = alpha if network.smoothing is None else network.smoothing
-    p = network.passes(theta, x, lambda outputs: output_direction(outputs, labels), alpha=alpha)
+    p = network.passes(theta, x, torch.ones_like, alpha=alpha)
     by_layer, grad_c = [], torch.zeros_like(c)
     # adjoints of δ_l
     delta_bar: list = [torch.zeros_like(d) if d is not None else None for d in p.delta]
@@ -176,6 +172,8 @@ def _check(
 ) -> None:
     if form not in FORMS:
         raise ReconError(f"unknown form '{form}': choose one of {', '.join(FORMS)}")
+    if network.widths[-1] != 1:
+        raise ReconError(f"one logit is wanted, not {network.widths[-1]} outputs")
     if x.shape[-1] != network.dim or c.shape != x.shape[:-1]:
         raise ReconError(
             f"x {tuple(x.shape)} and coefficients {tuple(c.shape)} do not fit {network.dim} inputs"

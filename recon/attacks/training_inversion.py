@@ -13,11 +13,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from recon.attacks.gauss_newton import Dense, gauss_newton
+from recon.attacks.gauss_newton import Dense, Solved, gauss_newton
 
 #: (images (S, d), labels (S,)) -> θ (S, p)
 Train = Callable[[Tensor, Tensor], Tensor]
 GAIN = 1e-3
+EXACT = 1e-13
 CHANGE = 1e-6  # of one pixel, for a column of the Jacobian
 
 
@@ -35,52 +36,32 @@ class Retraining:
     label: int
     start: Tensor
 
-    def _trained(self, x: Tensor) -> Tensor:
+    def _train(self, x: Tensor) -> Tensor:
         return self.train(x, torch.full((len(x),), self.label, device=x.device))
 
     def __call__(self, x: Tensor) -> Tensor:
         """θ(x) (p,)."""
-        return self._trained(x[None])[0]
+        return self._train(x[None])[0]
 
     def linear(self, x: Tensor) -> Dense:
         """∂θ/∂x (p, d) by forward differences, from d + 1 trained networks."""
         moved = x + CHANGE * torch.eye(len(x), dtype=x.dtype, device=x.device)
-        theta = self._trained(torch.cat([x[None], moved]))
+        theta = self._train(torch.cat([x[None], moved]))
         return Dense(((theta[1:] - theta[0]) / CHANGE).mT)
 
 
-@dataclass(frozen=True)
-class Inverted:
-    """
-    Attributes:
-        x_hat (d,), label: the image.
-        residual: ‖θ(x̂) − θ*‖/‖θ*‖, which the adversary sees.
-        history: the same after every iteration.
-    """
-
-    x_hat: Tensor
-    label: int
-    residual: float
-    history: Tensor
-
-
 def invert_training(
-    train: Train, theta_star: Tensor, guesses: Tensor, steps: int = 25, tol: float = 1e-13
-) -> Inverted:
-    """The image that training on would give θ* (p,), which is computed with in its dtype: float64,
-    for differences. The label whose guess trains to the nearest θ is tried. Pixels are kept in [0,
-    1]. Stops at a residual of tol, relative to ‖θ*‖, or once a step lowers its square by less than
-    the share `GAIN`.
+    train: Train, theta_star: Tensor, guesses: Tensor, steps: int
+) -> tuple[Solved, int]:
+    """The image that training on would give θ* (p,), float64 for the differences, and its label:
+    the one whose guess trains to the nearest θ. Pixels are kept in [0, 1]. Stops at a residual of
+    `EXACT`, relative to ‖θ*‖, or once a step lowers its square by less than the share `GAIN`.
 
     Args:
         guesses (K, d): one image for each label 0 … K − 1, such as the mean of the known ones.
     """
     labels = torch.arange(len(guesses), device=guesses.device)
     label = int((train(guesses, labels) - theta_star).norm(dim=1).argmin())
-    size = theta_star.norm()
     system = Retraining(train, theta_star, label, guesses[label])
-    found = gauss_newton(
-        system, steps=steps, tol=float((tol * size) ** 2), box=(0.0, 1.0), gain=GAIN
-    )
-    history = found.energy.sqrt() / size
-    return Inverted(found.x, label, history[-1].item(), history)
+    tol = float((EXACT * theta_star.norm()) ** 2)
+    return gauss_newton(system, steps=steps, tol=tol, box=(0.0, 1.0), gain=GAIN), label

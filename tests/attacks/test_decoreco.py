@@ -147,10 +147,10 @@ def test_the_best_point_is_kept_with_all_that_belongs_to_it():
     torch.testing.assert_close(by_layer, kept["by_layer"])
 
 
-@pytest.mark.parametrize("network", [MLP((30, 1)), MLP((30, 12, 10, 8, 1)), MLP((30, 9, 3))])
+@pytest.mark.parametrize("network", [MLP((30, 1)), MLP((30, 12, 10, 8, 1))])
 def test_any_mlp_with_or_without_biases(network):
     theta = network.flatten(network.init(torch.Generator().manual_seed(0)))
-    labels = torch.tensor([0, 1, 2, 0]) if network.widths[-1] == 3 else half_and_half(4)
+    labels = half_and_half(4)
     attack = DecoReco(Weights(network, theta), labels, torch.full((1, 4), 0.05), 20)
     found = reconstruct(
         attack, 0.1 * torch.randn(1, 4, 30, generator=torch.Generator().manual_seed(1)), 20

@@ -8,31 +8,29 @@ import pytest
 import torch
 from scipy.optimize import nnls
 from sklearn.metrics import roc_auc_score
+from small_networks import dense, normal
 from torch import nn
 
 from recon.attacks import multipliers as module
+from recon.attacks.from_weights import MultiplierSettings, Pool, by_multipliers
 from recon.attacks.multipliers import (
     confidence,
     from_gradients,
     from_module,
-    from_network,
     multipliers,
 )
 from recon.errors import ReconError
 from recon.nets.mlp import MLP, affine
+from recon.released import Weights
 from recon.training.kkt import KKTSettings, certificate, train_to_kkt
 
 F64 = torch.float64
 
 
-def drawn(*shape, seed=0):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=F64)
-
-
 @pytest.fixture
 def exact():
     """θ = Σ λ_i g_i with some λ_i = 0."""
-    gradients, truth = drawn(12, 50), drawn(12, seed=1).clamp_min(0)
+    gradients, truth = normal(12, 50), normal(12, seed=1).clamp_min(0)
     return gradients, truth, truth @ gradients
 
 
@@ -55,7 +53,7 @@ def test_a_candidate_with_the_other_sign_is_refused(exact):
 def test_with_noise_it_is_nonnegative_least_squares(exact, monkeypatch):
     monkeypatch.setattr(module, "COLUMNS", 7)
     gradients, _, theta = exact
-    theta = theta + 2 * drawn(50, seed=2)
+    theta = theta + 2 * normal(50, seed=2)
     found = multipliers(from_gradients(gradients, theta), 1e-12)
     expected, distance = nnls(gradients.mT.numpy(), theta.numpy())
     torch.testing.assert_close(found.values, torch.from_numpy(expected), rtol=1e-6, atol=1e-6)
@@ -71,49 +69,27 @@ def test_with_noise_it_is_nonnegative_least_squares(exact, monkeypatch):
 # ------------------------------------------------------------------------------------ the gradients
 
 
-def as_module(network, theta):
-    layers = []
-    for weight, bias in network.names:
-        out, into = theta[weight].shape
-        layers += [nn.Linear(into, out, bias is not None, dtype=F64), nn.ReLU()]
-        layers[-2].weight.data = theta[weight]
-        if bias:
-            layers[-2].bias.data = theta[bias]
-    return nn.Sequential(*layers[:-1]).eval()
-
-
 @pytest.mark.parametrize("outputs", [1, 2, 4])
-@pytest.mark.parametrize("known", [False, True])
-def test_layers_autograd_and_formed_gradients_agree(outputs, known):
-    network = MLP((6, 5, 4, outputs), bias=(True, False, True))
-    theta, start = (network.init(torch.Generator().manual_seed(seed), dtype=F64) for seed in (0, 1))
-    x, y = drawn(9, 6), torch.arange(9) % max(outputs, 2)
-    fast = from_network(network, theta, x, y, start if known else None)
-    net = as_module(network, theta)
-    slow = [
-        from_module(net, x, y, as_module(network, start) if known else None, budget=budget)
-        for budget in (2**30, 400)
-    ]
+@pytest.mark.parametrize("budget", [2**30, 400])
+def test_a_module_gives_the_gradients_of_the_log_odds(outputs, budget):
+    """θ − θ⁰, in one pass and in several."""
+    net, start = dense(6, 5, 4, outputs), dense(6, 5, 4, outputs, seed=1)
+    x, y = normal(9, 6), torch.arange(9) % max(outputs, 2)
     rows = []
-    for row in range(9):
-        z = net(x[row : row + 1])
-        p = torch.sigmoid(z[:, 0]) if outputs == 1 else z.softmax(1)[:, 1]
-        own = p if y[row] == 1 else 1 - p
-        own = z.softmax(1)[:, y[row]] if outputs > 1 else own
-        rows.append(
-            torch.cat(
-                [g.flatten() for g in torch.autograd.grad(torch.logit(own).sum(), net.parameters())]
-            )
-        )
-    target = torch.cat([p.detach().flatten() for p in net.parameters()])
-    if known:
-        target = target - torch.cat(
-            [p.detach().flatten() for p in as_module(network, start).parameters()]
-        )
+    for image, label in zip(x, y, strict=True):
+        logits = net(image[None])[0]
+        logits = torch.cat([-logits, logits]) / 2 if outputs == 1 else logits
+        phi = torch.logit(logits.softmax(0)[label])
+        gradients = torch.autograd.grad(phi, net.parameters())
+        rows.append(torch.cat([g.flatten() for g in gradients]))
+    pairs = zip(net.parameters(), start.parameters(), strict=True)
+    target = torch.cat([(p - before).detach().flatten() for p, before in pairs])
+    expected = from_gradients(torch.stack(rows), target)
+    system = from_module(net, x, y, start, budget=budget)
     for name in ("gram", "products", "norm"):
-        expected = getattr(from_gradients(torch.stack(rows), target), name)
-        for found in (fast, *slow):
-            torch.testing.assert_close(getattr(found, name), expected, rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(
+            getattr(system, name), getattr(expected, name), rtol=1e-9, atol=1e-9
+        )
 
 
 # ---------------------------------------------------------------------------------------- trainings
@@ -122,11 +98,11 @@ def test_layers_autograd_and_formed_gradients_agree(outputs, known):
 def test_weight_decay_at_rest_gives_every_multiplier():
     """λ_i = (1 − p_i) / (n · decay) for training images, 0 for others; of three classes."""
     n, decay = 10, 1e-2
-    x, y = drawn(2 * n, 30), torch.arange(2 * n) % 3
+    x, y = normal(2 * n, 30), torch.arange(2 * n) % 3
     net = nn.Linear(30, 3, dtype=F64).eval()
     with torch.no_grad():
         for k, p in enumerate(net.parameters()):
-            p.copy_(0.1 * drawn(*p.shape, seed=k))
+            p.copy_(0.1 * normal(*p.shape, seed=k))
     optimiser = torch.optim.LBFGS(
         net.parameters(),
         max_iter=500,
@@ -156,41 +132,42 @@ def test_weight_decay_at_rest_gives_every_multiplier():
 
 def test_a_known_start_makes_gradient_descent_on_a_linear_model_exact():
     n, network = 8, affine(25)
-    x, y = drawn(2 * n, 25), torch.arange(2 * n) % 2
-    start = network.init(torch.Generator().manual_seed(3), dtype=F64)
-    theta = {name: value.clone().requires_grad_() for name, value in start.items()}
+    x, y = normal(2 * n, 25), torch.arange(2 * n) % 2
+    start = theta = network.flatten(network.init(torch.Generator().manual_seed(3), dtype=F64))
     for _ in range(20):
-        loss = nn.functional.softplus(-confidence(network(theta, x[:n])[:, None], y[:n])).mean()
-        gradients = torch.autograd.grad(loss, list(theta.values()))
-        theta = {
-            k: (v - g).detach().requires_grad_()
-            for (k, v), g in zip(theta.items(), gradients, strict=True)
-        }
-    theta = {name: value.detach() for name, value in theta.items()}
-    found = multipliers(from_network(network, theta, x, y, start), 1e-12)
-    assert found.residual < 1e-6 and found.values[:n].min() > 0.03 > 1e-6 > found.values[n:].max()
-    assert multipliers(from_network(network, theta, x, y)).residual > 0.05
+        leaf = theta.requires_grad_()
+        logits = network(network.unflatten(leaf), x[:n])
+        loss = nn.functional.softplus(-confidence(logits[:, None], y[:n])).mean()
+        theta = (leaf - torch.autograd.grad(loss, leaf)[0]).detach()
+    pool, exact = Pool(x, y), MultiplierSettings(1e-12)
+    known = by_multipliers(Weights(network, theta, start.detach()), pool, exact).diagnostics
+    values = known["multipliers"]
+    assert known["residual"] < 1e-6 and values[:n].min() > 0.03 > 1e-6 > values[n:].max()
+    assert by_multipliers(Weights(network, theta), pool).diagnostics["residual"] > 0.05
 
 
 def test_in_the_kkt_regime_members_carry_the_weights_and_others_do_not():
     n = 10
     network = MLP((40, 60, 60, 1), bias=(True, False, False))
-    x, y = drawn(2 * n, 40).float(), torch.arange(2 * n) % 2
+    x, y = normal(2 * n, 40), torch.arange(2 * n) % 2
     start = network.flatten(network.init(torch.Generator().manual_seed(0), "small"))
-    theta = train_to_kkt(network, x[:n], y[:n].float(), start, KKTSettings(400, -40.0)).theta_star
-    params = {name: value.double() for name, value in network.unflatten(theta).items()}
-    found = multipliers(from_network(network, params, x.double(), y))
+    trained = train_to_kkt(network, x[:n].float(), y[:n].float(), start, KKTSettings(400, -40.0))
+    theta = trained.theta_star
+    weights = Weights(network, theta.double())
+    candidates = by_multipliers(weights, Pool(x, y))
     member = torch.arange(2 * n) < n
-    assert roc_auc_score(member, found.score) == 1 and found.residual < 0.7
-    assert found.values[n:].max() < 0.1 * found.values[:n].max()
-    own = multipliers(from_network(network, params, x[:n].double(), y[:n]), 1e-12)
-    certified = certificate(network, theta, x[:n], y[:n].float())
+    assert roc_auc_score(member, candidates.score) == 1
+    assert candidates.diagnostics["residual"] < 0.7
+    values = candidates.diagnostics["multipliers"]
+    assert values[n:].max() < 0.1 * values[:n].max()
+    fit = by_multipliers(weights, Pool(x[:n], y[:n]), MultiplierSettings(1e-12)).diagnostics
+    certified = certificate(network, theta, x[:n].float(), y[:n].float())
+    atol = 1e-6 * certified.multipliers.max().item()
     torch.testing.assert_close(
-        own.values, certified.multipliers, rtol=1e-4, atol=1e-6 * own.values.max().item()
+        fit["multipliers"].float(), certified.multipliers.float(), rtol=1e-4, atol=atol
     )
-    assert own.residual == pytest.approx(certified.residual, rel=1e-4)
-    swapped = multipliers(from_network(network, params, x.double(), 1 - y))
-    assert roc_auc_score(member, swapped.score) < 0.5
+    assert fit["residual"] == pytest.approx(certified.residual, rel=1e-4)
+    assert roc_auc_score(member, by_multipliers(weights, Pool(x, 1 - y)).score) < 0.5
 
 
 def test_copies_share_a_multiplier(exact):
@@ -206,7 +183,7 @@ def test_gradients_of_nothing_are_refused():
 
 def test_frozen_parameters_do_not_count_unless_all_are():
     net = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 1)).double()
-    x, y = drawn(5, 4), torch.tensor([0, 1, 0, 1, 1])
+    x, y = normal(5, 4), torch.tensor([0, 1, 0, 1, 1])
     whole = from_module(net, x, y)
     net[0].requires_grad_(False)
     part = from_module(net, x, y, answers=lambda net, x: net(x)[:, 0])
