@@ -10,10 +10,12 @@ import base64
 import html
 import io
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from jinja2 import Template
 from PIL import Image
 from torch import Tensor
 
@@ -59,6 +61,12 @@ def element(
         f' aria-label="{html.escape(label)}">'
         f"<style>{static('elements.css')}{static(f'{name}.css')}</style>{said}{body}{run}</section>"
     )
+
+
+def fragment(path: Path, **values: Any) -> str:
+    """A template of Jinja filled in, its lines joined: between tags a space would be shown."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return Template("".join(map(str.strip, lines)), autoescape=True).render(values)
 
 
 def static(name: str) -> str:

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from companion.chapters.decoreco_adversary.guess import dealt, guess
+from companion.chapters.decoreco_adversary.guess import deal, guess
 from companion.chapters.elements import bytes_of, element
 from companion.chapters.leakage_rank.story import drawing
 from companion.chapters.separation.elements import threshold, unmixing
@@ -152,9 +152,9 @@ def game(n: int = 6, false: int = 10) -> str:
 def test_poor_copies_are_dealt_to_nobody():
     likeness = torch.tensor([0.9, 0.65, 0.69, 0.3, 0.61, 0.5, 0.8, 0.75])
     certainty = torch.tensor([0.6, 0.9, 0.8, 0.2, 0.7, 0.4, 0.5, 0.95])
-    assert dealt(likeness, certainty, 2) == [7, 6, 5, 3]
-    assert dealt(likeness, certainty, 6) == [7, 6, 5, 3]  # as many as there are false ones
-    assert dealt(likeness[:3], certainty[:3], 6) == []
+    assert deal(likeness, certainty, 2) == [7, 6, 5, 3]
+    assert deal(likeness, certainty, 6) == [7, 6, 5, 3]  # as many as there are false ones
+    assert deal(likeness[:3], certainty[:3], 6) == []
 
 
 def test_a_game_counts_what_is_right_and_says_what_a_coin_gets(opened):

@@ -104,10 +104,7 @@ def plot_objective(result: Result[Metrics]) -> Figure:
     """
     figure, ax = plt.subplots(figsize=(PAGE, 4))
     for kind, (label, marker, colour) in KINDS.items():
-        confidence, objective = (
-            result.figure(f"confidence_{kind}"),
-            result.figure(f"objective_{kind}"),
-        )
+        confidence, objective = (result.figure(f"{x}_{kind}") for x in ("confidence", "objective"))
         ax.scatter(confidence, objective, s=18, marker=marker, color=colour, label=label, alpha=0.7)
     ax.axhline(result.metrics.objective_true, color=REFERENCE, linestyle="--")
     words = r"objective $\|\nabla_\theta E\|^2$, image repeated"
@@ -147,9 +144,8 @@ def plot_explained(result: Result[Metrics]) -> Figure:
     """
     figure, ax = plt.subplots(figsize=(PAGE, 2.2))
     for row, (field, colour) in enumerate(CANDIDATES.values()):
-        value = getattr(result.metrics.explained_small_start, field)
-        ax.plot([value, 1], [row, row], color="#cccccc", lw=2, zorder=1)
-        ax.plot(value, row, "o", color=colour, markersize=7)
+        value = result.metrics.explained_small_start[field]
+        ax.plot([value, 1], [row, row], "o-", color=colour, markevery=[0])
         note(ax, f"{value:.1%}", (value, row), (-7, 0), colour, "right")
     ax.axvline(1, color=REFERENCE, linestyle="--")
     ax.set(xlim=(0, 1.05), xlabel="left of ‖θ‖² (dashed: no images)")

@@ -22,7 +22,6 @@ from recon.attacks.recover import RecoverSettings
 from recon.attacks.separation import SeparationSettings
 from recon.attacks.stationarity import stationarity
 from recon.images.bundle import Bundle
-from recon.images.partitions import centre
 from recon.released import Weights
 from recon.scoring.metrics import ncc
 from recon.scoring.naturalness import Photographs, signs
@@ -155,7 +154,7 @@ def describe(x: Tensor, images: Bundle, outside: Outside, either_sign: bool) -> 
     """
     to_train = _likeness(x, images.train, either_sign).max(1)
     looks = signs(x, images.shape)
-    practice = centre(outside.practice, outside.practice.mean(0))
+    practice = outside.practice - outside.practice.mean(0)
     return {
         "x_hat": x,
         "natural": Photographs.of(practice, images.shape).look_like(x),
@@ -163,7 +162,7 @@ def describe(x: Tensor, images: Bundle, outside: Outside, either_sign: bool) -> 
         "edges": looks["edges"],
         "ncc": to_train.values,
         "image": to_train.indices,
-        "other": _likeness(x, centre(outside.others, images.mean), either_sign).amax(1),
+        "other": _likeness(x, outside.others - images.mean, either_sign).amax(1),
     }
 
 

@@ -11,7 +11,6 @@ from dataclasses import replace
 
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullLocator
 
 from companion.chapters.base import Tensors
 from companion.chapters.claims import claim
@@ -227,32 +226,25 @@ def plot_told(result: Result[Metrics]) -> Figure:
         len(SHOWN), 1, figsize=(PAGE, 3.5), height_ratios=heights, sharex=True
     )
     for ax, (arm, (attack, kinds)) in zip(axes, SHOWN.items(), strict=True):
-        group, said = (
-            result.metrics.arms[arm].natural,
-            {"edges": "sparse edges: looks alone", **kinds},
-        )
-        for y, kind in enumerate(reversed(said)):
-            found = group.evidence[kind].precision_at_20 if kind in group.evidence else None
-            if found is not None and None not in found.only("mean", "low", "high").values():
-                ax.plot([found.low, found.high], [y, y], color=SERIES[2], linewidth=1.5)
-                ax.plot(found.mean, y, "o", color=SERIES[2], markersize=6)
-        ax.set(
-            yticks=range(len(said)),
-            yticklabels=[*reversed(said.values())],
-            xlim=(0, 1.03),
-            ylim=(-0.5, len(said)),
-        )
-        ax.yaxis.set_minor_locator(NullLocator())
+        group, n = result.metrics.arms[arm].natural, result.metrics.arms[arm].n_train
+        kinds = dict(reversed({"edges": "sparse edges: looks alone", **kinds}.items()))
+        for y, kind in enumerate(kinds):
+            top = (
+                group.evidence[kind].precision_at_20 if kind in group.evidence else Record(low=None)
+            )
+            if top.low is not None:
+                spread = [[top.mean - top.low], [top.high - top.mean]]
+                ax.errorbar(top.mean, y, xerr=spread, fmt="o", color=SERIES[2], linewidth=1.5)
+        ax.set(xlim=(0, 1.03), ylim=(-0.5, len(kinds)))
+        ax.set_yticks(range(len(kinds)), kinds.values())
         for value, style, words, aside in (
             (group.guess.precision_at_20, ":", "a guess", -22),
             (group.attainable, "--", "at best", 22),
         ):
             if value is not None and value < 1:
                 ax.axvline(value, color=REFERENCE, linestyle=style, linewidth=1)
-                note(ax, words, (value, len(said) - 0.3), (aside, 0), REFERENCE, "center")
-        ax.set_title(
-            f"{attack}, {result.metrics.arms[arm].n_train} images in each network", loc="left"
-        )
+                note(ax, words, (value, len(kinds) - 0.3), (aside, 0), REFERENCE, "center")
+        ax.set_title(f"{attack}, {n} images in each network", loc="left")
     axes[-1].set_xlabel(f"share of true ones among the {TRUSTED} most trusted")
     return figure
 

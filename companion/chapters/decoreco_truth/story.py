@@ -20,15 +20,13 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     unless both attacks had converged.
     """
     before, after = metrics.energy_fitted, metrics.energy_after_attack
-    found, best = (
-        metrics.matches_after_attack.partition.ssim_04,
-        metrics.best_null_after_attack.partition.ssim_04,
-    )
+    matches = metrics.matches_after_attack.partition.ssim_04
+    best = metrics.best_null_after_attack.partition.ssim_04
     name = null_text(best, metrics.best_null_name_after_attack.partition.ssim_04)
     ratio = after.partition / after.truth
     ended = metrics.converged.truth and metrics.converged.partition
-    said = (
-        "not reproduced" if ratio > AS_GOOD else "partly" if clears(found, best) else "reproduced"
+    judged = (
+        "not reproduced" if ratio > AS_GOOD else "partly" if clears(matches, best) else "reproduced"
     )
     return [
         claim(
@@ -41,9 +39,9 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
             + ("" if ended else "; not converged: undecided"),
             null=(
                 f"after the attack from noise: {after.random:.1%}; training images among the"
-                f" partition's results: {found} (SSIM above 0.4; best null: {name})"
+                f" partition's results: {matches} (SSIM above 0.4; best null: {name})"
             ),
-            verdict=said if ended else "undecided",
+            verdict=judged if ended else "undecided",
             value=ratio,
             null_value=after.random / after.truth,
             margin=AS_GOOD - ratio,
@@ -59,30 +57,26 @@ def plot_energies(result: Result[Metrics]) -> Figure:
     """Share of layer 1 left unexplained: n images with fitted multipliers, and the same after the
     attack.
     """
-    before, after = result.metrics.energy_fitted, result.metrics.energy_after_attack
+    metrics, rows = result.metrics, range(len(NAMES))
+    colours = [STARTS[name] for name in NAMES]
+    before, after = (
+        [energies[name] for name in NAMES]
+        for energies in (metrics.energy_fitted, metrics.energy_after_attack)
+    )
     figure, ax = plt.subplots(figsize=(PAGE, 2.2))
-    for y, name in enumerate(NAMES):
-        colour, ends = STARTS[name], {before[name]: "as they are", after[name]: "attacked"}
-        ax.plot([*ends], [y, y], color="#cccccc", lw=2, zorder=1)
-        ax.plot(
-            before[name],
-            y,
-            "o",
-            color=colour,
-            markersize=8,
-            markerfacecolor="white",
-            markeredgewidth=1.8,
-        )
-        ax.plot(after[name], y, "o", color=colour, markersize=8)
-        for value, label in ends.items():
-            text, left = f"{value:.2g}" + (f", {label}" if y == 0 else ""), value == min(ends)
-            note(ax, text, (value, y), (-8 if left else 8, 0), colour, "right" if left else "left")
-    ax.set_yticks(range(len(NAMES)), list(NAMES.values()))
+    ax.hlines(rows, before, after, "#cccccc", zorder=1)
+    ax.scatter(before, rows, 60, "white", edgecolors=colours, linewidths=1.8)
+    ax.scatter(after, rows, 60, colours)
+    for values, others, label in ((before, after, "as they are"), (after, before, "attacked")):
+        for y, value in enumerate(values):
+            left = value <= others[y]
+            text = f"{value:.2g}, {label}" if y == 0 else f"{value:.2g}"
+            by = (-8 if left else 8, 0)
+            note(ax, text, (value, y), by, colours[y], "right" if left else "left")
+        ax.axvline(values[0], color=STARTS["truth"], linestyle=":", lw=1, zorder=0)
+    ax.set_yticks(rows, list(NAMES.values()))
     ax.set(xscale="log", ylim=(2.5, -0.6), xlabel="unexplained share of ‖θ₁‖²")
-    for value in (before.truth, after.truth):
-        ax.axvline(value, color=STARTS["truth"], linestyle=":", lw=1, zorder=0)
-    values = [shares[name] for shares in (before, after) for name in NAMES]
-    ax.set_xlim(min(values) / 10, max(values) * 3)
+    ax.set_xlim(min(before + after) / 10, max(before + after) * 3)
     return figure
 
 

@@ -4,20 +4,19 @@ of both.
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping
+from pathlib import Path
 
 import torch
 from matplotlib.colors import to_hex
 from torch import Tensor
 
-from companion.chapters.elements import element, strip_uri
+from companion.chapters.elements import element, fragment, strip_uri
 from companion.chapters.pictures import STARTS
 
 KINDS = {"truth": "training image", "partition": "other photograph", "random": "noise"}
 #: starts that a printed page shows -> their indices of λ₁ and λ₂
 CORNERS = {"the training images": (-1, -1), "other photographs": (0, -1), "noise": (0, 0)}
-ROWS = ("start", "end")
 
 
 def landing(
@@ -40,40 +39,25 @@ def landing(
     side = len(grid)
     picked = torch.linspace(0, starts.shape[1] - 1, shown).round().long()
     pictures = torch.cat([starts[:, picked], ends[:, picked]], dim=1).clamp(0, 1)
-    rows = [_rows(each, error) for each, error in zip(distances, errors, strict=True)]
+    begun, ended = (_rows(*pair) for pair in zip(distances, errors, strict=True))
+    rows = list(zip(begun, ended, strict=True))
     nearest = torch.stack([distances[1][kind] for kind in KINDS]).argmin(0).tolist()
+    body = fragment(
+        Path(__file__).with_suffix(".html"),
+        strip=strip_uri(pictures),
+        alt=f"Pictures of {side**2} starts, a column each: the upper {shown} are images of the"
+        f" start, the lower {shown} what the attack makes of them, which looks much the same.",
+        shown=shown,
+        columns=(*KINDS.values(), "error of the classifier trained on them"),
+        rows=rows,
+        corners=[(words, (i % side) * side + j % side) for words, (i, j) in CORNERS.items()],
+    )
     colours = [to_hex(STARTS[list(KINDS)[k]]) for k in nearest]
-    data = {
-        "grid": grid,
-        "said": [[own[k] for own in rows] for k in range(side**2)],
-        "colours": colours,
-    }
-
-    def place(i: int, j: int) -> int:
-        return (i % side) * side + j % side
-
-    first = place(*CORNERS["the training images"])
-    alt = (
-        f"Pictures of {side**2} starts, a column each: the upper {shown} are images of the start,"
-        f" the lower {shown} what the attack makes of them, which looks much the same."
-    )
-    body = (
-        f'<img class="strip" src="{strip_uri(pictures)}" alt="{html.escape(alt)}"><div'
-        ' class="panels ask"><div class="stage"'
-        f' hidden></div>{_pictures(first, shown, "hidden")}</div><div class="ask"><p class="said"'
-        ' role="status">Started at the training'
-        f" images.</p>{_table([own[first] for own in rows])}</div>"
-        + "".join(
-            f'<div class="paper"><p>Started at {words}.</p>{_pictures(place(*at), shown)}'
-            f"{_table([own[place(*at)] for own in rows])}</div>"
-            for words, at in CORNERS.items()
-        )
-    )
     return element(
         "landing",
         "Where the bilevel attack ends, by where it starts",
         body,
-        data,
+        {"grid": grid, "said": rows, "colours": colours},
         style=f"--frames: {side**2}; --rows: {2 * shown}",
         ask="Drag the start over the map, or move it by the arrow keys.",
         paper=(
@@ -93,32 +77,3 @@ def _rows(distances: Mapping[str, Tensor], errors: Tensor) -> list[list[str]]:
 def _share(value: float) -> str:
     """An error of a classifier in percent, as precisely as it matters."""
     return f"{value:.0%}" if value > 0.01 else f"{value:.2%}" if value > 1e-4 else "below 0.01%"
-
-
-def _pictures(frame: int, shown: int, hidden: str = "") -> str:
-    """Two rows of tiles, of the start and of its end."""
-    rows = "".join(
-        f'<div class="row"><span class="name">{name}</span>'
-        + "".join(
-            f'<span class="tile" style="--row: {shown * k + j}"></span>' for j in range(shown)
-        )
-        + "</div>"
-        for k, name in enumerate(ROWS)
-    )
-    label = f"{shown} images of the start, and below them what the attack makes of them"
-    return (
-        f'<div class="tiles" role="img" aria-label="{label}" style="--frame: {frame}"'
-        f" {hidden}>{rows}</div>"
-    )
-
-
-def _table(rows: list[list[str]]) -> str:
-    """A row for the start, and one for the end."""
-    names = (*KINDS.values(), "error of the classifier trained on them")
-    head = "".join(f'<th scope="col">{name}</th>' for name in names)
-    body = "".join(
-        f'<tr><th scope="row">{name}</th>' + "".join(f"<td>{value}</td>" for value in row) + "</tr>"
-        for name, row in zip(ROWS, rows, strict=True)
-    )
-    caption = "Mean distance to the nearest image of each kind"
-    return f"<table><caption>{caption}</caption><thead><tr><td></td>{head}</tr></thead><tbody>{body}</tbody></table>"  # noqa: E501

@@ -11,6 +11,7 @@ from itertools import pairwise
 
 import matplotlib.pyplot as plt
 import numpy as np
+import seaborn as sns
 import torch
 from matplotlib.figure import Figure
 
@@ -30,7 +31,6 @@ from companion.chapters.pictures import (
     end_labels,
     heatmap,
     image_rows,
-    letters_on,
     levels,
     photographs,
 )
@@ -168,25 +168,29 @@ def plot_maps(result: Result[BilevelMetrics]) -> Figure:
     metrics = result.metrics
     figure, axes = plt.subplots(2, 3, figsize=(PAGE, 5.5))
     rows = {"end point": metrics.distance, "start": metrics.start_distance}
-    top = max(float(np.max(distance[name])) for distance in rows.values() for name in SETS)
-    ticks = range(len(metrics.lambda1)), [f"{value:g}" for value in metrics.lambda1]
+    ticks = [f"{value:g}" for value in metrics.lambda1]
+    how = {
+        "vmin": 0,
+        "vmax": max(float(np.max(distance[name])) for distance in rows.values() for name in SETS),
+        "cmap": "viridis",
+        "annot": True,
+        "fmt": ".1f",
+        "annot_kws": {"fontsize": 8},
+        "cbar": False,
+        "square": True,
+        "xticklabels": ticks,
+        "yticklabels": ticks,
+    }
     for row, (label, distance) in zip(axes, rows.items(), strict=True):
         for ax, name in zip(row, SETS, strict=True):
-            values = np.array(distance[name]).T  # [λ₂][λ₁]
-            image = ax.imshow(values, origin="lower", vmin=0, vmax=top, cmap="viridis")
-            for (j, i), value in np.ndenumerate(values):
-                colour = letters_on(image.to_rgba(value)[:3])
-                ax.text(i, j, f"{value:.1f}", ha="center", va="center", color=colour, fontsize=8)
-                if label == "end point" and metrics.cells_converged[i][j] < 1:
-                    ax.fill(
-                        [i - 0.5, i - 0.25, i - 0.5], [j + 0.5, j + 0.5, j + 0.25], color="white"
-                    )
-            ax.set_xticks(*ticks)
-            ax.set_yticks(*ticks)
-            ax.tick_params(length=0)
-            ax.spines[:].set_visible(False)
+            sns.heatmap(np.array(distance[name]).T, ax=ax, **how)  # [λ₂][λ₁]
+            ax.invert_yaxis()
+            ax.tick_params(length=0, rotation=0)
             ax.set(title=f"to the nearest\n{CALLED[name]} image", xlabel="λ₁ (partition → truth)")
         row[0].set_ylabel(f"{label}\nλ₂ (noise → image)")
+    for i, j in np.argwhere(np.array(metrics.cells_converged) < 1):
+        for ax in axes[0]:
+            ax.fill([i, i + 0.25, i], [j + 1, j + 1, j + 0.75], color="white")
     return figure
 
 

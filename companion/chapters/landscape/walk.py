@@ -4,12 +4,12 @@ no kernel needed.
 
 from __future__ import annotations
 
-import html
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from companion.chapters.elements import element, strip_uri
+from companion.chapters.elements import element, fragment, strip_uri
 from companion.chapters.landscape.experiment_bilevel import BOXED
 from companion.chapters.landscape.experiment_bilevel import Metrics as BilevelMetrics
 from companion.store.results import Result
@@ -40,22 +40,18 @@ def walk_html(pictures: Tensor, error: list[float], n: int) -> str:
         n: images of each set.
     """
     frames, rows = pictures.shape[:2]
-    said = "|".join(place(k, frames, value) for k, value in enumerate(error))
-    tiles = "".join(f'<span class="tile" style="--row: {row}"></span>' for row in range(rows))
-    some = torch.linspace(0, frames - 1, min(ON_PAPER, frames)).round().int().tolist()
-    printed = "".join(f'<div class="stage" style="--frame: {k}">{tiles}</div>' for k in some)
-    alt = (
-        f"{frames} training sets of one classifier, a column each, {rows} of their {n} images:"
-        " photographs of the training set turn into other photographs, and those into noise."
-    )
-    body = (
-        f'<img class="strip" src="{strip_uri(pictures)}" alt="{html.escape(alt)}"><div'
-        f' class="stage" hidden role="img" aria-label="{rows} images of the set at this'
-        f' place">{tiles}</div><input type="range" min="0" max="{frames - 1}" step="1" value="0"'
-        ' hidden aria-label="Place between the training set, other photographs and noise"'
-        f' data-said="{html.escape(said)}"><p class="said ask">Every column is a training set; the'
-        f" retrained classifiers differ by at most {max(error):.0e} (relative).</p><div"
-        f' class="paper">{printed}</div>'
+    printed = torch.linspace(0, frames - 1, min(ON_PAPER, frames)).round().int().tolist()
+    most = f"{max(error):.0e}"
+    body = fragment(
+        Path(__file__).with_suffix(".html"),
+        strip=strip_uri(pictures),
+        alt=f"{frames} training sets of one classifier, a column each, {rows} of their {n} images:"
+        " photographs of the training set turn into other photographs, and those into noise.",
+        frames=frames,
+        rows=rows,
+        places="|".join(place(k, frames, value) for k, value in enumerate(error)),
+        most=most,
+        printed=printed,
     )
     return element(
         "walk",
@@ -64,9 +60,9 @@ def walk_html(pictures: Tensor, error: list[float], n: int) -> str:
         style=f"--frames: {frames}; --rows: {rows}",
         ask="Move the slider, from the training set to other photographs and on to noise.",
         paper=(
-            f"On the web page a slider walks through {frames} training sets. Here are {len(some)}"
-            " of them, from the training set over other photographs to noise. The classifiers"
-            f" retrained on them differ by at most {max(error):.0e} (relative)."
+            f"On the web page a slider walks through {frames} training sets. Here are"
+            f" {len(printed)} of them, from the training set over other photographs to noise. The"
+            f" classifiers retrained on them differ by at most {most} (relative)."
         ),
     )
 
