@@ -25,7 +25,6 @@ from recon.attacks.haim_recipe import (
 )
 from recon.attacks.stationarity import stationarity
 from recon.images.bundle import Bundle
-from recon.images.partitions import centre
 from recon.nets.gram import layer_norms
 from recon.nets.mlp import MLP
 from recon.released import Weights
@@ -210,7 +209,7 @@ def start_images(context: Context, images: Bundle) -> Tensor:
     parts = []
     for label in (0, 1):
         more = pool.pixels(np.flatnonzero(spare & (pool.y == label))).flatten(1).to(images.mean)
-        every = torch.cat([images.init[images.init_y == label], centre(more, images.mean)])
+        every = torch.cat([images.init[images.init_y == label], more - images.mean])
         parts.append(every[: len(images)])
     m = min(map(len, parts))
     return torch.cat([part[:m] for part in parts])

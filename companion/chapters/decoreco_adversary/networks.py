@@ -134,10 +134,10 @@ def attack_network(sizes: Sizes, context: Context, name: str) -> Tensors:
             checkpoints=context.checkpoints.inside(f"attack-{k}"),
         )
         x = attack.images.flatten(1)
-        found = Record(attack.diagnostics, x_hat=x, contribution=attack.score)
-        margins = found.labels * weights.network(weights.params, x)
-        curvature = sharpness(energy_gradient(weights, found, sizes.attack), x)
-        signals = evidence(found, margins, curvature)
+        result = Record(attack.diagnostics, x_hat=x, contribution=attack.score)
+        margins = result.labels * weights.network(weights.params, x)
+        curvature = sharpness(energy_gradient(weights, result, sizes.attack), x)
+        signals = evidence(result, margins, curvature)
         signals["separated"] = _likeness(x, sources, either_sign=True).amax(1)
     else:
         x = sources
@@ -180,7 +180,7 @@ def _likeness(x: Tensor, images: Tensor, either_sign: bool) -> Tensor:
     return ncc(x, images).abs() if either_sign else ncc(x, images)
 
 
-def evidence(found: Record, margins: Tensor, curvature: Tensor) -> dict[str, Tensor]:
+def evidence(attack: Record, margins: Tensor, curvature: Tensor) -> dict[str, Tensor]:
     """Six numbers per candidate, each (m,), larger meaning "rather true".
 
     contribution ‖λ_i ∇Φ_i‖ · multiplier λ_i · norm ‖x_i‖ · margin: −|log(m_i / median)| of the
@@ -189,11 +189,11 @@ def evidence(found: Record, margins: Tensor, curvature: Tensor) -> dict[str, Ten
     """
     margins = margins.clamp_min(1e-12)
     return {
-        "contribution": found.contribution,
-        "multiplier": found.multipliers,
-        "norm": found.x_hat.norm(dim=-1),
+        "contribution": attack.contribution,
+        "multiplier": attack.multipliers,
+        "norm": attack.x_hat.norm(dim=-1),
         "margin": -(margins / margins.median()).log().abs(),
-        "agreement": found.agreement,
+        "agreement": attack.agreement,
         "sharpness": curvature,
     }
 
@@ -220,11 +220,11 @@ def sharpness(
 
 
 def energy_gradient(
-    weights: Weights, found: Record, settings: RecoverSettings
+    weights: Weights, attack: Record, settings: RecoverSettings
 ) -> Callable[[Tensor], Tensor]:
     """x (m, d) -> ∂R/∂x (m, d) with the coefficients that were found."""
 
-    coefficients, layers = found.multipliers * found.labels, settings.layer_weights
+    coefficients, layers = attack.multipliers * attack.labels, settings.layer_weights
     return lambda x: (
         stationarity(weights, x, coefficients, alpha=settings.alpha, layer_weights=layers).grad_x
     )
