@@ -42,13 +42,10 @@ def mixed_starts(
     d).
     """
     if not truth.shape == partition.shape == random.shape:
-        shapes = [tuple(images.shape) for images in (truth, partition, random)]
-        raise ReconError(f"the three sets must have one shape, not {shapes}")
-    one, two = lambda1.to(truth)[:, None, None, None], lambda2.to(truth)[:, None, None]
-    truth, partition, random = (
-        images.unsqueeze(-3).unsqueeze(-3) for images in (truth, partition, random)
-    )
-    return two * (one * truth + (1 - one) * partition) + (1 - two) * random
+        raise ReconError("the three sets must have one shape")
+    share, strength = lambda1.to(truth)[:, None, None, None], lambda2.to(truth)[:, None, None]
+    a, b, noise = (images[..., None, None, :, :] for images in (truth, partition, random))
+    return strength * (share * a + (1 - share) * b) + (1 - strength) * noise
 
 
 def in_span(released: Weights, space: Subspace) -> Weights:
@@ -76,17 +73,15 @@ def sweep_bilevel(
     count, dim = x_init.shape[-2:]
 
     def run(rows: slice) -> Reconstruction:
-        start = x_init[rows]
-        space = Subspace(torch.eye(dim).to(start))
-        if count + 1 < dim:
-            space = Subspace.spanned_by(start, thetas[rows, None, :-1], dtype=start.dtype)
-        small = in_span(replace(released, theta_star=thetas[rows], theta_init=None), space)
+        start, theta = x_init[rows], thetas[rows]
+        space = Subspace.spanned_by(start, theta[:, None, :-1], dtype=start.dtype)
+        small = in_span(replace(released, theta_star=theta, theta_init=None), space)
         attack = BilevelAttack(small, descent)
-        found = reconstruct(attack, space.reduce(start), steps, descent.tol, label="landscape")
-        return replace(found, x_hat=space.lift(found.x_hat))
+        ends = reconstruct(attack, space.reduce(start), steps, descent.tol, label="landscape")
+        return replace(ends, x_hat=space.lift(ends.x_hat))
 
     # coordinates; start, basis, result in pixels
-    numbers = count * (WORKING_COPIES * min(count + 1, dim) + 3 * dim)
+    numbers = count * (WORKING_COPIES * (count + 1) + 3 * dim)
     return in_chunks(run, len(x_init), numbers * x_init.element_size(), limit_bytes)
 
 
@@ -99,14 +94,13 @@ def in_chunks(
     size = max(1, limit_bytes // row_bytes)
     parts = [run(slice(start, start + size)) for start in range(0, rows, size)]
     steps = max(part.steps for part in parts)
-
-    def padded(history: Tensor) -> Tensor:  # a chunk whose rows are all done stays at its energies
-        return torch.cat([history, history[-1:].expand(steps - len(history), -1)])
-
+    # a chunk whose rows are all done stays at its energies
+    places = torch.arange(steps)
+    histories = [part.history[places.clamp_max(len(part.history) - 1)] for part in parts]
     return Reconstruction(
         torch.cat([part.x_hat for part in parts]),
         torch.cat([part.energy for part in parts]),
-        torch.cat([padded(part.history) for part in parts], dim=1),
+        torch.cat(histories, dim=1),
         steps,
         torch.cat([part.converged for part in parts]),
         mapped(lambda *tensors: torch.cat(tensors), *(part.accepted for part in parts)),
@@ -150,10 +144,10 @@ class StationarityAttack:
         )
         point, previous, momentum = multipliers, multipliers, 1.0
         for _ in range(iterations):
-            found = (point - ((k @ point.unsqueeze(-1)).squeeze(-1) - b) / size).clamp_min(0)
+            fitted = (point - ((k @ point.unsqueeze(-1)).squeeze(-1) - b) / size).clamp_min(0)
             following = (1 + math.sqrt(1 + 4 * momentum**2)) / 2
-            point = found + (momentum - 1) / following * (found - previous)
-            previous, momentum = found, following
+            point = fitted + (momentum - 1) / following * (fitted - previous)
+            previous, momentum = fitted, following
         return previous
 
     def step(self, state: State) -> State:
@@ -162,10 +156,10 @@ class StationarityAttack:
         multipliers = self.fit(x, state["multipliers"], self.refits)
         coefficients = multipliers * self.labels
         layers = first_layer(self.weights.network)
-        found = stationarity(self.weights, x, coefficients, alpha=self.alpha, layer_weights=layers)
-        better = found.energy < state["accepted"]["energy"]
-        kept = keep(better, {"multipliers": multipliers}, state)
-        return {**self.descent.step(state, found.energy, found.grad_x), **kept}
+        at_x = stationarity(self.weights, x, coefficients, alpha=self.alpha, layer_weights=layers)
+        better = at_x.energy < state["accepted"]["energy"]
+        refined = keep(better, {"multipliers": multipliers}, state)
+        return {**self.descent.step(state, at_x.energy, at_x.grad_x), **refined}
 
 
 def bilevel_energy(released: Weights, x: Tensor) -> Tensor:
@@ -184,14 +178,13 @@ def stationarity_energy(network: MLP, theta_star: Tensor, x: Tensor, y: Tensor) 
     DecoReco's energy as a function of the images alone, as `bilevel_energy` is: λ is fitted, like
     θ(x).
     """
-    whole = layer_norms(network, {k: v.double() for k, v in network.unflatten(theta_star).items()})[
-        0
-    ]
-    found = [
-        certificate(network, theta_star, images, y, layer_weights=first_layer(network))
+    params = {name: value.double() for name, value in network.unflatten(theta_star).items()}
+    layers = first_layer(network)
+    energies = [
+        certificate(network, theta_star, images, y, layer_weights=layers).energy_by_layer[0]
         for images in x
     ]
-    return torch.stack([each.energy_by_layer[0] for each in found]) / whole
+    return torch.stack(energies) / layer_norms(network, params)[0]
 
 
 def segment(a: Tensor, b: Tensor, points: int) -> Tensor:
@@ -226,5 +219,5 @@ def curvature(
     """
     u = torch.randn(directions, *x.shape, generator=generator, dtype=x.dtype)
     u = radius * u / u.flatten(1).norm(dim=1)[:, None, None]
-    found = energy(torch.cat([x[None], x + u.to(x), x - u.to(x)]))
-    return (found[1:].sum() - 2 * directions * found[0]) / directions
+    values = energy(torch.cat([x[None], x + u.to(x), x - u.to(x)]))
+    return (values[1:].sum() - 2 * directions * values[0]) / directions

@@ -109,11 +109,11 @@ def jacobian_rank(x: Tensor, y: Tensor, theta: Tensor) -> int:
     dimension n·d − rank around x.
     """
     matrix = normal_matrix(x, y, theta)
-    tolerance = (
-        len(matrix) * torch.finfo(matrix.dtype).eps * float(torch.linalg.matrix_norm(matrix))
-    )
-    identity = torch.eye(len(matrix), dtype=matrix.dtype, device=matrix.device)
-    if not torch.linalg.cholesky_ex(matrix - tolerance * identity)[1].item():
+    norm = float(torch.linalg.matrix_norm(matrix))
+    tolerance = len(matrix) * torch.finfo(matrix.dtype).eps * norm
+    shifted = matrix.clone()
+    shifted.diagonal().sub_(tolerance)
+    if not torch.linalg.cholesky_ex(shifted).info.item():
         return len(matrix)
     return int((torch.linalg.eigvalsh(matrix) > tolerance).sum())
 
@@ -182,53 +182,37 @@ class SolutionSet:
         iteration, moved = 0, 0.0  # a start that solves the equations is returned as it is
         while iteration < settings.max_iter and not (state.norm <= enough and moved <= 1e-9):
             iteration += 1
-            try:
-                u = self._newton_multipliers(state, anchor)
-            # every pixel is clipped: go on from here, where the bounds themselves count as free
-            except ReconError:
-                trial = None
-            else:
-                trial = self._line_search(state, u, enough, anchor)
-            if trial is None:
-                if not state.u.any():  # even a fresh Gauss–Newton step cannot lower ‖F‖
-                    break
+            trial = self._newton_step(state, enough, anchor)
+            if trial is not None:
+                moved = float((trial.x - state.x).abs().max())
+                state = trial
+            elif state.u.any():
                 anchor = state.x
                 state = self._at(anchor, torch.zeros_like(self.theta))
-                continue
-            moved = float((trial.x - state.x).abs().max())
-            state = trial
+            else:  # even a fresh Gauss–Newton step cannot lower ‖F‖
+                break
         return Projection(state.x, state.norm, iteration, state.u, state.norm <= enough)
 
     def _at(self, x: Tensor, u: Tensor) -> _State:
         f = residual(x, self.y, self.theta, self.weight_decay)
         return _State(x, u, f, float(f.norm()))
 
-    def _clip(self, x: Tensor) -> Tensor:
-        return x.clamp(self.lower, self.upper)
-
-    def _wanted(self, state: _State, u: Tensor, anchor: Tensor) -> Tensor:
-        """anchor + J_kᵀu, before clipping."""
-        return anchor + adjoint(state.x, self.y, self.theta, u)
-
-    def _newton_multipliers(self, state: _State, anchor: Tensor) -> Tensor:
-        """u − (J M Jᵀ)⁻¹ G(u) with G(u) = F_k + J_k (clip(anchor + J_kᵀu) − X_k)."""
-        wanted = self._wanted(state, state.u, anchor)
-        mismatch = state.f + apply(state.x, self.y, self.theta, self._clip(wanted) - state.x)
-        free = (wanted >= self.lower) & (wanted <= self.upper)
-        return state.u - solve_normal(state.x, self.y, self.theta, free, mismatch)
-
-    def _line_search(
-        self, state: _State, u: Tensor, enough: float, anchor: Tensor
-    ) -> _State | None:
-        """The first of the steps 1, ½, … 1/128 from state.u to u that lowers ‖F‖ enough (Armijo) or
-        keeps it ≤ `enough`.
+    def _newton_step(self, state: _State, enough: float, anchor: Tensor) -> _State | None:
+        """u − (J M Jᵀ)⁻¹ G(u) with G(u) = F_k + J_k (clip(anchor + J_kᵀu) − X_k), or the first of
+        its halves down to 1/128 that lowers ‖F‖ enough (Armijo) or keeps it ≤ `enough`. None if
+        there is none, or if every pixel is clipped.
         """
-        wanted_now, wanted_new = (
-            self._wanted(state, state.u, anchor),
-            self._wanted(state, u, anchor),
-        )
+        wanted = anchor + adjoint(state.x, self.y, self.theta, state.u)
+        change = wanted.clamp(self.lower, self.upper) - state.x
+        mismatch = state.f + apply(state.x, self.y, self.theta, change)
+        free = (wanted >= self.lower) & (wanted <= self.upper)
+        try:
+            u = state.u - solve_normal(state.x, self.y, self.theta, free, mismatch)
+        except ReconError:
+            return None
+        further = anchor + adjoint(state.x, self.y, self.theta, u) - wanted
         for step in (0.5**k for k in range(8)):
-            x = self._clip(wanted_now + step * (wanted_new - wanted_now))
+            x = (wanted + step * further).clamp(self.lower, self.upper)
             trial = self._at(x, state.u + step * (u - state.u))
             if trial.norm <= (1 - 0.3 * step) * state.norm or trial.norm <= enough:
                 return trial
@@ -256,11 +240,8 @@ def _solve_spd(matrix: Tensor, b: Tensor) -> Tensor:
     """
     scale = matrix.diagonal().mean()
     for ridge in (0.0, 1e-14, 1e-12, 1e-10, 1e-8):
-        shifted = (
-            matrix
-            if ridge == 0
-            else matrix + ridge * scale * torch.eye(len(b), dtype=b.dtype, device=b.device)
-        )
+        shifted = matrix.clone()
+        shifted.diagonal().add_(ridge * scale)
         factor, info = torch.linalg.cholesky_ex(shifted)
         if not info.item():
             return torch.cholesky_solve(b.unsqueeze(-1), factor).squeeze(-1)

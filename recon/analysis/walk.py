@@ -76,8 +76,8 @@ def sufficient(y: Tensor, c: float) -> float:
 
 def apex(a: Tensor, y: Tensor, c: float) -> Tensor:
     """e(a), (n,)."""
-    kept = a * (y == (1 if c > 0 else 0))
-    return kept * (abs(c) / kept.sum())
+    part = a * (y == (1 if c > 0 else 0))
+    return part * (abs(c) / part.sum())
 
 
 def outwards(a: Tensor, y: Tensor, c: float) -> tuple[float, Tensor]:
@@ -135,11 +135,11 @@ class Curve:
     def _ends(self) -> list[tuple[Tensor, tuple[float, Tensor]]]:
         """a, and α and βv, of start and end."""
         theta, (_, c) = self.released.theta_star, constants(self.released)
-        both = [
-            torch.sigmoid((1 - 2 * self._y) * (x @ theta[:-1] + theta[-1]))
-            for x in (self.start, self.end)
-        ]
-        return [(a, outwards(a, self._y, c)) for a in both]
+        sets = []
+        for x in (self.start, self.end):
+            a = torch.sigmoid((1 - 2 * self._y) * (x @ theta[:-1] + theta[-1]))
+            sets.append((a, outwards(a, self._y, c)))
+        return sets
 
     def _a(self, t: float) -> Tensor:
         (first, (alpha_0, lift_0)), (last, (alpha_1, lift_1)) = self._ends
@@ -187,9 +187,10 @@ def solution_set(released: Weights, box: Box | None = None) -> SolutionSet:
     in the box.
     """
     assert released.y is not None
-    low, high = box or (-torch.inf, torch.inf)
-    bounds = (torch.tensor([each]).to(released.theta_star) for each in (low, high))
-    return SolutionSet(released.y, released.theta_star, released.weight_decay, *bounds)
+    low, high = (
+        released.theta_star.new_tensor([bound]) for bound in box or (-torch.inf, torch.inf)
+    )
+    return SolutionSet(released.y, released.theta_star, released.weight_decay, low, high)
 
 
 def walk(
@@ -211,13 +212,13 @@ def walk(
     before: list[Tensor] = []  # no more than two in memory
     longest = [0.0, 0.0]  # step to the frame before, and to the one before that
     for t in curve.even_times(points):
-        found = solutions.project(curve.at(t))
-        frames.append(found.x[shown].clone())
-        errors.append(retraining_error(released, found.x))
-        for k, gone in enumerate(reversed(before)):
-            longest[k] = max(longest[k], float((found.x - gone).norm()))
-        before = [*before[-1:], found.x]
-        solved = solved and found.converged
+        frame = solutions.project(curve.at(t))
+        frames.append(frame.x[shown].clone())
+        errors.append(retraining_error(released, frame.x))
+        for k, earlier in enumerate(reversed(before)):
+            longest[k] = max(longest[k], float((frame.x - earlier).norm()))
+        before = [*before[-1:], frame.x]
+        solved = solved and frame.converged
     step = float((end - start).norm()) / (points - 1)
     straight = [
         retraining_error(released, torch.lerp(start, end, t))

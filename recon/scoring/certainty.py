@@ -20,7 +20,6 @@ from recon.scoring.roc import auc, true_rate
 if TYPE_CHECKING:  # scikit-learn takes seconds to import
     from sklearn.pipeline import Pipeline
 
-EVIDENCE = ("sparsity", "stability", "share")
 BINS = 5  # of probability
 SURE = 0.95  # the probability from which the adversary says "this one"
 
@@ -95,8 +94,11 @@ def assessed(probability: Tensor, true: Tensor) -> dict:
     both = bool(t.any() and not t.all())
     order = np.argsort(-p, kind="stable")
     sure = p >= SURE
-    bin_of = np.clip((p * BINS).astype(int), 0, BINS - 1)
-    used = [bin_of == b for b in range(BINS) if (bin_of == b).any()]
+    bins = np.clip((p * BINS).astype(int), 0, BINS - 1)
+    reliability = []
+    for b in np.unique(bins):
+        inside = bins == b
+        reliability.append([float(p[inside].mean()), float(t[inside].mean()), int(inside.sum())])
     return {
         "auc": auc(p, t) if both else None,
         "tpr_at_1pct_fpr": true_rate(p, t, 0.01) if both else None,
@@ -107,7 +109,5 @@ def assessed(probability: Tensor, true: Tensor) -> dict:
         "brier": float(np.mean((p - t) ** 2)) if len(t) else None,
         "candidates": len(t),
         "true": int(t.sum()),
-        "reliability": [
-            [float(p[rows].mean()), float(t[rows].mean()), int(rows.sum())] for rows in used
-        ],
+        "reliability": reliability,
     }

@@ -124,8 +124,8 @@ def target_decoy(
     over the best of `recon.scoring.nulls`.
 
     >>> train, held_out = torch.eye(8)[:4], torch.eye(8)[4:]
-    >>> found = target_decoy(torch.eye(8)[:3], train, held_out, threshold=0.5)
-    >>> found.targets, found.decoys, round(found.fdr, 2), round(found.p_value, 3)
+    >>> result = target_decoy(torch.eye(8)[:3], train, held_out, threshold=0.5)
+    >>> result.targets, result.decoys, round(result.fdr, 2), round(result.p_value, 3)
     (3, 0, 0.33, 0.071)
     """
     if len(train) != len(held_out):
@@ -135,8 +135,8 @@ def target_decoy(
     images = torch.cat([train, held_out])
     scores, larger = _pairs(x_hat, images, metric, shape)
     rows, columns = linear_sum_assignment(scores.detach().cpu().numpy(), maximize=larger)
-    found = scores[from_numpy(rows), from_numpy(columns)]
-    above = (found > threshold) if larger else (found < threshold)
+    matched = scores[from_numpy(rows), from_numpy(columns)]
+    above = (matched > threshold) if larger else (matched < threshold)
     is_target = from_numpy(columns).to(above.device) < len(train)
     targets, decoys = int((above & is_target).sum()), int((above & ~is_target).sum())
     p_value = float(hypergeom.sf(targets - 1, 2 * len(train), len(train), targets + decoys))
@@ -167,13 +167,12 @@ class ByYardstick(Generic[T]):
         >>> Counts(5, 4, 3, 2, 1, 0).map(lambda mine, null: mine - null, Counts(1, 1, 1, 1, 1, 1)).ncc_06
         3
         """  # noqa: E501
-        return ByYardstick(
-            *(function(*(getattr(one, name) for one in (self, *others))) for name in LABELS)
-        )
+        columns = (vars(counts).values() for counts in (self, *others))
+        return ByYardstick(*map(function, *columns))
 
 
 #: field of `ByYardstick` -> its label in JSON and in tables
-LABELS = {each.name: each.metadata["alias"] for each in fields(ByYardstick)}
+LABELS = {row.name: row.metadata["alias"] for row in fields(ByYardstick)}
 Counts = ByYardstick[int]
 
 
@@ -201,17 +200,18 @@ def match_counts(x_hat: Tensor, images: Tensor, mean: Tensor, shape: Shape) -> C
         shape: (C, H, W).
     """
     filled = padded(x_hat, len(images))
-    by_ncc, by_channel = (
-        one_to_one(images, filled, metric, shape).score for metric in ("ncc", "ncc_channel")
-    )
-    shown, targets = rescale(x_hat[x_hat.any(1)] + mean), images + mean
-    fewer, more = sorted((shown, targets), key=len)
-    by_ssim = one_to_one(fewer, more, "ssim", shape).score if len(fewer) else shown.new_zeros(0)
-    above_5, above_6, above_7, above_8 = (
-        _above(by_ncc, threshold) for threshold in (0.5, 0.6, 0.7, 0.8)
-    )
+    by_ncc = one_to_one(images, filled, "ncc", shape).score
+    by_channel = one_to_one(images, filled, "ncc_channel", shape).score
+    pictures = rescale(x_hat[x_hat.any(1)] + mean)
+    fewer, more = sorted((pictures, images + mean), key=len)
+    by_ssim = one_to_one(fewer, more, "ssim", shape).score if len(fewer) else fewer.new_zeros(0)
     return Counts(
-        above_5, above_6, above_7, above_8, _above(by_channel, 0.6), _above(by_ssim, SSIM_THRESHOLD)
+        _above(by_ncc, 0.5),
+        _above(by_ncc, 0.6),
+        _above(by_ncc, 0.7),
+        _above(by_ncc, 0.8),
+        _above(by_channel, 0.6),
+        _above(by_ssim, SSIM_THRESHOLD),
     )
 
 

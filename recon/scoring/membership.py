@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.stats import hypergeom, rankdata
+from scipy.stats import nhypergeom, rankdata
 from torch import Tensor
 
 from recon.scoring.roc import auc, true_rate
@@ -39,17 +39,15 @@ def lira(phi: Tensor, shadows: Tensor, inside: Tensor) -> Tensor:
     """Scores (N,) of φ (N,) against shadows (k, N), trained where `inside` (k, N): larger means
     rather a member.
     """
-    found = {}
-    for name, members in (("in", inside), ("out", ~inside)):
+    densities = []
+    for members in (inside, ~inside):
         count = members.sum(0)
         mean = (shadows * members).sum(0) / count.clamp_min(1)
         residual = (shadows - mean).square() * members
-        spread = (
-            (residual.sum() / (count - 1).clamp_min(0).sum().clamp_min(1)).sqrt().clamp_min(FLOOR)
-        )
-        z = (phi - mean) / spread
-        found[name] = -0.5 * z.square() - spread.log()
-    return found["in"] - found["out"]
+        freedom = (count - 1).clamp_min(0).sum().clamp_min(1)
+        spread = (residual.sum() / freedom).sqrt().clamp_min(FLOOR)
+        densities.append(-0.5 * ((phi - mean) / spread).square() - spread.log())
+    return densities[0] - densities[1]
 
 
 def rmia(phi: Tensor, shadows: Tensor, gamma: float = GAMMA) -> Tensor:
@@ -65,18 +63,15 @@ def guessed(n: int, others: int, allowed: int, rare: float = RARE) -> tuple[floa
     """What a score that knows nothing accepts of n members above all but `allowed` of the others:
     the mean, and the count that at most a share `rare` of such scores exceed.
 
-    Every order of members and others is equally likely, so the count is negative hypergeometric: it
-    exceeds c where at most `allowed` of the first c + 1 + `allowed` are others.
+    Every order of members and others is equally likely, so the count is negative hypergeometric.
 
     >>> guessed(500, 500, 5)[1], guessed(20, 20, 0)
     (12, (0.9523809523809523, 4))
     """
-    low, high = -1, n  # P(count > low) > rare ≥ P(count > high)
-    while high - low > 1:
-        middle = (low + high) // 2
-        more = hypergeom.cdf(allowed, n + others, others, middle + 1 + allowed)
-        low, high = (low, middle) if more <= rare else (middle, high)
-    return (allowed + 1) * n / (others + 1), high
+    if allowed >= others:
+        return float(n), n
+    count = nhypergeom(n + others, n, allowed + 1)
+    return float(count.mean()), int(count.isf(rare))
 
 
 def named(row: dict[str, Any], n: int, others: int, choices: int = 1) -> dict[str, dict[str, Any]]:

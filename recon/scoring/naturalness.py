@@ -37,12 +37,12 @@ def signs(x: Tensor, shape: Shape) -> dict[str, Tensor]:
     mean, rms = steps.abs().mean(1), steps.square().mean(1).sqrt()
     spread = images.flatten(1).std(dim=1, correction=0)
     flat = spread <= 1e-9 * images.flatten(1).abs().amax(1).clamp_min(1e-30)
-    found = {
+    values = {
         "smoothness": -mean / spread.clamp_min(1e-30),
         "slope": _slope(images),
         "edges": 1 - mean / rms.clamp_min(1e-30),
     }
-    return {name: values.masked_fill(flat, 0.0) for name, values in found.items()}
+    return {name: value.masked_fill(flat, 0.0) for name, value in values.items()}
 
 
 def _slope(images: Tensor) -> Tensor:
@@ -51,10 +51,8 @@ def _slope(images: Tensor) -> Tensor:
     """
     height, width = images.shape[-2:]
     power = torch.fft.fft2(images - images.mean((-2, -1), keepdim=True)).abs().square().sum(1)
-    fy, fx = (
-        torch.fft.fftfreq(side, 1 / side, dtype=torch.float64, device=images.device)
-        for side in (height, width)
-    )
+    fy = torch.fft.fftfreq(height, 1 / height, dtype=torch.float64, device=images.device)
+    fx = torch.fft.fftfreq(width, 1 / width, dtype=torch.float64, device=images.device)
     ring = (fy[:, None].square() + fx.square()).sqrt().round().long().flatten()
     rings = torch.arange(1, min(height, width) // 2, device=images.device)
     member = (ring == rings[:, None]).double()
@@ -78,8 +76,11 @@ class Photographs:
         ends = torch.tensor(
             [(1 - central) / 2, (1 + central) / 2], dtype=torch.float64, device=x.device
         )
-        found = {name: values.quantile(ends).tolist() for name, values in signs(x, shape).items()}
-        return Photographs({name: (low, high) for name, (low, high) in found.items()}, shape)
+        ranges = {}
+        for name, values in signs(x, shape).items():
+            low, high = values.quantile(ends).tolist()
+            ranges[name] = (low, high)
+        return Photographs(ranges, shape)
 
     def look_like(self, x: Tensor) -> Tensor:
         """Which of x (m, d) look natural, (m,) bool: within the ranges by all signs."""

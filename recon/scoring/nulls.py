@@ -50,16 +50,9 @@ def null_candidates(
             singular vectors of w1.
         generator: on the CPU, so that devices agree.
     """
-    if (
-        w1.dim() != 2
-        or any(x.dim() != 2 or x.shape[1] != w1.shape[1] for x in (train, others))
-        or m < 1
-    ):
-        shapes = [tuple(x.shape) for x in (w1, train, others)]
-        raise ReconError(
-            f"w1, train and others must be rows of one length, not {shapes}, and m positive,"
-            f" not {m}"
-        )
+    dims = {x.shape[1] if x.dim() == 2 else 0 for x in (w1, train, others)}
+    if len(dims) > 1 or m < 1:
+        raise ReconError(f"w1, train and others must be rows of one length, and m = {m} positive")
     values, directions = right_singular(w1)
     directions = directions[values > 1e-6 * values.max().clamp_min(1e-30)].to(w1.dtype)
     basis = directions[: len(train)] if basis is None else basis
@@ -67,14 +60,14 @@ def null_candidates(
     def mixtures(x: Tensor) -> Tensor:
         return torch.randn(m, len(x), generator=generator).to(x) @ x
 
-    found = {
+    sets = {
         "span": mixtures(w1 @ basis.mT) @ basis,
         "mixtures": mixtures(train) / max(len(train), 1) ** 0.5,
         "rows": both_signs(w1[w1.norm(dim=1).argsort(descending=True, stable=True)]),
         "directions": both_signs(directions),
         "means": both_signs(means(others, (m + 1) // 2, generator, others_labels)),
     }
-    return {name: padded(x[:m], m) for name, x in found.items()}
+    return {name: padded(x[:m], m) for name, x in sets.items()}
 
 
 def both_signs(x: Tensor) -> Tensor:
@@ -91,11 +84,8 @@ def means(
     if len(x) == 0:
         return x
     everything = torch.ones(len(x), dtype=torch.bool, device=x.device)
-    parts = (
-        [everything]
-        if labels is None
-        else [everything, *(labels == label for label in labels.unique())]
-    )
+    classes = [] if labels is None else labels.unique()
+    parts = [everything, *(labels == label for label in classes)]
     while len(parts) < count:
         half = torch.randperm(len(x), generator=generator)[: (len(x) + 1) // 2]
         parts.append(torch.zeros_like(everything).index_fill(0, half.to(x.device), True))

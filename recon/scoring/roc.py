@@ -21,10 +21,10 @@ def auc(score: Array, true: Array, weights: Array | None = None) -> Any:
     >>> auc(np.array([3.0, 2.0, 2.0, 1.0]), np.array([True, True, False, False]))
     0.875
     """
-    order, first = groups(score)
-    found, false = (summed(part[..., order], first) for part in _of_each_kind(true, weights))
+    hits, false = _by_score(score, true, weights)
     below = false.cumsum(-1) - false / 2
-    return _plain(ratio((found * below).sum(-1), found.sum(-1) * false.sum(-1)))
+    area = ratio((hits * below).sum(-1), hits.sum(-1) * false.sum(-1))
+    return area if area.ndim else float(area)
 
 
 def true_rate(score: Array, true: Array, false_rate: float, weights: Array | None = None) -> Any:
@@ -32,30 +32,12 @@ def true_rate(score: Array, true: Array, false_rate: float, weights: Array | Non
     float, or (...,). In steps from the highest score down, equal scores together; of fewer than
     1/`false_rate` others none may be accepted. NaN where one kind has no weight.
     """
-    order, first = groups(-score)
-    found, false = (
-        summed(part[..., order], first).cumsum(-1) for part in _of_each_kind(true, weights)
-    )
-    all_true, all_false = (part.sum(-1) for part in _of_each_kind(true, weights))
-    allowed = false <= false_rate * all_false[..., None] + 1e-9
-    best = np.where(allowed, found, 0.0).max(-1, initial=0.0)
-    return _plain(np.where(all_false > 0, ratio(best, all_true), np.nan))
-
-
-def groups(score: Array) -> tuple[Array, Array]:
-    """Ascending order of the scores (m,), and the first position of each group of equal ones."""
-    order = np.argsort(score, kind="stable")
-    first = (
-        np.flatnonzero(np.concatenate([[True], np.diff(score[order]) != 0]))
-        if len(score)
-        else order
-    )
-    return order, first
-
-
-def summed(values: Array, first: Array) -> Array:
-    """(..., m) summed over groups that begin at `first` (g,), (..., g)."""
-    return np.add.reduceat(values, first, axis=-1) if len(first) else values[..., :0]
+    hits, false = _by_score(score, true, weights)
+    accepted, alarms = hits[..., ::-1].cumsum(-1), false[..., ::-1].cumsum(-1)
+    allowed = alarms <= false_rate * false.sum(-1)[..., None] + 1e-9
+    best = np.where(allowed, accepted, 0.0).max(-1, initial=0.0)
+    rate = np.where(false.sum(-1) > 0, ratio(best, hits.sum(-1)), np.nan)
+    return rate if rate.ndim else float(rate)
 
 
 def ratio(above: Array, below: Array) -> Array:
@@ -63,11 +45,15 @@ def ratio(above: Array, below: Array) -> Array:
     return np.where(below > 0, above / np.where(below > 0, below, 1.0), np.nan)
 
 
-def _of_each_kind(true: Array, weights: Array | None) -> tuple[Array, Array]:
-    """Weights (..., m) of the true ones, and of the others."""
-    whole = np.ones(len(true)) if weights is None else weights
-    return whole * true, whole * ~true
-
-
-def _plain(value: Array) -> Any:
-    return value if value.ndim else float(value)
+def _by_score(score: Array, true: Array, weights: Array | None) -> tuple[Array, Array]:
+    """Weights (..., g) of the true ones and of the others at each of the g scores that occur,
+    ascending.
+    """
+    weights = np.ones(len(true)) if weights is None else weights
+    order = np.argsort(score, kind="stable")
+    first = np.flatnonzero(np.diff(score[order], prepend=np.nan) != 0)
+    hits, false = weights * true, weights * ~true
+    return (
+        np.add.reduceat(hits[..., order], first, axis=-1),
+        np.add.reduceat(false[..., order], first, axis=-1),
+    )

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from recon.errors import ReconError
 from recon.nets.module import default_start
@@ -51,11 +51,11 @@ class Denoiser(nn.Module):
     def forward(self, z: Tensor) -> Tensor:
         """(n, c, h, w) -> the same."""
         levels = []
-        for part in self.down:
-            z = part(z)
+        for level in self.down:
+            z = level(z)
             levels.append(z)
-        for up, after, beside in zip(self.up, self.after, levels[-2::-1], strict=True):
-            z = after(up(z) + beside)
+        for up, after, skip in zip(self.up, self.after, levels[-2::-1], strict=True):
+            z = after(up(z) + skip)
         return self.last(z)
 
 
@@ -130,30 +130,24 @@ def train_denoiser(
     adam = Adam(settings.step_size, (0.9, 0.999), 1e-8)
 
     def init() -> State:
-        theta = torch.cat([each.detach().flatten() for each in network.parameters()])
+        theta = parameters_to_vector(network.parameters()).detach()
         return adam.init(theta) | {"accepted": {"energy": theta.new_full((1,), torch.inf)}}
 
     def step(state: State) -> State:
         taken = int(state["taken"])
         x, tau, noise = _batch(public, settings, torch.Generator().manual_seed(first_seed + taken))
-        theta = state["x"].requires_grad_()
+        vector_to_parameters(state["x"], network.parameters())
         with torch.autocast(public.device.type, torch.bfloat16, enabled=settings.bfloat16):
-            found = functional_call(network, _named(network, theta), (noisy(x, tau, noise),))
-        loss = ((found.float() - x).square().flatten(1).mean(1) * (1 + tau.pow(-2))).mean()
-        (gradient,) = torch.autograd.grad(loss, theta)
-        state = state | {"x": theta.detach()}
-        factor = cosine(taken, settings.steps, 0.01)
-        return adam.step(state, loss.detach(), gradient, factor) | {
-            "accepted": {"energy": loss.detach()[None]}
-        }
+            x_hat = network(noisy(x, tau, noise))
+        loss = ((x_hat.float() - x).square().flatten(1).mean(1) * (1 + tau.pow(-2))).mean()
+        parts = torch.autograd.grad(loss, list(network.parameters()))
+        gradient = torch.cat([part.flatten() for part in parts])
+        moved = adam.step(state, loss, gradient, cosine(taken, settings.steps, 0.01))
+        return moved | {"accepted": {"energy": loss.detach()[None]}}
 
     loop = LoopSettings(settings.steps, device=public.device, label="denoiser")
     state, _ = iterate(init, step, loop, checkpoint)
-    with torch.no_grad():
-        for each, value in zip(
-            network.parameters(), _named(network, state["x"]).values(), strict=True
-        ):
-            each.copy_(value)
+    vector_to_parameters(state["x"], network.parameters())
     return network.requires_grad_(False)
 
 
@@ -169,12 +163,3 @@ def _batch(
     least, greatest = map(math.log, settings.noise)
     tau = torch.exp(least + (greatest - least) * level).to(x)
     return x, tau, mixtures(public, settings.batch, generator)
-
-
-def _named(network: Denoiser, theta: Tensor) -> dict[str, Tensor]:
-    """The vector of all parameters, by name."""
-    parts = theta.split([each.numel() for each in network.parameters()])
-    return {
-        name: part.view_as(each)
-        for (name, each), part in zip(network.named_parameters(), parts, strict=True)
-    }

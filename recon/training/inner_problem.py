@@ -50,27 +50,21 @@ class Objective:
         """Φ(x; θ), (S, n)."""
         return self.network(self.network.unflatten(theta), x)
 
-    def loss(self, theta: Tensor, x: Tensor) -> Tensor:
-        """Mean loss, (S,)."""
-        logits = self.logits(theta, x)
-        return F.binary_cross_entropy_with_logits(
-            logits, self.y.expand_as(logits), reduction="none"
-        ).mean(-1)
-
     def value(self, theta: Tensor, x: Tensor) -> Tensor:
         """E(x, y; θ), (S,)."""
-        return self.loss(theta, x) + 0.5 * self.weight_decay * theta.square().sum(-1)
+        logits = self.logits(theta, x)
+        losses = F.binary_cross_entropy_with_logits(
+            logits, self.y.expand_as(logits), reduction="none"
+        )
+        return losses.mean(-1) + 0.5 * self.weight_decay * theta.square().sum(-1)
 
     def grad(self, theta: Tensor, x: Tensor, create_graph: bool = False) -> Tensor:
-        """∇_θ E, (S, p)."""
-        if not create_graph:
-            theta, x = theta.detach(), x.detach()
-        if not theta.requires_grad:
-            theta = theta.requires_grad_()
+        """∇_θ E, (S, p), with a graph to x on demand."""
+        theta = theta if create_graph else theta.detach()
+        theta = theta if theta.requires_grad else theta.requires_grad_()
         with torch.enable_grad():
-            return torch.autograd.grad(
-                self.value(theta, x).sum(), theta, create_graph=create_graph
-            )[0]
+            value = self.value(theta, x).sum()
+        return torch.autograd.grad(value, theta, create_graph=create_graph)[0]
 
     def value_and_grad(self, theta: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         """(E, ∇_θ E) without a graph."""
@@ -176,10 +170,6 @@ class DecaySettings:
     steps: int = 600
     step_size: float = 2e-3
     final: float = 1e-3
-
-    def __post_init__(self) -> None:
-        if not (self.weight_decay > 0 and self.steps > 0 and self.step_size > 0):
-            raise ReconError("weight decay, steps and step size must be positive")
 
 
 def train_with_decay(

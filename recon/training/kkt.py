@@ -144,42 +144,28 @@ def train_to_kkt(
     """
     _check(network, x, y, theta_init)
     small, inputs, start, lift = in_span(network, theta_init, x, keep_outside=True)
-    step = _descent(small, inputs, y, settings)
-    first = {"accepted": unevaluated(start[None])}
-
-    def watch(k: int, state: State) -> None:
-        if observer is not None and k in observer.at:
-            observer.call(k, lift(state["accepted"]["x"][0]))
-
-    loop = LoopSettings(settings.steps, settings.goal, x.device, "training")
-    state, history = iterate(
-        lambda: {**first, **settings.optimiser.init(start[None])},
-        step,
-        loop,
-        checkpoint,
-        watch if observer else None,
-    )
-    found = state["accepted"]
-    return Trained(theta_init, lift(found["x"][0]), found["energy"][0].item(), history[:, 0])
-
-
-def _descent(network: MLP, x: Tensor, y: Tensor, settings: KKTSettings) -> Callable[[State], State]:
-    """One step of training: energy log E; down its gradient ∇E/E, or, by the reference recipe, down
-    ∇E.
-    """
     optimiser, scaled = settings.optimiser, settings.method == "loss-scaled"
 
     def step(state: State) -> State:
+        """Energy log E; down its gradient ∇E/E, or, by the reference recipe, down ∇E."""
         theta = state["x"].detach().requires_grad_()
         with torch.enable_grad():
-            log_loss = log_logistic_loss(margins(network, network.unflatten(theta), x, y))
+            log_loss = log_logistic_loss(margins(small, small.unflatten(theta), inputs, y))
         grad = torch.autograd.grad(log_loss.sum(), theta)[0]
         value = log_loss.detach()
         moved = optimiser.step(state, value, grad if scaled else value.exp() * grad)
         # an optimiser that does not choose what to accept accepts every point
         return {"accepted": {"x": state["x"], "energy": value}, **moved}
 
-    return step
+    def watch(k: int, state: State) -> None:
+        if observer is not None and k in observer.at:
+            observer.call(k, lift(state["accepted"]["x"][0]))
+
+    loop = LoopSettings(settings.steps, settings.goal, x.device, "training")
+    begin = {"accepted": unevaluated(start[None]), **optimiser.init(start[None])}
+    state, history = iterate(lambda: begin, step, loop, checkpoint, watch)
+    end = state["accepted"]
+    return Trained(theta_init, lift(end["x"][0]), end["energy"][0].item(), history[:, 0])
 
 
 @dataclass(frozen=True)
@@ -221,15 +207,10 @@ def certificate(
     params = {name: value.double() for name, value in network.unflatten(theta).items()}
     x = x.double()
     labels = y if network.widths[-1] > 1 else None
-    sign = (
-        torch.ones_like(y, dtype=torch.float64)
-        if labels is not None or unsigned
-        else 2 * y.double() - 1
-    )
+    free = unsigned or labels is not None
+    sign = torch.ones_like(y, dtype=torch.float64) if free else 2 * y.double() - 1
     by_layer, products = gram(network, params, x, alpha=alpha, labels=labels)
-    weights = torch.tensor(
-        layer_weights or (1.0,) * network.depth, dtype=torch.float64, device=x.device
-    )
+    weights = x.new_tensor(layer_weights or (1.0,) * network.depth)
     by_layer, products = sign[:, None] * by_layer * sign, sign * products
     matrix, target = torch.einsum("l,lij->ij", weights, by_layer), weights @ products
     multipliers = _fit(matrix, target, unsigned)
@@ -241,12 +222,9 @@ def certificate(
 
 
 def _fit(matrix: Tensor, target: Tensor, unsigned: bool) -> Tensor:
-    ridge = (
-        1e-12
-        * matrix.diagonal().mean()
-        * torch.eye(len(matrix), dtype=matrix.dtype, device=matrix.device)
-    )
-    factor = torch.linalg.cholesky(matrix + ridge)
+    matrix = matrix.clone()
+    matrix.diagonal().add_(1e-12 * matrix.diagonal().mean())
+    factor = torch.linalg.cholesky(matrix)
     if unsigned:
         return torch.cholesky_solve(target[:, None], factor)[:, 0]
     right = torch.linalg.solve_triangular(factor, target[:, None], upper=False)[:, 0]
@@ -255,14 +233,10 @@ def _fit(matrix: Tensor, target: Tensor, unsigned: bool) -> Tensor:
 
 
 def _check(network: MLP, x: Tensor, y: Tensor, theta_init: Tensor) -> None:
-    if x.dim() != 2 or x.shape[1] != network.dim or y.shape != x.shape[:1]:
-        raise ReconError(
-            f"images {tuple(x.shape)} and labels {tuple(y.shape)} do not fit {network.dim} inputs"
-        )
-    if theta_init.shape != (network.n_params,):
-        raise ReconError(
-            f"θ⁰ has shape {tuple(theta_init.shape)}, the network {network.n_params} parameters"
-        )
+    n, p = len(x), network.n_params
+    shapes = [tuple(t.shape) for t in (x, y, theta_init)]
+    if shapes != [(n, network.dim), (n,), (p,)]:
+        raise ReconError(f"images, labels and θ⁰ {shapes} do not fit {network.dim} inputs, p = {p}")
     if not (torch.isfinite(x).all() and torch.isfinite(theta_init).all()):
         raise ReconError("images and θ⁰ must be finite")
     if len(x) > 1 and (x == x[:1]).all():

@@ -126,15 +126,12 @@ class HiddenObjective:
         root = now.curvature.double().sqrt()
         n = len(self.y)
         system = root[:, None] * self.gram(now).double() * root
-        system = system + n * self.weight_decay * torch.eye(
-            n, dtype=torch.float64, device=root.device
-        )
+        system.diagonal().add_(n * self.weight_decay)
         factor = torch.linalg.cholesky(system)
 
         def apply(v: Tensor) -> Tensor:
-            inner = torch.cholesky_solve((root * self.times(now, v).double())[:, None], factor)[
-                :, 0
-            ]
+            scaled = root * self.times(now, v).double()
+            inner = torch.cholesky_solve(scaled[:, None], factor)[:, 0]
             return (v - self.transposed(now, (root * inner).to(v.dtype))) / self.weight_decay
 
         return apply

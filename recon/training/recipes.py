@@ -18,7 +18,12 @@ from torch.nn.utils import skip_init
 from recon.errors import ReconError
 
 STARTS = ("small", "default", "kaiming")
-OPTIMISERS = ("gd", "sgd", "adam", "adamw")
+OPTIMISERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
+    "gd": torch.optim.SGD,
+    "sgd": torch.optim.SGD,
+    "adam": torch.optim.Adam,
+    "adamw": torch.optim.AdamW,
+}
 AUGMENTATIONS = ("flip", "shift")
 PATIENCE = 10  # checks of `early_stopping`, which `train` makes every 25 steps
 
@@ -179,20 +184,21 @@ def accuracy(module: nn.Module, x: Tensor, y: Tensor) -> float:
     module.eval()
     with torch.no_grad():
         outputs = module(x)
-    said = (outputs[:, 0] > 0) if outputs.shape[1] == 1 else outputs.argmax(1)
-    return (said.long() == y.to(said.device).long()).float().mean().item()
+    classes = (outputs[:, 0] > 0) if outputs.shape[1] == 1 else outputs.argmax(1)
+    return (classes.long() == y.to(classes.device).long()).float().mean().item()
 
 
 def early_stopping(x: Tensor, y: Tensor, patience: int = PATIENCE) -> Callable[[nn.Module], bool]:
     """True once the accuracy on images x (n, d) with classes y (n,) has not risen for `patience`
     checks. For `stop` of `train`. It remembers, so every training needs one of its own.
     """
-    seen = [0.0]
+    accuracies = [0.0]
 
     def stop(module: nn.Module) -> bool:
-        seen.append(accuracy(module, x, y))
+        accuracies.append(accuracy(module, x, y))
         module.train()
-        return len(seen) > patience and max(seen[-patience:]) <= max(seen[:-patience])
+        recent = accuracies[-patience:]
+        return len(accuracies) > patience and max(recent) <= max(accuracies[:-patience])
 
     return stop
 
@@ -215,15 +221,10 @@ def train(
         module: trained instead of the one that the recipe describes.
     """
     y = y.to(x.device)
-    if (
-        x.dim() != 2
-        or y.shape != x.shape[:1]
-        or not ((y.long() >= 0) & (y.long() < recipe.classes)).all()
-    ):
-        raise ReconError(
-            f"images {tuple(x.shape)} and labels {tuple(y.shape)} do not fit {recipe.classes}"
-            " classes"
-        )
+    if x.dim() != 2 or y.shape != x.shape[:1]:
+        raise ReconError(f"images {tuple(x.shape)} and labels {tuple(y.shape)} do not fit")
+    if not ((y.long() >= 0) & (y.long() < recipe.classes)).all():
+        raise ReconError(f"labels do not fit {recipe.classes} classes")
     if recipe.augment and (shape is None or len(shape) != 3):
         raise ReconError("images can only be shifted and flipped if their shape is (C, H, W)")
     module = (build(recipe, x.shape[1], generator) if module is None else module).to(x.device)
@@ -253,10 +254,9 @@ def _loss(recipe: Recipe, module: nn.Module, x: Tensor, y: Tensor) -> float:
 def _noisy(y: Tensor, recipe: Recipe, generator: torch.Generator) -> Tensor:
     if recipe.label_noise == 0:
         return y
-    drawn = torch.randint(recipe.classes, y.shape, generator=generator).to(y)
-    return torch.where(
-        torch.rand(y.shape, generator=generator).to(y.device) < recipe.label_noise, drawn, y
-    )
+    labels = torch.randint(recipe.classes, y.shape, generator=generator).to(y)
+    anew = torch.rand(y.shape, generator=generator) < recipe.label_noise
+    return torch.where(anew.to(y.device), labels, y)
 
 
 def _batch(recipe: Recipe, n: int, generator: torch.Generator, device: torch.device) -> Tensor:
@@ -281,9 +281,8 @@ def _augmented(
         padded = F.pad(images, (4, 4, 4, 4))
         corners = torch.randint(9, (len(x), 2), generator=generator).tolist()
         h, w = shape[1:]
-        images = torch.stack(
-            [im[:, i : i + h, j : j + w] for im, (i, j) in zip(padded, corners, strict=True)]
-        )
+        crops = [im[:, i : i + h, j : j + w] for im, (i, j) in zip(padded, corners, strict=True)]
+        images = torch.stack(crops)
     return images.flatten(1)
 
 
@@ -291,15 +290,10 @@ def _optimiser(
     recipe: Recipe, module: nn.Sequential, n: int, generator: torch.Generator
 ) -> tuple[Callable[[Tensor, Tensor], None], Callable[[], None]]:
     """One training step on a batch, and one of the step size's schedule."""
-    kinds: dict[str, Callable[..., torch.optim.Optimizer]] = {
-        "adam": torch.optim.Adam,
-        "adamw": torch.optim.AdamW,
-    }
     momentum = {"momentum": recipe.momentum} if recipe.optimiser == "sgd" else {}
     # one pass over the weights instead of four: they are what takes time here
     fused = recipe.epsilon is None
-    make = kinds.get(recipe.optimiser, torch.optim.SGD)
-    optimiser = make(
+    optimiser = OPTIMISERS[recipe.optimiser](
         module.parameters(), lr=recipe.lr, weight_decay=recipe.weight_decay, fused=fused, **momentum
     )
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, recipe.steps)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from scipy import sparse
-from small_networks import CONVS, LOSSY, SHAPE, SMALL, some_gradient, some_images, theta_of
+from small_networks import CONVS, LOSSY, SHAPE, some_gradient, some_images, theta_of
 
 from companion.chapters.published import PUBLISHED_RANK
 from recon.analysis.identifiability import (
@@ -103,12 +103,6 @@ def test_where_pixels_are_read_one_by_one_nothing_but_the_others_is_missing():
     read = torch.zeros(network.shape, dtype=torch.bool)
     read[:, ::2, ::2] = True
     assert torch.equal(found.unread, ~read.flatten()) and found.whole
-
-
-def test_a_network_that_is_peeled_fixes_everything():
-    gradient, x = some_gradient(SMALL)
-    found = determined(JointSystem.of(gradient.split()[0]), x[0].flatten())
-    assert found.whole and not found.unread.any() and found.deficiency == 0
 
 
 @pytest.mark.parametrize("network", [LOSSY, UNREAD])

@@ -186,23 +186,6 @@ def test_rank_is_that_of_the_dense_jacobian(n):
     assert solution_set.jacobian_rank(x, y, theta) == rank == min(n * 20, 21)
 
 
-@pytest.mark.parametrize("n", [4, 12])
-def test_a_projection_converges_and_stops_at_its_iterations(n):
-    """Of few images, by Woodbury's identity, and of many."""
-    generator = torch.Generator().manual_seed(0)
-    train, noise = torch.rand(2, n, D, generator=generator, dtype=torch.float64) - 0.5
-    y = (torch.arange(n) % 2).double()
-    theta, start = retrain(train, y), train + 0.1 * noise
-    bound = torch.full((D,), 5.0, dtype=torch.float64)
-    wide = solution_set.SolutionSet(y, theta, DECAY, -bound, bound)
-    found = wide.project(start)
-    assert found.converged and 1 < found.iterations < 20
-    wanted = start + solution_set.adjoint(found.x, y, theta, found.multipliers)
-    torch.testing.assert_close(found.x, wanted, rtol=0, atol=1e-8)
-    short = wide.project(start, solution_set.ProjectionSettings(max_iter=1))
-    assert short.iterations == 1 and not short.converged
-
-
 def by_autograd(x, y, theta):
     """J by autograd, (d + 1, n·d)."""
     return torch.autograd.functional.jacobian(
@@ -226,3 +209,19 @@ def test_a_pixel_that_is_nearly_clipped_everywhere(pixel, share):
     b = matrix @ b  # so that it has a solution
     solution = solution_set.solve_normal(x, y, theta, free, b)
     assert (matrix @ solution - b).norm() < 1e-6 * b.norm()
+
+
+@pytest.mark.parametrize("n", [4, 12])
+def test_a_projection_without_bounds_is_a_step_along_the_rows_of_the_jacobian(n):
+    """Of few images, by Woodbury's identity, and of many; it stops at its iterations."""
+    generator = torch.Generator().manual_seed(0)
+    train, noise = torch.rand(2, n, D, generator=generator, dtype=torch.float64) - 0.5
+    y = (torch.arange(n) % 2).double()
+    theta, start = retrain(train, y), train + 0.1 * noise
+    free = torch.tensor(torch.inf, dtype=torch.float64)
+    solutions = solution_set.SolutionSet(y, theta, DECAY, -free, free)
+    found = solutions.project(start)
+    wanted = start + solution_set.adjoint(found.x, y, theta, found.multipliers)
+    assert found.converged and torch.allclose(found.x, wanted, rtol=0, atol=1e-8)
+    short = solutions.project(start, solution_set.ProjectionSettings(max_iter=1))
+    assert short.iterations == 1 < found.iterations < 20 and not short.converged

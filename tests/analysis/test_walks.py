@@ -123,30 +123,22 @@ def test_sufficient_by_hand():
 
 def test_below_the_limit_the_set_may_fall_apart():
     """c = 0 and one image of label 1: where 2h(a_1) > C there is no point, and there are some on
-    either side: a_1 = 1 and many equal others, and a_1 with one other.
+    either side, here with forty equal others.
     """
     level, n = 0.9 * LIMIT, 40
+    parts = torch.tensor([1.0] + [1 / n] * n, dtype=torch.float64)
+    y = (parts == 1).double()
+    theta = torch.tensor([1.0, 0.0], dtype=torch.float64)  # an image is its logit
+    released = Weights(affine(1), theta, y=y, weight_decay=level / (n + 1))
 
-    def of_others(others):
-        """An image is its logit, c = 0, C = `level`."""
-        share = torch.tensor(others, dtype=torch.float64)
-        a = torch.cat([share.sum()[None], share])
-        return ((2 * y - 1) * torch.logit(1 - a))[:, None]
+    def above(a):
+        return float(bent(a * parts).sum()) - level
 
-    y = torch.tensor([1.0] + [0.0] * n, dtype=torch.float64)
-    weights = torch.tensor([1.0, 0.0], dtype=torch.float64)
-    released = Weights(affine(1), weights, y=y, weight_decay=level / (n + 1))
-
-    def height(a, parts):
-        one = torch.tensor([a, a / parts], dtype=torch.float64)
-        return float(bent(one) @ torch.tensor([1.0, parts], dtype=torch.float64)) - level
-
-    low = brentq(height, 1e-6, PEAK / 4, args=(n,))
-    high = brentq(height, 0.5, 0.999, args=(n,))
-    assert low < PEAK < high
-    sets = [of_others([a / n] * n) for a in (low, high)]
+    heights = [brentq(above, 1e-6, PEAK / 4), brentq(above, 0.5, 0.999)]
+    sets = [((2 * y - 1) * torch.logit(1 - a * parts))[:, None] for a in heights]
+    curve = Curve(released, *sets)
     with pytest.raises(ReconError, match="too low"):
-        [Curve(released, *sets).at(t) for t in torch.linspace(0, 1, 21).tolist()]
+        [curve.at(t) for t in torch.linspace(0, 1, 21).tolist()]
 
 
 def retrain(released, x):
