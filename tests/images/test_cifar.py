@@ -17,7 +17,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from torchvision.datasets import CIFAR10
 from toys import ANY, FOLDER
 
@@ -44,22 +43,14 @@ def test_download_and_subset_give_identical_pools(subset_folder, torchvision_fol
         assert np.array_equal(getattr(a, name), getattr(b, name))
 
 
-def test_partitions_hold_the_right_images_of_their_ranges(subset_folder, fake_cifar):
+def test_the_pool_holds_the_right_images_of_every_range(subset_folder, fake_cifar):
     images, labels = fake_cifar
-    drawn = partition(load_pool("cifar10", subset_folder), 500, n_held_out=200)
-    for name in PARTS:
-        part = getattr(drawn, name)
-        index, half = part.index.numpy(), len(part) // 2
-        expected = torch.from_numpy(images[index]).permute(0, 3, 1, 2)
-        assert torch.equal((part.x * 255).round().to(torch.uint8), expected)
-        assert torch.equal(part.flat.reshape(part.x.shape), part.x)
-        assert part.labels.tolist() == labels[index].tolist()
-        candidates = np.concatenate([np.array(r) for r in cifar.INDEX_RANGES[name]])
-        vehicle = np.isin(labels[candidates], (0, 1, 8, 9))
-        # the first of their class in the range, none left out
-        assert index[:half].tolist() == candidates[vehicle][:half].tolist()
-        assert index[half:].tolist() == candidates[~vehicle][:half].tolist()
-        assert part.y.tolist() == [0.0] * half + [1.0] * half
+    pool = load_pool("cifar10", subset_folder)
+    for name, ranges in cifar.INDEX_RANGES.items():
+        assert pool.index[pool.part == name].tolist() == [i for r in ranges for i in r]
+    assert np.array_equal(pool.images, images[pool.index].transpose(0, 3, 1, 2))
+    assert np.array_equal(pool.labels, labels[pool.index])
+    assert np.array_equal(pool.y == 0, np.isin(pool.labels, (0, 1, 8, 9)))
 
 
 def test_real_subset_is_the_one_the_book_was_made_from():

@@ -1,4 +1,7 @@
-"""The fully connected network's names, its initial weights, its passes and its derivative."""
+"""The fully connected network's names, its initial weights, its outputs and its derivative.
+
+Its passes are tried in `test_gram.py`.
+"""
 
 from __future__ import annotations
 
@@ -23,36 +26,17 @@ def normal(*shape, seed=0):
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=F64)
 
 
-class Sequential(nn.Sequential):
-    """The same network as PyTorch writes it, weights included; `zs` and `inputs` are what its
-    linear layers gave and were given.
-    """
-
-    def __init__(self, network, theta):
-        sigma = nn.ReLU() if network.smoothing is None else nn.Softplus(network.smoothing)
-        parts = []
-        for weight, bias in network.names:
-            linear = nn.Linear(*theta[weight].shape[::-1], bias=bias is not None, dtype=F64)
-            linear.weight.data.copy_(theta[weight])
-            if bias is not None:
-                linear.bias.data.copy_(theta[bias])
-            parts += [linear, sigma]
-        super().__init__(*parts[:-1])
-
-    def forward(self, x):
-        self.zs, self.inputs = [], []
-        for part in self:
-            if isinstance(part, nn.Linear):
-                self.inputs.append(x)
-            x = part(x)
-            if isinstance(part, nn.Linear):
-                self.zs.append(x)
-        return x
-
-
-def theta_of(network, seed=1):
-    """θ with every parameter of order one, biases too."""
-    return network.unflatten(normal(network.n_params, seed=seed))
+def sequential(network, theta):
+    """The same network as PyTorch writes it, weights included."""
+    sigma = nn.ReLU() if network.smoothing is None else nn.Softplus(network.smoothing)
+    parts = []
+    for weight, bias in network.names:
+        linear = nn.Linear(*theta[weight].shape[::-1], bias=bias is not None, dtype=F64)
+        linear.weight.data.copy_(theta[weight])
+        if bias is not None:
+            linear.bias.data.copy_(theta[bias])
+        parts += [linear, sigma]
+    return nn.Sequential(*parts[:-1])
 
 
 def test_names_and_shapes_leave_missing_biases_out():
@@ -89,13 +73,13 @@ def test_draws_come_one_after_the_other_from_the_generator():
 
 @pytest.mark.parametrize("network", NETS, ids=str)
 def test_leading_dimensions_are_networks_of_their_own(network):
-    """θ (2, p) on images (2, n, d), and one set of images for all; outputs are a Sequential's."""
+    """θ (2, p) on images (2, n, d), and one set of images for all; outputs are PyTorch's."""
     vectors, x = normal(2, network.n_params), normal(2, 6, 5, seed=1)
     theta = network.unflatten(vectors)
     outputs, shared = network(theta, x), network(theta, x[0])
     assert outputs.shape == ((2, 6) if network.widths[-1] == 1 else (2, 6, network.widths[-1]))
     for s in range(2):
-        alone = Sequential(network, network.unflatten(vectors[s]))
+        alone = sequential(network, network.unflatten(vectors[s]))
         torch.testing.assert_close(outputs[s], alone(x[s]).view(outputs.shape[1:]))
         torch.testing.assert_close(shared[s], alone(x[0]).view(outputs.shape[1:]))
     assert network(theta, x[:, :1]).shape == outputs[:, :1].shape  # one image is still a batch
@@ -110,28 +94,6 @@ def test_a_vector_is_the_parameters_one_after_the_other(network):
     assert torch.equal(torch.cat([v.flatten(1) for v in theta.values()], 1), vector)
     assert torch.equal(network.flatten(theta), vector)
     assert theta["w1"].untyped_storage().data_ptr() == vector.untyped_storage().data_ptr()  # views
-
-
-@pytest.mark.parametrize("network", NETS, ids=str)
-def test_both_passes_are_those_of_autograd(network):
-    """z, h, σ', δ = ∂Φ/∂z and what reaches h, for a direction that depends on the outputs."""
-    theta, x, along = theta_of(network), normal(6, 5), normal(6, network.widths[-1], seed=9)
-    module, depth = Sequential(network, theta), network.depth
-    outputs = module(x)
-    tensors = module.zs + module.inputs[1:]
-    gradients = torch.autograd.grad(outputs, tensors, (along * outputs).detach())
-    passes = network.passes(theta, x, lambda outputs: along * outputs)
-    assert passes.h[0] is x
-    torch.testing.assert_close(passes.z[1:], [z.detach() for z in module.zs])
-    torch.testing.assert_close(passes.delta[1:], list(gradients[:depth]))
-    torch.testing.assert_close(passes.h[1:], [h.detach() for h in module.inputs[1:]])
-    torch.testing.assert_close(passes.reached[1:], list(gradients[depth:]))
-    torch.testing.assert_close(passes.slope[1:], [network.slope(z) for z in passes.z[1:depth]])
-    layers = network.layers(theta, x, lambda outputs: along * outputs)
-    assert [(layer.weight, layer.bias) for layer in layers] == network.names
-    for k, layer in enumerate(layers):
-        assert torch.equal(layer.delta, passes.delta[k + 1])
-        assert torch.equal(layer.input, passes.h[k])
 
 
 def test_slope_and_activation_by_hand():

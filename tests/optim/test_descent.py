@@ -5,6 +5,7 @@ numbers.
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -27,18 +28,18 @@ def start():
 @pytest.mark.parametrize(
     ("ours", "theirs"),
     [
-        (SGD(0.01), lambda p: torch.optim.SGD([p], lr=0.01)),
-        (SGD(0.01, 0.7), lambda p: torch.optim.SGD([p], lr=0.01, momentum=0.7)),
-        (Adam(0.03), lambda p: torch.optim.Adam([p], lr=0.03, betas=(0.9, 0.99), eps=1e-12)),
+        (SGD(0.01), partial(torch.optim.SGD, lr=0.01)),
+        (SGD(0.01, 0.7), partial(torch.optim.SGD, lr=0.01, momentum=0.7)),
+        (Adam(0.03), partial(torch.optim.Adam, lr=0.03, betas=(0.9, 0.99), eps=1e-12)),
         (
-            Adam(0.03, (0.5, 0.8), 1e-3),
-            lambda p: torch.optim.Adam([p], lr=0.03, betas=(0.5, 0.8), eps=1e-3),
+            Adam(0.1, (0.5, 0.8), 1e-3),
+            partial(torch.optim.Adam, lr=0.1, betas=(0.5, 0.8), eps=1e-3),
         ),
     ],
 )
 def test_schemes_and_their_schedule_are_those_of_pytorch(ours, theirs):
     parameter, steps = torch.nn.Parameter(start()), 12
-    optimiser = theirs(parameter)
+    optimiser = theirs([parameter])
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimiser, lambda done: cosine(done + 1, steps, 0.1)
     )
@@ -49,13 +50,6 @@ def test_schemes_and_their_schedule_are_those_of_pytorch(ours, theirs):
         schedule.step()
         state = ours.step(state, *evaluate(state["x"]), cosine(k, steps, 0.1))
         torch.testing.assert_close(state["x"], parameter.detach(), rtol=1e-12, atol=1e-14)
-
-
-def test_a_state_is_not_changed_by_a_step():
-    for scheme in (SGD(0.1, 0.9), Adam(0.1), HeavyBall(0.1)):
-        state = scheme.step(scheme.init(start()), *evaluate(start()))
-        first, second = (scheme.step(state, *evaluate(state["x"])) for _ in range(2))
-        assert torch.equal(first["x"], second["x"]) and not torch.equal(first["x"], state["x"])
 
 
 def test_cosine_falls_from_one_to_its_end_and_stays_there():
@@ -112,11 +106,10 @@ def test_heavy_ball_is_what_it_says(settings):
     assert torch.equal(state["accepted"]["grad"], evaluate(state["accepted"]["x"])[1])
 
 
-def test_a_row_at_its_tolerance_stops_and_an_equal_energy_is_not_better():
+def test_an_equal_energy_is_not_better():
     energy, grad = evaluate(start())
-    scheme = HeavyBall(0.1, tol=energy[1].item())
+    scheme = HeavyBall(0.1)
     state = scheme.step(scheme.init(start()), energy, grad)
-    assert torch.equal(state["x"][1], start()[1]) and not torch.equal(state["x"][0], start()[0])
     again = scheme.step(state, energy, torch.ones_like(grad))
     assert torch.equal(again["accepted"]["grad"], grad)
     assert torch.equal(again["step_size"], 0.5 * state["step_size"])
