@@ -20,7 +20,7 @@ from torch import Tensor
 
 from companion.chapters.base import Context
 from companion.chapters.common import match_table, nulls_of, train_released
-from companion.chapters.separation.experiment import fast_ica, first_layer
+from companion.chapters.separation.experiment import fast_ica
 from companion.store.checkpoints import Checkpoints
 from recon.attacks.decoreco import half_and_half
 from recon.attacks.haim_recipe import TUNED_SCALE, recipe_attack
@@ -40,7 +40,7 @@ def attacks(
     context: Context, released: Weights, shape: tuple[int, ...]
 ) -> dict[str, Callable[[], Tensor]]:
     """Name -> an attack that returns its candidates (m, d)."""
-    w1 = first_layer(released)
+    w1 = released.params["w1"]
 
     def ica() -> Tensor:
         sources = fast_ica(signal_span(w1), shape, context.seed)

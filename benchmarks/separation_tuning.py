@@ -18,7 +18,6 @@ from timing import one_by_one, write
 
 from companion.chapters.base import Context
 from companion.chapters.common import train_released
-from companion.chapters.separation.experiment import first_layer
 from companion.chapters.separation_common import counts
 from companion.store.checkpoints import Checkpoints
 from recon.attacks.separation import FirstLayer, SeparationSettings, separate
@@ -54,7 +53,7 @@ def main(ns: tuple[int, ...] = (100, 200)) -> None:
         )
         for n in ns:
             images = context.images(n, swapped=True)
-            w1 = first_layer(train_released(context, images, 1000, 6 * n, offset=n))
+            w1 = train_released(context, images, 1000, 6 * n, offset=n).params["w1"]
             for name, change in TRIED.items():
                 start = time.process_time()
                 found = separate(FirstLayer(w1), images.shape, replace(BASE, **change))

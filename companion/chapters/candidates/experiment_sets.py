@@ -127,16 +127,16 @@ def moves_of(images: Bundle, seen: Tensor, iterations: int, context: Context) ->
 def row(network: MLP, theta: Params, truth: Points, v: Tensor, natural: Photographs) -> Record:
     """The pairs x ± v, or the training set itself where v is 0, held against all conditions."""
     points = split(truth, v) if v.any() else truth
-    before, after = (network(theta, each.x) for each in (truth, points))
+    before, after = network(theta, truth.x), network(theta, points.x)
     members = points.x.unflatten(0, (-1, len(truth)))
-    own = torch.stack([ncc(part, truth.x).diagonal() for part in members])
+    likeness = torch.stack([ncc(part, truth.x).diagonal() for part in members])
     return Record(
         images=len(points),
         difference=apart(summed(network, theta, points), summed(network, theta, truth)),
         margin_change=(after.view(len(members), -1) / before - 1).abs().max().item(),
         smallest_multiplier=points.multipliers.min().item(),
-        ncc=own.median().item(),
-        far=int((own < TRUE_NCC).all(0).sum()),
+        ncc=likeness.median().item(),
+        far=int((likeness < TRUE_NCC).all(0).sum()),
         natural=natural.look_like(points.x).double().mean().item(),
     )
 

@@ -115,17 +115,16 @@ def plot_slide(result: Result[SetMetrics]) -> Figure:
     the pairs.
     """
     figure, axes = plt.subplots(1, 2, figsize=(PAGE, 3.0))
-    colours = {NOISE: NOISE_COLOUR, PHOTOGRAPH: HELD_OUT_COLOUR}
-    words = {NOISE: "towards noise", PHOTOGRAPH: "towards a\nphotograph"}
+    ways = {
+        "towards noise": (result.metrics.slides[NOISE], NOISE_COLOUR),
+        "towards a\nphotograph": (result.metrics.slides[PHOTOGRAPH], HELD_OUT_COLOUR),
+    }
     for ax, values in zip(axes, ("natural", "edges"), strict=True):
-        for name, way in result.metrics.slides.items():
-            ax.plot(
-                way.ncc, getattr(way, values), "o-", ms=3.5, color=colours[name], label=words[name]
-            )
-        ax.set(
-            xlabel="NCC with the training image",
-            xlim=(1.01, min(way.ncc[-1] for way in result.metrics.slides.values()) - 0.02),
-        )
+        for label, (way, colour) in ways.items():
+            ax.plot(way.ncc, way[values], "o-", ms=3.5, color=colour, label=label)
+        ax.set(xlabel="NCC with the training image")
+        ax.margins(x=0.02)
+        ax.invert_xaxis()
     axes[0].axhline(result.metrics.null_natural, color=REFERENCE, lw=0.8, ls=":")
     axes[0].set(ylabel="share that looks natural", ylim=(-0.03, 1.03))
     axes[1].set(ylabel="sparsity of the edges")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import torch
 import torch.nn.functional as F
 from scipy.optimize import linear_sum_assignment
-from torch import Tensor
+from torch import Tensor, nn
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.leakage_common import (
@@ -29,6 +30,7 @@ from recon.attacks.rgap import rgap
 from recon.attacks.separation import FirstLayer, SeparationSettings, separate
 from recon.images.bundle import Bundle
 from recon.nets.conv import Conv, ConvNet
+from recon.nets.module import default_start
 from recon.optim.rng import named
 from recon.released import Gradient
 from recon.scoring.metrics import mse
@@ -87,13 +89,9 @@ class Sizes:
     mixed: tuple[int, ...] = (2, 3, 4)
 
 
-def _grid(
-    side: int, channels: int, ns: tuple[int, ...], same: tuple[int, ...] = ()
-) -> tuple[Batch, ...]:
-    return (
-        *(Batch(side=side, channels=channels, n=n) for n in ns),
-        *(Batch(side=side, channels=channels, n=n, same=True) for n in same),
-    )
+def _grid(side: int, channels: int, ns: Sequence[int], same: Sequence[int]) -> tuple[Batch, ...]:
+    other = [Batch(side=side, channels=channels, n=n) for n in ns]
+    return (*other, *(Batch(side=side, channels=channels, n=n, same=True) for n in same))
 
 
 SIZES = {
@@ -179,7 +177,7 @@ def solve_batch(sizes: Sizes, context: Context, unit: str) -> Tensors:
         system = BatchSystem.of(mean, labels, seed=start)
         tol = 1e-26 * system.target.square().sum().item()
         tries.append(gauss_newton(system, steps=sizes.iterations, tol=tol))
-        best = min(tries, key=lambda found: found.energy[-1].item())
+        best = min(tries, key=lambda solved: solved.energy[-1].item())
         if (residual := relative(system, best.x)) <= CERTAIN:
             break
     x_hat = assigned(system.images(best.x), x)
@@ -231,25 +229,14 @@ def separations(sizes: Sizes, context: Context) -> tuple[list[Record], Tensors]:
         data = Bundle.of(context.dataset(n, n), torch.device("cpu"), centred=False)
         train, held_out, others = (part - 0.5 for part in (data.train, data.held_out, data.init))
         weight, bias = first_layer_gradient(train, data.train_labels, sizes.width, context)
-        found = separate(
-            FirstLayer(weight),
-            data.shape,
-            SeparationSettings(),
-            named(context.seed, "batches.separation"),
-        )
-        nulls = null_candidates(
-            weight,
-            train,
-            others,
-            len(found.x_hat),
-            named(context.seed, "batches.nulls"),
-            found.basis,
-            data.init_y,
-        )
-        table = null_table(
-            nulls, train, held_out, torch.full_like(data.mean, 0.5), found.x_hat, data.shape
-        )
-        scaled = scaled_by_bias(found.sources, weight, bias)
+        draws = named(context.seed, "batches.separation")
+        separated = separate(FirstLayer(weight), data.shape, SeparationSettings(), draws)
+        x_hat, m = separated.x_hat, len(separated.x_hat)
+        draws = named(context.seed, "batches.nulls")
+        nulls = null_candidates(weight, train, others, m, draws, separated.basis, data.init_y)
+        grey_image = torch.full_like(data.mean, 0.5)
+        table = null_table(nulls, train, held_out, grey_image, x_hat, data.shape)
+        scaled = scaled_by_bias(separated.sources, weight, bias)
         nearest = torch.cdist(train, scaled).square().div(train.shape[1]).min(1)
         grey = train.square().mean().item()
         rows.append(Record(**flat(table), n=n, within=int((nearest.values < 0.1 * grey).sum())))
@@ -267,11 +254,9 @@ def scaled_by_bias(sources: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     so that the w of least norm with (∇_W ℓ) w = ∇_b ℓ has ⟨x_i, w⟩ = 1 for every image: x̂_k =
     s_k/⟨s_k, w⟩.
     """
-    solution = torch.linalg.lstsq(
-        weight.double().cpu(), bias.double().cpu(), driver="gelsd"
-    ).solution
-    along = sources.double().cpu() @ solution
-    return (sources.double().cpu() / along[:, None]).to(sources)
+    w = torch.linalg.lstsq(weight.double().cpu(), bias.double().cpu(), driver="gelsd").solution
+    s = sources.double().cpu()
+    return (s / (s @ w)[:, None]).to(sources)
 
 
 def first_layer_gradient(
@@ -280,17 +265,12 @@ def first_layer_gradient(
     """∇_{W_1} ℓ (width, d) and ∇_{b_1} ℓ (width,) of a batch, at PyTorch's default start,
     U(±1/√inputs) throughout.
     """
-    generator, layers = named(context.seed, "batches.network"), []
-    for inputs_, outputs in ((x.shape[1], width), (width, CLASSES)):
-        for shape in ((outputs, inputs_), (outputs,)):
-            bound = inputs_**-0.5
-            layers.append(
-                torch.empty(shape).uniform_(-bound, bound, generator=generator).requires_grad_()
-            )
-    weight, bias, last, last_bias = layers
-    loss = F.cross_entropy(F.linear(F.linear(x, weight, bias).relu(), last, last_bias), labels)
-    found = torch.autograd.grad(loss, [weight, bias])
-    return found[0], found[1]
+    first = nn.Linear(x.shape[1], width)
+    network = nn.Sequential(first, nn.ReLU(), nn.Linear(width, CLASSES))
+    default_start(network, named(context.seed, "batches.network"))
+    loss = F.cross_entropy(network(x), labels)
+    weight, bias = torch.autograd.grad(loss, [first.weight, first.bias])
+    return weight, bias
 
 
 # ------------------------------------------------------------------------------------------ eq. (4)
@@ -301,21 +281,21 @@ def mixtures_of_rows(sizes: Sizes, context: Context) -> Record:
     And R-GAP on the mean gradient of two images, of different and of the same label: MSE to the
     nearer of the two.
     """
-    found = Victims.of_each_class(context.pool, max(sizes.mixed))
-    mixture_errors, own = [], []
+    victims = Victims.of_each_class(context.pool, max(sizes.mixed))
+    errors, shares_of_own = [], []
     for size in sizes.mixed:
-        x, labels = found.x[:size], found.labels[:size]
+        x, labels = victims.x[:size], victims.labels[:size]
         recovered, shares = mixtures(x, labels)
-        mixture_errors.append((recovered - shares @ x.flatten(1)).abs().max().item())
-        own.append((shares.diagonal().abs() / shares.abs().sum(1)).mean().item())
-    attacked, pair = Attacked.of("CNN2 V1", context.pool), found.x[:2]
+        errors.append((recovered - shares @ x.flatten(1)).abs().max().item())
+        shares_of_own.append((shares.diagonal().abs() / shares.abs().sum(1)).mean().item())
+    attacked, pair = Attacked.of("CNN2 V1", context.pool), victims.x[:2]
     alike, labels = drawn(context, 2, same=True)
     return Record(
         sizes=list(sizes.mixed),
-        share_of_own=own,
-        mixture_error=mixture_errors,
+        share_of_own=shares_of_own,
+        mixture_error=errors,
         rgap_mse={
-            "different labels": nearer(attacked, pair, found.labels[:2]),
+            "different labels": nearer(attacked, pair, victims.labels[:2]),
             "same label": nearer(attacked, alike, labels),
         },
         grey_mse=mse(torch.zeros_like(pair), pair).min().item(),
@@ -329,12 +309,11 @@ def mixtures(x: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     network = ConvNet(())
     theta = network.init(torch.Generator().manual_seed(SEED), torch.float64)
     weight, bias = network.last
-    each = network.gradients(theta, x, labels)[bias]  # ∂ℓ_i/∂b (n, classes)
+    deltas = network.gradients(theta, x, labels)[bias]  # ∂ℓ_i/∂b (n, classes)
     mixed = Gradient.averaged(network, theta, x, labels).gradients
+    shares = (deltas / deltas.sum(0))[:, labels].T
     # ∂ℓ_i/∂b_k is negative for k = y_i only: the row of a label is mostly its image's
-    return mixed[weight][0][labels] / mixed[bias][0][labels, None], (each / each.sum(0))[
-        :, labels
-    ].T
+    return mixed[weight][0][labels] / mixed[bias][0][labels, None], shares
 
 
 def nearer(attacked: Attacked, x: Tensor, labels: Tensor) -> float:

@@ -62,8 +62,9 @@ class AttackSizes:
 
     def victims(self, name: str, pool: ImagePool) -> Victims:
         """The images whose gradients by a network are attacked, as large as it wants them."""
-        found = Victims.of_all_classes(pool, self.images if name in SMALL else self.table_images)
-        return replace(found, x=averaged(found.x, name))
+        count = self.images if name in SMALL else self.table_images
+        victims = Victims.of_all_classes(pool, count)
+        return replace(victims, x=averaged(victims.x, name))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,12 +86,9 @@ SIZES = {
 
 def network_of(name: str) -> ConvNet:
     """By the name in `Sizes`."""
-    small = (3, 16, 16)
-    return {
-        SMALL[0]: ConvNet((Conv(3, 6),), shape=small),
-        SMALL[1]: ConvNet((), shape=small),
-        **TABLE_1,
-    }[name]
+    if name in TABLE_1:
+        return TABLE_1[name]
+    return ConvNet((Conv(3, 6),) if name == SMALL[0] else (), shape=(3, 16, 16))
 
 
 UNDAMPED = 1e-9  # of the mean diagonal: the prior keeps the system solvable
@@ -101,10 +99,13 @@ SIGMAS = (0.0, 0.1, 1.0)
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """Two questions, each image by itself."""
     noise, _ = by_noise(noise_unit, sizes, context)
-    x = {name: sizes.victims(name, context.pool).x for name in sizes.networks}
+    grey = {}
+    for name in sizes.networks:
+        x = sizes.victims(name, context.pool).x
+        grey[name] = x.square().flatten(1).mean(1).tolist()
     metrics = Metrics(
         noise=noise,
-        grey={name: each.square().flatten(1).mean(1).tolist() for name, each in x.items()},
+        grey=grey,
         deficiency=[deficiency(name, context) for name in sizes.deficient],
     )
     return Outcome(metrics, {})
@@ -116,20 +117,16 @@ def by_noise(
     """A sweep over units "NETWORK--Z": the rows of every network, and the images, named "KEY
     NETWORK Z".
     """
-    other = sizes.table_noise or sizes.noise
-    pairs = [
-        (name, f"{z:g}")
-        for name in sizes.networks
-        for z in (sizes.noise if name in SMALL else other)
-    ]
-    runs = context.sweep(
-        partial(unit, sizes, context), ["--".join(pair) for pair in pairs], "noise"
-    )
+    units = []
+    for name in sizes.networks:
+        noise = sizes.noise if name in SMALL else sizes.table_noise or sizes.noise
+        units += [f"{name}--{z:g}" for z in noise]
     rows: dict[str, list[Record]] = {name: [] for name in sizes.networks}
     arrays: Tensors = {}
-    for (name, z), found in zip(pairs, runs.values(), strict=True):
-        rows[name].append(unpacked(found))
-        arrays |= {f"{key} {name} {z}": pixels(x) for key, x in found.items() if key != "json"}
+    for label, tensors in context.sweep(partial(unit, sizes, context), units, "noise").items():
+        name, z = label.split("--")
+        rows[name].append(unpacked(tensors))
+        arrays |= {f"{key} {name} {z}": pixels(x) for key, x in tensors.items() if key != "json"}
     return rows, arrays
 
 
@@ -144,17 +141,17 @@ def released(name: str, z: str, victims: Victims, context: Context) -> list[tupl
     """
     network, x = network_of(name), victims.x
     theta = network.init(torch.Generator().manual_seed(SEED), torch.float64)
-    found = []
+    sent = []
     for k in range(len(x)):
         clean = Gradient.each(network, theta, x[k : k + 1], victims.labels[k : k + 1])
         sigma = float(z) * math.sqrt(sum(float(g.square().sum()) for g in clean.gradients.values()))
         generator = named(context.seed, f"defences.noise {z}", k)
-        sent = {
+        noisy = {
             key: g + sigma * torch.randn(g.shape, generator=generator, dtype=g.dtype)
             for key, g in clean.gradients.items()
         }
-        found.append((Gradient(network, theta, clean.labels, sent), sigma))
-    return found
+        sent.append((replace(clean, gradients=noisy), sigma))
+    return sent
 
 
 @dataclass(frozen=True)
@@ -273,16 +270,16 @@ def noise_unit(sizes: Sizes, context: Context, unit: str) -> Tensors:
     """
     name, z = unit.split("--")
     victims = sizes.victims(name, context.pool)
-    found, predicted, by_rgap = [], [], []
+    guesses, predicted, by_rgap = [], [], []
     for sent, sigma in released(name, z, victims, context):
         best = map_estimate(sent, sigma, PRIOR).x
-        found.append(best.view(sent.network.shape))
+        guesses.append(best.view(sent.network.shape))
         predicted.append(posterior_variance(sent, best, sigma, PRIOR).mean().item())
         if sent.network.depth:
             by_rgap.append(rgap(sent, check=False)[0])
     row = Record(
         z=float(z),
-        mse=mse(torch.stack(found), victims.x).tolist(),
+        mse=mse(torch.stack(guesses), victims.x).tolist(),
         predicted=predicted,
         rgap=mse(torch.stack(by_rgap), victims.x).tolist() if by_rgap else None,
     )

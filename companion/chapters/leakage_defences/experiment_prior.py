@@ -89,13 +89,13 @@ def prior_unit(sizes: AttackSizes, context: Context, unit: str) -> Tensors:
     name, z = unit.split("--")
     victims = sizes.victims(name, context.pool)
     public = public_images(context.pool, victims, name)
-    noisy, prior = released(name, z, victims, context), GaussianPrior.of(public)
-    guesses, blind = (
-        torch.stack(
-            [map_estimate(sent, sigma, each).x.view(sent.network.shape) for sent, sigma in noisy]
-        )
-        for each in (prior, PRIOR)
-    )
+    noisy = released(name, z, victims, context)
+
+    def guess(prior: GaussianPrior | float) -> Tensor:
+        images = [map_estimate(sent, sigma, prior).x for sent, sigma in noisy]
+        return torch.stack(images).view_as(victims.x)
+
+    guesses, blind = guess(GaussianPrior.of(public)), guess(PRIOR)
     flat, flat_blind, truth = guesses.flatten(1), blind.flatten(1), victims.x.flatten(1)
     alike = ncc(flat, truth).diagonal()
     row = Record(

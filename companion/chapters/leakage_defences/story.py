@@ -27,18 +27,16 @@ def noise_claim(metrics: Metrics) -> Claim:
     hides = {
         name: hidden_from(rows, mean(metrics.grey[name])) for name, rows in metrics.noise.items()
     }
-    said = ", ".join(
-        f"{name} ({len(metrics.grey[name])} images) {'none tried' if z is None else f'z = {z:g}'}"
-        for name, z in hides.items()
-    )
+    words = {name: "none tried" if z is None else f"z = {z:g}" for name, z in hides.items()}
+    least = [f"{name} ({len(metrics.grey[name])} images) {z}" for name, z in words.items()]
     most = max(row.z for row in next(iter(metrics.noise.values())))
     lost = {name: rgap_lost(rows, metrics, name) for name, rows in metrics.noise.items()}
     return claim(
         "leakage-noise",
         ours=(
             "for this attacker the most probable image is no better than grey (its error is above"
-            f" {NO_BETTER:.0%} of grey's) from this noise on: {said}, in units of the gradient's"
-            " norm on every entry"
+            f" {NO_BETTER:.0%} of grey's) from this noise on: {', '.join(least)}, in units of the"
+            " gradient's norm on every entry"
         ),
         null="a grey image; R-GAP is worse than grey from "
         + ", ".join(f"{name} z = {z:g}" for name, z in lost.items() if z is not None),

@@ -79,19 +79,13 @@ def imprinted(
     rows: list[int], bins: int, public: Tensor, context: Context
 ) -> tuple[Record, Tensors]:
     """One batch, float32 as clients compute; and some images with what was read of them."""
-    n, x, labels = (
-        len(rows),
-        inputs(context.pool, rows),
-        torch.from_numpy(context.pool.labels[rows]) % CLASSES,
-    )
+    n, x = len(rows), inputs(context.pool, rows)
+    labels = torch.from_numpy(context.pool.labels[rows]) % CLASSES
     flat = x.flatten(1).float()
     edges = edges_of(public.flatten(1).float(), bins)
     generator = named(context.seed, "limits.server", bins)
-    v, c = (
-        torch.randn(CLASSES, generator=generator) / bins,
-        0.1 * torch.randn(CLASSES, generator=generator),
-    )
-    server = Imprint(edges, v, c)
+    v = torch.randn(CLASSES, generator=generator) / bins
+    server = Imprint(edges, v, 0.1 * torch.randn(CLASSES, generator=generator))
     read = server.read(server.mean_gradient(flat, labels), n)
     away = torch.cdist(read.images, flat.double(), p=float("inf"))
     true = away.amin(1) <= FOUND

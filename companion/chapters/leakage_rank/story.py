@@ -100,11 +100,9 @@ def plot_rank(result: Result[Metrics]) -> Figure:
         ylim=(len(rows) - 0.4, -0.6),
         xlim=(-0.1 * max(row[1] for row in rows), None),
     )
-    for colour, words in (
-        ("white", "unknowns $x_{i-1}$"),
-        (SERIES[0], "rank of $U_i$; beside it what is missing"),
-    ):
-        ax.plot([], [], "o", color=SERIES[0], mfc=colour, label=words)
+    ax.plot([], [], "o", color=SERIES[0], mfc="white", label="unknowns $x_{i-1}$")
+    words = "rank of $U_i$; beside it what is missing"
+    ax.plot([], [], "o", color=SERIES[0], label=words)
     figure.legend(loc="outside upper center", ncols=2)
     return figure
 

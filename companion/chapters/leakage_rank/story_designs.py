@@ -113,11 +113,8 @@ def plot_designs(result: Result[Metrics]) -> Figure:
         ax.set(xscale="symlog", xlabel=f"{label} (equations)")
         ax.set_xlim(left=-0.3)
         ax.set_xticks([0, *ax.get_xticks()[ax.get_xticks() >= 10][::2]])
-    for colour, words in (
-        (SERIES[0], "Gauss–Newton finds all that is read"),
-        ("white", "it does not"),
-    ):
-        axes[0].plot([], [], "o", color=SERIES[0], mfc=colour, label=words)
+    axes[0].plot([], [], "o", color=SERIES[0], label="Gauss–Newton finds all that is read")
+    axes[0].plot([], [], "o", color=SERIES[0], mfc="white", label="it does not")
     figure.legend(loc="outside upper center", ncols=2)
     axes[0].set_ylabel("PSNR of CosineTV (dB, peak 1)")
     return figure

@@ -89,55 +89,47 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """Train, separate, count; the same by FastICA; and how sure the adversary can be."""
     images = context.images(sizes.n_train)
     released = train_released(context, images, sizes.width, sizes.train_steps)
-    w1 = first_layer(released)
     start = time.perf_counter()
-    found = separate(
-        FirstLayer(w1), images.shape, sizes.attack, context.stream("separation.attack")
-    )
+    separated = _separate(sizes, context, images, released)
     seconds = time.perf_counter() - start
-    nulls = nulls_of(
-        context, images, released.network, released.theta_star, len(found.x_hat), found.basis
-    )
-    ica = fast_ica(found.basis, images.shape, context.seed)
+    x_hat, basis = separated.x_hat, separated.basis
+    nulls = nulls_of(context, images, released.network, released.theta_star, len(x_hat), basis)
+    ica = fast_ica(basis, images.shape, context.seed)
     by_ica = match_table(torch.cat([ica, -ica]), images, nulls)
     metrics = Metrics(
-        **flat(match_table(found.x_hat, images, nulls)),
+        **flat(match_table(x_hat, images, nulls)),
         n_train=len(images.train),
         width=sizes.width,
         recon_seconds=round(seconds, 2),
-        rank=len(found.basis),
+        rank=len(basis),
         simpler=Record(FastICA=Record(matches=by_ica.matches)),
-        certainty=certainty(sizes, context, images, found),
+        certainty=certainty(sizes, context, images, separated),
     )
-    arrays = {
-        "x_hat": found.x_hat,
-        **kept_arrays(images),
-        **best_null_images(images.train, nulls),
-    }
+    arrays = {"x_hat": x_hat, **kept_arrays(images), **best_null_images(images.train, nulls)}
     return Outcome(metrics, arrays)
 
 
-def first_layer(released: Weights) -> Tensor:
-    """w1 (h, d) of a released network."""
-    return released.params["w1"]
+def _separate(sizes: Sizes, context: Context, images: Bundle, released: Weights) -> Separated:
+    generator = context.stream("separation.attack")
+    return separate(FirstLayer.of(released), images.shape, sizes.attack, generator)
 
 
-def certainty(sizes: Sizes, context: Context, images: Bundle, found: Separated) -> Record:
+def certainty(sizes: Sizes, context: Context, images: Bundle, separated: Separated) -> Record:
     """Calibrated on shadow networks, trained on the other partition; assessed on this network and
     on one that holds more images, where separation begins to fail.
     """
-    model = calibrated([attacked(sizes, context, n, shadow=True) for n in sizes.shadow_n])
-    judged = {sizes.n_train: (found, truth(context, images, found))}
-    judged |= {n: attacked(sizes, context, n) for n in sizes.harder_n}
-    said = {n: (probability(model, each), true) for n, (each, true) in judged.items()}
-    probabilities, true = (torch.cat([pair[k] for pair in said.values()]) for k in (0, 1))
+    model = calibrated([attack(sizes, context, n, shadow=True) for n in sizes.shadow_n])
+    networks = {sizes.n_train: (separated, truth(context, images, separated))}
+    networks |= {n: attack(sizes, context, n) for n in sizes.harder_n}
+    probabilities = {n: probability(model, candidates) for n, (candidates, _) in networks.items()}
+    true = {n: flags for n, (_, flags) in networks.items()}
     return Record(
-        **assessed(probabilities, true),
-        networks={f"n = {n}": Record(assessed(p, true)) for n, (p, true) in said.items()},
+        **assessed(torch.cat(list(probabilities.values())), torch.cat(list(true.values()))),
+        networks={f"n = {n}": Record(assessed(probabilities[n], true[n])) for n in networks},
     )
 
 
-def attacked(
+def attack(
     sizes: Sizes, context: Context, n: int, shadow: bool = False
 ) -> tuple[Separated, Tensor]:
     """What is separated from a network of n images, and which of it is true (r,); a shadow network
@@ -145,17 +137,17 @@ def attacked(
     """
     images = context.images(n, swapped=shadow)
     steps = sizes.train_steps * n // sizes.n_train
-    released = train_released(
-        context, images, sizes.width, steps, SHADOW_OFFSET + n if shadow else n
-    )
-    layer = FirstLayer(first_layer(released))
-    found = separate(layer, images.shape, sizes.attack, context.stream("separation.attack"))
-    return found, truth(context, images, found)
+    offset = SHADOW_OFFSET + n if shadow else n
+    released = train_released(context, images, sizes.width, steps, offset)
+    separated = _separate(sizes, context, images, released)
+    return separated, truth(context, images, separated)
 
 
-def truth(context: Context, images: Bundle, found: Separated) -> Tensor:
+def truth(context: Context, images: Bundle, separated: Separated) -> Tensor:
     """By the images and others that nobody trained on."""
-    return is_true(found.sources, images.train, others_of(context, images.train_index, images.mean))
+    return is_true(
+        separated.sources, images.train, others_of(context, images.train_index, images.mean)
+    )
 
 
 def best_null_images(train: Tensor, nulls: Tensors) -> Tensors:
@@ -163,17 +155,14 @@ def best_null_images(train: Tensor, nulls: Tensors) -> Tensors:
     the null whose best ten are best; and the upper envelope (n,) of all nulls' sorted NCC: as many
     of it are above a threshold as of the null that is best there.
     """
-    assigned = {name: one_to_one(train, padded(x, len(train))) for name, x in nulls.items()}
-    name = max(
-        assigned,
-        key=lambda each: assigned[each].score.topk(min(10, len(train))).values.sum().item(),
-    )
-    match = assigned[name]
-    curves = torch.stack([each.score.sort(descending=True).values for each in assigned.values()])
+    n = len(train)
+    matches = {name: one_to_one(train, padded(x, n)) for name, x in nulls.items()}
+    curves = {name: match.score.sort(descending=True).values for name, match in matches.items()}
+    best = max(curves, key=lambda name: curves[name][:10].sum().item())
     return {
-        "x_null": padded(nulls[name], len(train))[match.index],
-        "x_null_ncc": match.score,
-        "null_envelope": curves.amax(0),
+        "x_null": padded(nulls[best], n)[matches[best].index],
+        "x_null_ncc": matches[best].score,
+        "null_envelope": torch.stack(list(curves.values())).amax(0),
     }
 
 

@@ -35,24 +35,18 @@ RIGHT = 0.95  # share of the sure ones that must be true
 
 def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     """What the chapter says."""
-    matches, n, best, names = (
-        metrics.matches,
-        metrics.n_train,
-        metrics.best_null,
-        metrics.best_null_name,
-    )
-    null = (
-        f"above 0.7: {null_text(best.ncc_07, names.ncc_07)}; above 0.8:"
-        f" {null_text(best.ncc_08, names.ncc_08)}"
-    )
+    matches, best, names = metrics.matches, metrics.best_null, metrics.best_null_name
     return [
         claim(
             "separation-unmixes",
             ours=(
-                f"{matches.ncc_07} of {n} above NCC 0.7, {matches.ncc_08} above 0.8, from the first"
-                " layer alone"
+                f"{matches.ncc_07} of {metrics.n_train} above NCC 0.7, {matches.ncc_08} above 0.8,"
+                " from the first layer alone"
             ),
-            null=null,
+            null=(
+                f"above 0.7: {null_text(best.ncc_07, names.ncc_07)}; above 0.8:"
+                f" {null_text(best.ncc_08, names.ncc_08)}"
+            ),
             verdict="finding" if clears(matches.ncc_07, best.ncc_07) else "not reproduced",
             value=matches.ncc_07,
             null_value=best.ncc_07,
@@ -66,47 +60,45 @@ def _would_know(certainty: Record) -> Claim:
     true, "believe everything" does as well. The sentence is contradicted if they know (`knows`),
     "partly" if the lift alone is beyond chance.
     """
-    name, found = max(certainty.networks.items(), key=lambda item: item[1].candidates)
-    share, right = (
-        found.true / max(found.candidates, 1),
-        round((found.precision_sure or 0.0) * found.sure),
-    )
-    lift = (found.precision_sure or 0.0) / max(share, 1e-9)
-    low, high = binomtest(right, found.sure).proportion_ci() if found.sure else (0.0, 1.0)
-    found_out = (
-        "not reproduced" if knows(found) else "partly" if by_chance(found) < LEVEL else "reproduced"
-    )
+    name, row = max(certainty.networks.items(), key=lambda item: item[1].candidates)
+    share, right = row.true / max(row.candidates, 1), sure_and_true(row)
+    lift = (row.precision_sure or 0.0) / max(share, 1e-9)
+    low, high = binomtest(right, row.sure).proportion_ci() if row.sure else (0.0, 1.0)
+    judgement = "partly" if by_chance(row) < LEVEL else "reproduced"
     return by_another_attack(
         claim(
             "separation-would-know",
             ours=(
-                f"{name}: {right} of the {found.sure} rated above 0.95 are true,"
-                f" {text(found.precision_sure)} [{low:.2f}, {high:.2f}], {lift:.2f} times the base"
-                f" rate; they are {found.recall_sure:.2f} of all true ones; AUC {text(found.auc)}"
+                f"{name}: {right} of the {row.sure} rated above 0.95 are true,"
+                f" {text(row.precision_sure)} [{low:.2f}, {high:.2f}], {lift:.2f} times the base"
+                f" rate; they are {row.recall_sure:.2f} of all true ones; AUC {text(row.auc)}"
             ),
-            null=f"a guess: {found.true} of {found.candidates} candidates are true, {share:.2f}",
-            verdict=found_out,
-            value=found.precision_sure,
+            null=f"a guess: {row.true} of {row.candidates} candidates are true, {share:.2f}",
+            verdict="not reproduced" if knows(row) else judgement,
+            value=row.precision_sure,
             null_value=share,
             margin=share - low,
         )
     )
 
 
-def by_chance(found: Record) -> float:
+def sure_and_true(row: Record) -> int:
+    """Candidates."""
+    return round((row.precision_sure or 0.0) * row.sure)
+
+
+def by_chance(row: Record) -> float:
     """Probability that as many of the sure ones are true, if these are drawn from all
     candidates.
     """
-    right = round((found.precision_sure or 0.0) * found.sure)
-    return float(hypergeom.sf(right - 1, found.candidates, found.true, found.sure))
+    return float(hypergeom.sf(sure_and_true(row) - 1, row.candidates, row.true, row.sure))
 
 
-def knows(found: Record) -> bool:
+def knows(row: Record) -> bool:
     """Whether an adversary who says "sure" is right, says it of a fifth of the true ones, and beats
     the base rate.
     """
-    precise = found.precision_sure is not None and found.precision_sure >= RIGHT
-    return precise and found.recall_sure > 0.2 and by_chance(found) < LEVEL
+    return (row.precision_sure or 0.0) >= RIGHT and row.recall_sure > 0.2 and by_chance(row) < LEVEL
 
 
 def text(value: float | None) -> str:
@@ -167,10 +159,10 @@ def plot_reliability(result: Result[Metrics]) -> Figure:
     """
     figure, ax = plt.subplots(figsize=(0.6 * PAGE, 3.4))
     ax.plot([0, 1], [0, 1], color=REFERENCE, lw=0.8, ls=":")
-    said, so, number = np.array(result.metrics.certainty.reliability).T
-    ax.plot(said, so, "o-", color=TRAIN)
-    for x, y, k in zip(said, so, number, strict=True):
-        note(ax, f"{k:.0f} candidates" if k == number.max() else f"{k:.0f}", (x, y), (9, -4))
+    bins = np.array(result.metrics.certainty.reliability)
+    ax.plot(bins[:, 0], bins[:, 1], "o-", color=TRAIN)
+    for x, y, k in bins:
+        note(ax, f"{k:.0f} candidates" if k == bins[:, 2].max() else f"{k:.0f}", (x, y), (9, -4))
     ax.set(
         xlabel="probability the adversary gives",
         ylabel="share that is true",
