@@ -78,8 +78,8 @@ def solve_normal(x: Tensor, y: Tensor, theta: Tensor, free: Tensor | None, b: Te
         return inverse * (b - torch.linalg.solve(core, rows @ (inverse * b)) @ rows)
 
     u = solve(b)
-    rest = b - diagonal * u - (x_bar @ u) @ half - (half @ u) @ x_bar
-    return u + solve(rest)  # one refinement restores the digits that Woodbury's identity loses
+    remainder = b - diagonal * u - (x_bar @ u) @ half - (half @ u) @ x_bar
+    return u + solve(remainder)  # one refinement restores the digits that Woodbury's identity loses
 
 
 def _normal_factors(

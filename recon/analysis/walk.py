@@ -21,9 +21,9 @@ point with H ≥ C go in a direction βv − α (a − e(a)), α, β ≥ 0: the 
 stay positive up to e(a) + (β/α) v, and there H ≤ 2 max h + n_c h(t) < C by Jensen's inequality; if
 α = 0, one entry nears 1 and H falls to −∞. H is concave, so this way meets A once, and where
 depends continuously on the point and on the direction. From a point of A itself H falls at once in
-one of two directions (`outwards`): towards e(a), or else, since then Σ h′(a_i)(a_i − e_i) < 0, by
-raising the largest a_i of each label. `Curve` goes from the segment between two points of A in the
-mixture of theirs.
+one of two directions (`outward_direction`): towards e(a), or else, since then Σ h′(a_i)(a_i − e_i)
+< 0, by raising the largest a_i of each label. `Curve` goes from the segment between two points of A
+in the mixture of theirs.
 
 `walk` follows the curve frame by frame. With bounds on the pixels, of which the curve knows
 nothing, each frame is moved to the nearest point of the solution set inside the box
@@ -56,7 +56,7 @@ FINER = 4  # times as many points, of which even ones are chosen
 Box = tuple[float, float]
 
 
-def bent(a: Tensor) -> Tensor:
+def weighted_logit(a: Tensor) -> Tensor:
     """h(a) = a log((1 − a)/a), strictly concave on (0, 1); h(0) = 0, h(1) = −∞."""
     return torch.xlogy(a, 1 - a) - torch.xlogy(a, a)
 
@@ -71,7 +71,9 @@ def constants(released: Weights) -> tuple[float, float]:
 def sufficient(y: Tensor, c: float) -> float:
     """2 max h + n_c h(min(|c|/n_c, a*)): a level C above it makes the solution set connected."""
     count = int((y == (1 if c > 0 else 0)).sum())
-    return LIMIT + count * float(bent(torch.tensor(min(abs(c) / count, PEAK), dtype=torch.float64)))
+    return LIMIT + count * float(
+        weighted_logit(torch.tensor(min(abs(c) / count, PEAK), dtype=torch.float64))
+    )
 
 
 def apex(a: Tensor, y: Tensor, c: float) -> Tensor:
@@ -80,7 +82,7 @@ def apex(a: Tensor, y: Tensor, c: float) -> Tensor:
     return part * (abs(c) / part.sum())
 
 
-def outwards(a: Tensor, y: Tensor, c: float) -> tuple[float, Tensor]:
+def outward_direction(a: Tensor, y: Tensor, c: float) -> tuple[float, Tensor]:
     """α and βv (n,) of a direction in which H does not rise from a (n,)."""
     slope = torch.log1p(-a) - torch.log(a) - 1 / (1 - a)
     lift = torch.zeros_like(a)
@@ -138,7 +140,7 @@ class Curve:
         sets = []
         for x in (self.start, self.end):
             a = torch.sigmoid((1 - 2 * self._y) * (x @ theta[:-1] + theta[-1]))
-            sets.append((a, outwards(a, self._y, c)))
+            sets.append((a, outward_direction(a, self._y, c)))
         return sets
 
     def _a(self, t: float) -> Tensor:
@@ -148,7 +150,7 @@ class Curve:
         way = torch.lerp(lift_0, lift_1, t) - alpha * (place - apex(place, self._y, c))
 
         def above(rho: float) -> float:
-            return float(bent((place + rho * way).clamp(0, 1)).sum()) - level
+            return float(weighted_logit((place + rho * way).clamp(0, 1)).sum()) - level
 
         if above(0) <= 0:  # an end, up to rounding
             return place
@@ -199,13 +201,13 @@ def walk(
     end: Tensor,
     points: int,
     box: Box | None = None,
-    shown: slice = slice(0),
+    rows: slice = slice(0),
 ) -> Walk:
     """From `start` (n, d) to `end` (n, d), two training sets of the classifier; `points` odd, so
     that every other frame includes the last.
 
     Args:
-        shown: rows kept of each frame.
+        rows: rows kept of each frame.
     """
     curve, solutions = Curve(released, start, end), solution_set(released, box)
     frames, errors, solved = [], [], True
@@ -213,7 +215,7 @@ def walk(
     longest = [0.0, 0.0]  # step to the frame before, and to the one before that
     for t in curve.even_times(points):
         frame = solutions.project(curve.at(t))
-        frames.append(frame.x[shown].clone())
+        frames.append(frame.x[rows].clone())
         errors.append(retraining_error(released, frame.x))
         for k, earlier in enumerate(reversed(before)):
             longest[k] = max(longest[k], float((frame.x - earlier).norm()))

@@ -39,16 +39,16 @@ class Signs(Protocol):
     def share(self) -> Tensor: ...
 
 
-def evidence(found: Signs) -> np.ndarray:
+def evidence(signs: Signs) -> np.ndarray:
     """(r, 3): sparsity; stability over restarts, as log(1 − stability); log of the share of the
     weights explained. ReconError where only one restart was made: it has no stability.
     """
-    if len(found.stability) and found.stability.isnan().any():
+    if len(signs.stability) and signs.stability.isnan().any():
         raise ReconError("stability needs at least two restarts of the separation")
     columns = (
-        found.sparsity,
-        -(1 - found.stability).clamp_min(1e-6).log(),
-        found.share.clamp_min(1e-9).log(),
+        signs.sparsity,
+        -(1 - signs.stability).clamp_min(1e-6).log(),
+        signs.share.clamp_min(1e-9).log(),
     )
     return torch.stack([column.double() for column in columns], dim=1).cpu().numpy()
 
@@ -62,7 +62,7 @@ def calibrated(shadows: Sequence[tuple[Signs, Tensor]]) -> Pipeline:
         raise ReconError(
             "the shadow networks have only true or only false candidates: nothing can be learned"
         )
-    return shadow_classifier(np.concatenate([evidence(found) for found, _ in shadows]), truth)
+    return shadow_classifier(np.concatenate([evidence(signs) for signs, _ in shadows]), truth)
 
 
 def shadow_classifier(evidence: np.ndarray, true: np.ndarray) -> Pipeline:
@@ -76,11 +76,11 @@ def shadow_classifier(evidence: np.ndarray, true: np.ndarray) -> Pipeline:
     return make_pipeline(StandardScaler(), LogisticRegression(C=1.0)).fit(evidence, true)
 
 
-def probability(model: Pipeline, found: Signs) -> Tensor:
+def probability(model: Pipeline, signs: Signs) -> Tensor:
     """Probability (r,) that each source is a training image."""
-    if not len(found.sparsity):
-        return found.sparsity.double()
-    return torch.from_numpy(model.predict_proba(evidence(found))[:, 1])
+    if not len(signs.sparsity):
+        return signs.sparsity.double()
+    return torch.from_numpy(model.predict_proba(evidence(signs))[:, 1])
 
 
 def assessed(probability: Tensor, true: Tensor) -> dict:
@@ -91,7 +91,7 @@ def assessed(probability: Tensor, true: Tensor) -> dict:
     one kind is missing.
     """
     p, t = probability.double().cpu().numpy(), true.cpu().numpy().astype(bool)
-    both = bool(t.any() and not t.all())
+    has_curve = bool(t.any() and not t.all())
     order = np.argsort(-p, kind="stable")
     sure = p >= SURE
     bins = np.clip((p * BINS).astype(int), 0, BINS - 1)
@@ -100,8 +100,8 @@ def assessed(probability: Tensor, true: Tensor) -> dict:
         inside = bins == b
         reliability.append([float(p[inside].mean()), float(t[inside].mean()), int(inside.sum())])
     return {
-        "auc": auc(p, t) if both else None,
-        "tpr_at_1pct_fpr": true_rate(p, t, 0.01) if both else None,
+        "auc": auc(p, t) if has_curve else None,
+        "tpr_at_1pct_fpr": true_rate(p, t, 0.01) if has_curve else None,
         "precision_top50": float(t[order[:50]].mean()) if len(t) else None,
         "sure": int(sure.sum()),
         "precision_sure": float(t[sure].mean()) if sure.any() else None,

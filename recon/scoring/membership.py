@@ -83,12 +83,12 @@ def named(row: dict[str, Any], n: int, others: int, choices: int = 1) -> dict[st
             accepted · resolved: whether there are as many others as the rate needs; where there are
             not, none of them is accepted.
     """
-    found = {}
+    rows = {}
     for rate in FALSE_RATES:
         name, allowed = f"tpr_{rate:g}", int(rate * others + 1e-9)
         mean, most = guessed(n, others, min(allowed, others), RARE / choices)
         count, low, high = (round(share * n) for share in (row[name], *row["intervals"][name]))
-        found[f"{rate:g}"] = {
+        rows[f"{rate:g}"] = {
             "count": count,
             "low": low,
             "high": high,
@@ -99,7 +99,7 @@ def named(row: dict[str, Any], n: int, others: int, choices: int = 1) -> dict[st
             "false_alarms": allowed,
             "resolved": allowed > 0,
         }
-    return found
+    return rows
 
 
 def permutation_p(
@@ -111,8 +111,8 @@ def permutation_p(
     random = np.random.default_rng([seed, 18])
     ranks = rankdata(score)
     n, observed = int(member.sum()), ranks[member].sum()
-    drawn = np.array([random.permutation(ranks)[:n].sum() for _ in range(draws)])
-    return float((1 + (drawn >= observed - 1e-9).sum()) / (1 + draws))
+    sums = np.array([random.permutation(ranks)[:n].sum() for _ in range(draws)])
+    return float((1 + (sums >= observed - 1e-9).sum()) / (1 + draws))
 
 
 def intervals(
@@ -124,12 +124,12 @@ def intervals(
     random = np.random.default_rng([seed, 19])
     kinds = [np.flatnonzero(member), np.flatnonzero(~member)]
     rows = ([random.choice(kind, len(kind)) for kind in kinds] for _ in range(draws))
-    weights = np.stack([np.bincount(np.concatenate(drawn), minlength=len(score)) for drawn in rows])
-    found = {"auc": auc(score, member, weights)}
-    found |= {f"tpr_{rate:g}": true_rate(score, member, rate, weights) for rate in FALSE_RATES}
+    weights = np.stack([np.bincount(np.concatenate(row), minlength=len(score)) for row in rows])
+    values = {"auc": auc(score, member, weights)}
+    values |= {f"tpr_{rate:g}": true_rate(score, member, rate, weights) for rate in FALSE_RATES}
     return {
         name: (float(np.quantile(v, 0.025)), float(np.quantile(v, 0.975)))
-        for name, v in found.items()
+        for name, v in values.items()
     }
 
 
@@ -144,6 +144,6 @@ def probability(score: np.ndarray, member: np.ndarray) -> np.ndarray:
     above_in = len(inner) - np.searchsorted(np.sort(inner), inner[order], side="left")
     chance = np.minimum(1.0, (above_out + 1) / (len(outer) + 1) * len(inner) / above_in)
     chance = np.minimum.accumulate(chance[::-1])[::-1]  # a higher score is never less certain
-    found = np.empty(len(inner))
-    found[order] = 1 - chance
-    return found
+    certainty = np.empty(len(inner))
+    certainty[order] = 1 - chance
+    return certainty

@@ -96,7 +96,7 @@ def ssim(a: Tensor, b: Tensor, shape: Shape, tile: int = 64) -> Tensor:
 
     images_a, mean_a, var_a = moments(a)
     images_b, mean_b, var_b = moments(b)
-    found = a.new_empty(len(a), len(b))
+    scores = a.new_empty(len(a), len(b))
     for start in range(0, len(b), tile):
         part = slice(start, start + tile)
         brightness_b, contrast_b = mean_b[part].square() + k1, var_b[part] + k2
@@ -105,8 +105,8 @@ def ssim(a: Tensor, b: Tensor, shape: Shape, tile: int = 64) -> Tensor:
             numerator = mean(images_a[row] * images_b[part]).sub_(means).mul_(2 * unbias).add_(k2)
             numerator *= means.mul_(2).add_(k1)
             denominator = (brightness_b + mean_a[row].square()) * (contrast_b + var_a[row])
-            found[row, part] = (numerator / denominator).flatten(1).mean(1)
-    return found
+            scores[row, part] = (numerator / denominator).flatten(1).mean(1)
+    return scores
 
 
 def mse(a: Tensor, b: Tensor) -> Tensor:

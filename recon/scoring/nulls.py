@@ -144,18 +144,18 @@ def null_table(
     return NullTable(matches, nulls, best, names, matches.map(operator.sub, best))
 
 
-def clears(found: int, null: int) -> bool:
-    """Whether a count is above its null by more than chance may be: found − null > 2 √(found +
-    null).
+def clears(matches: int, null: int) -> bool:
+    """Whether a count is above its null by more than chance may be: matches − null >
+    2 √(matches + null).
 
     Two standard deviations of the difference of two Poisson counts.
 
     >>> clears(5, 0), clears(4, 0), clears(30, 14), clears(27, 111)
     (True, False, True, False)
     """
-    return margin(found, null) > 0
+    return margin(matches, null) > 0
 
 
-def margin(found: int, null: int) -> float:
+def margin(matches: int, null: int) -> float:
     """How far a count is above what `clears` asks for."""
-    return found - null - 2 * (found + null) ** 0.5
+    return matches - null - 2 * (matches + null) ** 0.5

@@ -67,10 +67,10 @@ def whole_jacobian(gradient, x):
     """∂(all gradients)/∂x by autograd, (p, c·h·w)."""
 
     def flat(image):
-        found = gradient.network.gradients(
+        gradients = gradient.network.gradients(
             gradient.theta, image.view(1, *gradient.network.shape), gradient.labels
         )
-        return torch.cat([each.flatten() for each in found.values()])
+        return torch.cat([value.flatten() for value in gradients.values()])
 
     return torch.func.jacrev(flat)(x)
 
@@ -78,19 +78,19 @@ def whole_jacobian(gradient, x):
 @pytest.mark.parametrize("peel", [True, False])
 def test_pixels_that_no_layer_reads_are_all_that_is_missing(peel):
     gradient, x = some_gradient(UNREAD)
-    found = determined(JointSystem.of(gradient.split()[0], peel), x[0].flatten())
+    fixed = determined(JointSystem.of(gradient.split()[0], peel), x[0].flatten())
     row = torch.zeros(UNREAD.shape, dtype=torch.bool)
     row[:, 8] = True
-    assert torch.equal(found.unread, row.flatten())
-    assert found.deficiency == -16 and found.rank == 128 and found.whole
+    assert torch.equal(fixed.unread, row.flatten())
+    assert fixed.deficiency == -16 and fixed.rank == 128 and fixed.whole
 
 
 def test_a_lossy_layer_lacks_what_the_whole_jacobian_lacks():
     gradient, x = some_gradient(LOSSY)
     gradient = gradient.split()[0]
-    found = determined(JointSystem.of(gradient), x[0].flatten())
-    assert found.rank == torch.linalg.matrix_rank(whole_jacobian(gradient, x[0].flatten()))
-    assert found.deficiency < 0 and not found.whole and not found.unread.any()
+    fixed = determined(JointSystem.of(gradient), x[0].flatten())
+    assert fixed.rank == torch.linalg.matrix_rank(whole_jacobian(gradient, x[0].flatten()))
+    assert fixed.deficiency < 0 and not fixed.whole and not fixed.unread.any()
 
 
 def test_where_pixels_are_read_one_by_one_nothing_but_the_others_is_missing():
@@ -99,10 +99,10 @@ def test_where_pixels_are_read_one_by_one_nothing_but_the_others_is_missing():
     """
     network = ConvNet((Conv(1, 3, 2),), shape=(2, 9, 9), classes=4)
     gradient, x = some_gradient(network)
-    found = determined(JointSystem.of(gradient.split()[0]), x[0].flatten())
+    fixed = determined(JointSystem.of(gradient.split()[0]), x[0].flatten())
     read = torch.zeros(network.shape, dtype=torch.bool)
     read[:, ::2, ::2] = True
-    assert torch.equal(found.unread, ~read.flatten()) and found.whole
+    assert torch.equal(fixed.unread, ~read.flatten()) and fixed.whole
 
 
 @pytest.mark.parametrize("network", [LOSSY, UNREAD])

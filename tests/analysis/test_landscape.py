@@ -167,10 +167,10 @@ def test_paths():
 def test_curvature_of_a_quadratic():
     """E = ½ k ‖x‖²: the mean second difference is k r²."""
     x = torch.ones(3, 4, dtype=torch.float64)
-    found = curvature(
+    mean = curvature(
         lambda p: 2.5 * p.flatten(1).square().sum(1), x, 0.3, 5, torch.Generator().manual_seed(0)
     )
-    assert math.isclose(found.item(), 5.0 * 0.09, rel_tol=1e-9)
+    assert math.isclose(mean.item(), 5.0 * 0.09, rel_tol=1e-9)
 
 
 def test_energies_are_relative_and_of_every_start_by_itself(problem):

@@ -16,12 +16,12 @@ from recon.analysis.walk import (
     PEAK,
     Curve,
     apex,
-    bent,
     constants,
-    outwards,
+    outward_direction,
     solution_set,
     sufficient,
     walk,
+    weighted_logit,
 )
 from recon.errors import ReconError
 from recon.nets.mlp import affine
@@ -52,15 +52,15 @@ def problem():
 @pytest.mark.parametrize("box", [None, BOX])
 def test_every_frame_of_a_walk_trains_the_same_classifier(problem, box):
     released, truth, _, ends = problem
-    found = walk(released, truth, ends[box], 21, box, slice(0, 30))
-    assert found.frames.shape == (21, 30, 50) and found.solved
-    retrained = [retrain(released, x) for x in found.frames]
-    assert max(retrained) < 1e-10 and found.error.max() < 1e-10
+    result = walk(released, truth, ends[box], 21, box, slice(0, 30))
+    assert result.frames.shape == (21, 30, 50) and result.solved
+    retrained = [retrain(released, x) for x in result.frames]
+    assert max(retrained) < 1e-10 and result.error.max() < 1e-10
     middle = retrain(released, torch.lerp(truth, ends[box], 0.5))
-    assert found.straight[10].item() == pytest.approx(middle) and middle > 1e-2
-    assert 0.95 * found.step < found.coarse <= found.step and 1 <= found.step < 1.06
-    torch.testing.assert_close(found.frames[[0, -1]], torch.stack([truth, ends[box]]))
-    inside = found.frames.min() >= 0 and found.frames.max() <= 1
+    assert result.straight[10].item() == pytest.approx(middle) and middle > 1e-2
+    assert 0.95 * result.step < result.coarse <= result.step and 1 <= result.step < 1.06
+    torch.testing.assert_close(result.frames[[0, -1]], torch.stack([truth, ends[box]]))
+    inside = result.frames.min() >= 0 and result.frames.max() <= 1
     assert inside == (box is not None)
 
 
@@ -85,17 +85,17 @@ def test_from_every_training_set_one_of_two_directions_leads_out(problem):
     (_, c), theta, y = constants(released), released.theta_star, released.y
     for x, inwards in ((truth, 1.0), (ends[None], 0.0)):
         a = torch.sigmoid((1 - 2 * y) * (x @ theta[:-1] + theta[-1]))
-        alpha, lift = outwards(a, y, c)
+        alpha, lift = outward_direction(a, y, c)
         way = lift - alpha * (a - apex(a, y, c))
         assert alpha == inwards and lift.sum() == (0 if inwards else 2)
         assert float(((2 * y - 1) * way).sum()) == pytest.approx(0, abs=1e-12)
-        assert bent(a + 1e-6 * way).sum() < bent(a).sum()
+        assert weighted_logit(a + 1e-6 * way).sum() < weighted_logit(a).sum()
 
 
 def test_h():
     a = torch.linspace(0.01, 0.99, 99, dtype=torch.float64)
-    assert bent(torch.tensor([0.0, 1.0])).tolist() == [0.0, -math.inf]
-    torch.testing.assert_close(bent(a), a * torch.log((1 - a) / a))
+    assert weighted_logit(torch.tensor([0.0, 1.0])).tolist() == [0.0, -math.inf]
+    torch.testing.assert_close(weighted_logit(a), a * torch.log((1 - a) / a))
     peak = lambertw(1 / math.e).real
     assert pytest.approx(2 * peak, abs=1e-15) == LIMIT
     assert pytest.approx(peak / (1 + peak), abs=1e-14) == PEAK
@@ -108,7 +108,7 @@ def test_every_training_set_meets_the_three_equations_and_no_other_does(problem)
     for x, holds in ((truth, True), (ends[None], True), (other, False)):
         a = torch.sigmoid(-sign * (x @ w + bias))
         across = (sign * a) @ (x - torch.outer(x @ w / w.square().sum(), w))
-        left = (bent(a).sum() - level, (sign * a).sum() - balance, across.norm())
+        left = (weighted_logit(a).sum() - level, (sign * a).sum() - balance, across.norm())
         assert [abs(float(value)) < 1e-9 for value in left] == [holds] * 3
 
 
@@ -132,7 +132,7 @@ def test_below_the_limit_the_set_may_fall_apart():
     released = Weights(affine(1), theta, y=y, weight_decay=level / (n + 1))
 
     def above(a):
-        return float(bent(a * parts).sum()) - level
+        return float(weighted_logit(a * parts).sum()) - level
 
     heights = [brentq(above, 1e-6, PEAK / 4), brentq(above, 0.5, 0.999)]
     sets = [((2 * y - 1) * torch.logit(1 - a * parts))[:, None] for a in heights]

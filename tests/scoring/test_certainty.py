@@ -120,5 +120,3 @@ def test_nobody_is_sure_and_there_are_no_candidates():
     empty = assessed(torch.zeros(0), torch.zeros(0, dtype=torch.bool))
     assert empty["candidates"] == empty["true"] == empty["sure"] == 0
     assert empty["reliability"] == [] and empty["brier"] is None and empty["auc"] is None
-    nothing = probability(calibrated([shadow()]), separated(*torch.empty(3, 0)))
-    assert nothing.shape == (0,)

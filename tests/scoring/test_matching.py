@@ -95,11 +95,11 @@ def test_the_p_value_is_that_of_all_memberships():
     """
     train, held_out = noise(5, 1), noise(5, 2)
     matched = {0, 1, 2, 3, 7}
-    found = target_decoy(torch.cat([train, held_out])[list(matched)], train, held_out, 0.6)
-    assert (found.targets, found.decoys, found.fdr) == (4, 1, 2 / 4)
+    result = target_decoy(torch.cat([train, held_out])[list(matched)], train, held_out, 0.6)
+    assert (result.targets, result.decoys, result.fdr) == (4, 1, 2 / 4)
     memberships = itertools.combinations(range(10), 5)
     as_many = [len(matched & set(members)) >= 4 for members in memberships]
-    assert found.p_value == pytest.approx(np.mean(as_many))
+    assert result.p_value == pytest.approx(np.mean(as_many))
 
 
 @pytest.mark.parametrize("metric", ["ncc", "l2"])

@@ -78,13 +78,13 @@ def test_what_is_no_photograph(shape):
 
 def test_smoothness_and_edges_by_numpy():
     x = torch.randn(2, 3 * 4 * 5, generator=seeded(), dtype=torch.float64)
-    found = signs(x, (3, 4, 5))
+    values = signs(x, (3, 4, 5))
     for row, image in enumerate(x.numpy().reshape(2, 3, 4, 5)):
         down, right = np.diff(image, axis=1), np.diff(image, axis=2)
         steps = np.concatenate([down.ravel(), right.ravel()])
         mean = np.abs(steps).mean()
-        assert found["smoothness"][row].item() == pytest.approx(-mean / image.std())
-        assert found["edges"][row].item() == pytest.approx(1 - mean / np.sqrt(np.mean(steps**2)))
+        assert values["smoothness"][row].item() == pytest.approx(-mean / image.std())
+        assert values["edges"][row].item() == pytest.approx(1 - mean / np.sqrt(np.mean(steps**2)))
 
 
 def test_photographs_look_like_photographs_and_noise_does_not(photographs):

@@ -90,17 +90,6 @@ def test_kkt_identity_with_weight_decay():
     assert fitted.residual < 1e-6
 
 
-def test_several_classes():
-    """Training separates the classes."""
-    _, x, y, _ = problem(outputs=3)
-    network = three_layer(60, 12, 3)
-    theta = network.flatten(network.init(torch.Generator().manual_seed(0), "small", F64))
-    trained = train_to_kkt(network, x, y, theta, KKTSettings(600, goal=-100.0))
-    assert (network(network.unflatten(trained.theta_star), x).argmax(-1) == y).all()
-    end, beginning = (certificate(network, t, x, y) for t in (trained.theta_star, theta))
-    assert end.residual < beginning.residual
-
-
 @pytest.mark.parametrize(
     ("outputs", "weights"), [(1, (1.0, 1.0, 1.0)), (1, LAYER_1), (3, (0.5, 2.0, 1.0))]
 )
