@@ -8,7 +8,7 @@ import torch
 from companion.chapters.bilevel.common import (
     converged,
     held_out_distance,
-    measured,
+    measure,
 )
 from tests.records import bundle_of
 
@@ -21,12 +21,12 @@ def test_measures_by_hand():
         return torch.tensor(values, dtype=torch.float64)[:, None].expand(-1, 3072).clone()
 
     images = bundle_of(flat(0.1, 0.3), flat(0.8, 0.6), flat(0.2, 0.5), (3, 32, 32))
-    distances = measured(flat(0.2, 0.7), images.init, images)
+    distances = measure(flat(0.2, 0.7), images.init, images)
     assert distances.moved_l2 == pytest.approx((0.6 + 0.1) / 2 * root)
     assert distances.nn_train_l2 == pytest.approx((0.1 + 0.4) / 2 * root)
     assert distances.nearer_to_partition == 0.5
-    assert measured(images.init.flip(0), images.init, images).own_start_is_nearest == 0
-    assert measured(images.init, images.init, images).own_start_is_nearest == 1
+    assert measure(images.init.flip(0), images.init, images).own_start_is_nearest == 0
+    assert measure(images.init, images.init, images).own_start_is_nearest == 1
     assert held_out_distance(images) == pytest.approx((0.1 + 0.2) / 2 * root)
 
 

@@ -81,7 +81,7 @@ def test_diffusion_hands_its_error_on():
     labels = OTHERS_Y[chosen].double()
     start = OTHERS.pixels[chosen].double().clamp(6, 249)
     begun = eb.Rest(torch.arange(20), start, labels, 1e-4 * digits.theta)
-    real = digits.returned(begun)
+    real = digits.project(begun)
     integers = eb.diffuse(start, labels, digits)
 
     def distance(values):

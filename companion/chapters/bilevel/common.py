@@ -29,7 +29,7 @@ def start_of(images: Bundle, name: str, generator: torch.Generator) -> Tensor:
     return images.train if name == "truth" else images.init
 
 
-def measured(x_hat: Tensor, x_init: Tensor, images: Bundle) -> Record:
+def measure(x_hat: Tensor, x_init: Tensor, images: Bundle) -> Record:
     """The reconstructions x_hat (n, d) from x_init.
 
     moved_l2: mean L2 distance from the start, over all values in [0, 1] · nn_train_l2: mean to the
@@ -38,23 +38,22 @@ def measured(x_hat: Tensor, x_init: Tensor, images: Bundle) -> Record:
     one in their own row, where start (c) began.
     """
     to_train, to_init = nearest(x_hat, images.train, "l2"), nearest(x_hat, images.init, "l2")
-    own = torch.arange(len(x_hat), device=x_hat.device)
+    row = torch.arange(len(x_hat), device=x_hat.device)
     return Record(
         moved_l2=(x_hat - x_init).norm(dim=-1).mean().item(),
         nn_train_l2=to_train.score.mean().item(),
         nearer_to_partition=(to_init.score < to_train.score).double().mean().item(),
-        own_start_is_nearest=(to_init.index == own).double().mean().item(),
+        own_start_is_nearest=(to_init.index == row).double().mean().item(),
     )
 
 
 def kept_arrays(images: Bundle) -> Tensors:
     """What the figures show beside reconstructions, float32."""
-    shown = {
-        "x_train": images.train,
-        "x_partition": images.init,
-        "x_held_out": images.held_out[:40],
+    return {
+        "x_train": images.train.float(),
+        "x_partition": images.init.float(),
+        "x_held_out": images.held_out[:40].float(),
     }
-    return {name: each.float() for name, each in shown.items()}
 
 
 def held_out_distance(images: Bundle) -> float:

@@ -17,7 +17,7 @@ from companion.chapters.bilevel.common import (
     converged,
     held_out_distance,
     kept_arrays,
-    measured,
+    measure,
     start_of,
 )
 from companion.store.record import Record
@@ -33,7 +33,7 @@ from recon.training.inner_problem import Objective, solve_affine
 class Metrics(Record):
     """The three starts, and what they are compared with.
 
-    random: How one start ended, see `measured`; distance_sum: ‖θ* − θ(x)‖² · converged: its energy
+    random: How one start ended, see `measure`; distance_sum: ‖θ* − θ(x)‖² · converged: its energy
     fell by less than a hundredth over the last quarter of the steps, or is within the tolerance, or
     below the paper's value. null: held_out_nn_l2: mean distance of held-out images to their nearest
     training image · other_data_sum: ‖θ* − θ‖² of a classifier trained on the held-out images.
@@ -77,20 +77,20 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     released = Weights(objective.network, theta_star, y=images.y, weight_decay=sizes.weight_decay)
     descent = HeavyBall(sizes.step_size, sizes.momentum, tol=sizes.tol, box=BOX)
     attack = BilevelAttack(released, descent)
-    found = reconstruct(attack, x_init, sizes.steps, sizes.tol, context.checkpoints.at("affine"))
+    result = reconstruct(attack, x_init, sizes.steps, sizes.tol, context.checkpoints.at("affine"))
     ends, arrays = Record(), kept_arrays(images)
     for row, name in enumerate(STARTS):
-        energy, x_hat = found.energy[row].item(), found.x_hat[row]
-        settled = converged(found.history[:, row], sizes.tol) or energy <= PAPER_AFFINE[name]
+        energy, x_hat = result.energy[row].item(), result.x_hat[row]
+        settled = converged(result.history[:, row], sizes.tol) or energy <= PAPER_AFFINE[name]
         ends[name] = Record(
-            distance_sum=energy, **measured(x_hat, x_init[row], images), converged=settled
+            distance_sum=energy, **measure(x_hat, x_init[row], images), converged=settled
         )
         arrays[f"x_hat_{name}"] = x_hat.float()
     null = Record(
         held_out_nn_l2=held_out_distance(images),
         other_data_sum=_other_data(objective, theta_star, images),
     )
-    return Outcome(Metrics(n_train=len(data.train), steps=found.steps, **ends, null=null), arrays)
+    return Outcome(Metrics(n_train=len(data.train), steps=result.steps, **ends, null=null), arrays)
 
 
 def _other_data(objective: Objective, theta_star: Tensor, images: Bundle) -> float:

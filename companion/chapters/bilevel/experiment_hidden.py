@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from statistics import fmean
 
 import torch
 from scipy.optimize import linear_sum_assignment
@@ -20,7 +21,7 @@ from companion.chapters.bilevel.common import (
     converged,
     held_out_distance,
     kept_arrays,
-    measured,
+    measure,
     start_of,
 )
 from companion.store.record import Record
@@ -49,7 +50,7 @@ class Metrics(Record):
     initialisation from another seed (without the start truth), or at the released θ*.
     inner_start.uniform.random: How a start of the images ended, means over seeds of the weights.
     settled_sum: ‖θ* − θ‖² after the inner solver has gone on from there, the images fixed ·
-    nn_train_l2, own_start_is_nearest: see `measured` · steps: outer ones · converged: 1 where the
+    nn_train_l2, own_start_is_nearest: see `measure` · steps: outer ones · converged: 1 where the
     energy fell by less than a hundredth over the last quarter of the steps or reached the
     tolerance, else 0. null: other_seed: ‖θ − θ'‖² of two networks that share their data only, as a
     sum, as a mean per parameter, and as a sum after the best renumbering of hidden units ·
@@ -162,19 +163,21 @@ class OnTheWay:
     def init(self, x_init: Tensor) -> State:
         state = self.attack.init(x_init)
         trace = x_init.new_full((self.steps, 2), torch.nan)
-        seen = {"x_init": x_init.clone(), "alike": x_init.clone(), "trace": trace}
-        return {**state, "accepted": {**state["accepted"], **seen}}
+        notes = {"x_init": x_init.clone(), "alike": x_init.clone(), "trace": trace}
+        return {**state, "accepted": {**state["accepted"], **notes}}
 
     def step(self, state: State) -> State:
-        seen = {name: state["accepted"][name] for name in ("x_init", "alike", "trace")}
-        own = {name: value for name, value in state["accepted"].items() if name not in seen}
-        after = self.attack.step({**state, "accepted": own})
+        notes = {name: state["accepted"][name] for name in ("x_init", "alike", "trace")}
+        inner_state = {
+            name: value for name, value in state["accepted"].items() if name not in notes
+        }
+        after = self.attack.step({**state, "accepted": inner_state})
         x, energy = after["accepted"]["x"], after["accepted"]["energy"]
-        likeness = ncc(x[0], seen["x_init"][0]).diagonal().mean()
-        trace = seen["trace"].clone()
+        likeness = ncc(x[0], notes["x_init"][0]).diagonal().mean()
+        trace = notes["trace"].clone()
         trace[int((~torch.isnan(trace[:, 0])).sum())] = torch.stack([energy[0], likeness])
-        alike = x.clone() if likeness >= ALIKE else seen["alike"]
-        return {**after, "accepted": {**after["accepted"], **seen, "alike": alike, "trace": trace}}
+        alike = x.clone() if likeness >= ALIKE else notes["alike"]
+        return {**after, "accepted": {**after["accepted"], **notes, "alike": alike, "trace": trace}}
 
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
@@ -188,12 +191,12 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     ]
     rows = [f"{inner} {start} {seed}" for inner, start in pairs for seed in range(sizes.seeds)]
     nets = networks(sizes, context, images.train.shape[1], max(sizes.seeds, 2))
-    found = context.sweep(partial(row_unit, sizes, context, nets), rows, "rows")
+    ends = context.sweep(partial(row_unit, sizes, context, nets), rows, "rows")
     inner_start = Record({inner: Record() for inner in INNER_STARTS})
     arrays = kept_arrays(images)
     for inner, start in pairs:
-        runs = [found[f"{inner} {start} {seed}"] for seed in range(sizes.seeds)]
-        inner_start[inner][start] = means([ended(run, images, sizes.tol) for run in runs])
+        runs = [ends[f"{inner} {start} {seed}"] for seed in range(sizes.seeds)]
+        inner_start[inner][start] = means([summary(run, images, sizes.tol) for run in runs])
         best = min(runs, key=lambda run: run["energy"].item())  # the attack's own choice
         arrays[f"x_hat_{start}" + ("" if inner == "uniform" else f"_from_{inner}")] = best["x_hat"]
     first, second = nets[:2]
@@ -214,10 +217,10 @@ def compute_path(sizes: PathSizes, context: Context) -> Outcome[PathMetrics]:
     images = images_of(sizes, context)
     star = networks(sizes, context, images.train.shape[1], 1)
     rows = [f"{inner} {start} 0" for inner in PATH_INNER for start in PATH_STARTS]
-    found = context.sweep(partial(path_unit, sizes, context, star), rows, "rows")
+    ends = context.sweep(partial(path_unit, sizes, context, star), rows, "rows")
     paths = Record({inner: Record() for inner in PATH_INNER})
     arrays = kept_arrays(images)
-    for name, row in found.items():
+    for name, row in ends.items():
         inner, start, _ = name.split(" ")
         paths[inner][start] = _path(row, images)
         arrays |= {f"{key}_{start}_from_{inner}": row[key] for key in ("alike", "x_hat", "trace")}
@@ -238,7 +241,9 @@ def networks(sizes: AttackSizes, context: Context, dim: int, seeds: int) -> list
     trained = context.sweep(
         partial(train_unit, sizes, context), [str(seed) for seed in range(seeds)], "networks"
     )
-    return [SpanWeights(network, each["theta"], each["basis"]) for each in trained.values()]
+    return [
+        SpanWeights(network, weights["theta"], weights["basis"]) for weights in trained.values()
+    ]
 
 
 def train_unit(sizes: AttackSizes, context: Context, seed: str) -> Tensors:
@@ -246,13 +251,9 @@ def train_unit(sizes: AttackSizes, context: Context, seed: str) -> Tensors:
     lies.
     """
     images = images_of(sizes, context)
-    network, space = (
-        one_hidden(sizes.width, images.train.shape[1]),
-        Subspace.spanned_by(images.train),
-    )
-    theta_0 = reduced(
-        network, _drawn(network, "default", context, "hidden.weights", int(seed)), space
-    )[1]
+    network, space = one_hidden(sizes.width, images.dim), Subspace.spanned_by(images.train)
+    initial = _initial_weights(network, "default", context, "hidden.weights", int(seed))
+    theta_0 = reduced(network, initial, space)[1]
     coordinates = images.train @ space.basis.mT
     objective = HiddenObjective(
         network.with_inputs(len(space.basis)), coordinates, images.y, sizes.weight_decay
@@ -261,7 +262,7 @@ def train_unit(sizes: AttackSizes, context: Context, seed: str) -> Tensors:
     return {"theta": lbfgs(objective.value_and_grad, theta_0, settings).theta, "basis": space.basis}
 
 
-def _drawn(network: MLP, scheme: str, context: Context, stream: str, seed: int) -> Tensor:
+def _initial_weights(network: MLP, scheme: str, context: Context, stream: str, seed: int) -> Tensor:
     """Initial weights (p,)."""
     return network.flatten(network.init(context.stream(stream, seed), scheme)).to(context.device)
 
@@ -279,13 +280,13 @@ def row_unit(sizes: Sizes, context: Context, nets: list[SpanWeights], name: str)
     descent = HeavyBall(
         sizes.step_size, sizes.momentum, tol=sizes.tol, box=BOX, max_relative_step=limit
     )
-    attack, x_init, found, now = _attacked(sizes, context, nets, name, descent)
+    attack, x_init, result, now = _attack(sizes, context, nets, name, descent)
     return {
         "x_init": x_init,
-        "x_hat": found.x_hat[0],
-        "energy": found.energy,
-        "history": found.history[:, 0],
-        "settled": settled_distance(attack, found.x_hat[0], now, sizes),
+        "x_hat": result.x_hat[0],
+        "energy": result.energy,
+        "history": result.history[:, 0],
+        "settled": settled_distance(attack, result.x_hat[0], now, sizes),
     }
 
 
@@ -294,28 +295,28 @@ def path_unit(sizes: PathSizes, context: Context, nets: list[SpanWeights], name:
     descent = HeavyBall(
         sizes.step_size, momentum=0.0, box=BOX, max_relative_step=sizes.relative_step
     )
-    attack, _, found, now = _attacked(
+    attack, _, result, now = _attack(
         sizes, context, nets, name, descent, partial(OnTheWay, steps=sizes.steps)
     )
-    alike = found.accepted["alike"][0]
+    alike = result.accepted["alike"][0]
     at = attack.basis_of(alike)
     return {
-        "x_hat": found.x_hat[0].clone(),
+        "x_hat": result.x_hat[0].clone(),
         "alike": alike.clone(),
-        "trace": found.accepted["trace"],
+        "trace": result.accepted["trace"],
         "settled": settled_distance(
             attack, alike, SpanWeights(now.network, now.project(at), at), sizes
         ),
     }
 
 
-def _attacked(
+def _attack(
     sizes: AttackSizes,
     context: Context,
     nets: list[SpanWeights],
     name: str,
     descent: HeavyBall,
-    seen: Callable[[SpanAttack], SpanAttack | OnTheWay] = lambda attack: attack,
+    observe: Callable[[SpanAttack], SpanAttack | OnTheWay] = lambda attack: attack,
 ) -> tuple[SpanAttack, Tensor, Reconstruction, SpanWeights]:
     """The attack "INNER START SEED", with the inner problem started at one of `INNER_STARTS`, where
     its images start, what it found, and the network that it ended with.
@@ -329,7 +330,7 @@ def _attacked(
             return star.project(basis)
         how = ("default", context, "hidden.weights", seed + 1)
         how = ("uniform", context, "hidden.inner_start", seed) if inner == "uniform" else how
-        return reduced(star.network, _drawn(star.network, *how), Subspace(basis))[1]
+        return reduced(star.network, _initial_weights(star.network, *how), Subspace(basis))[1]
 
     first = LBFGSSettings(max_iter=sizes.inner_first, history=20)
     following = LBFGSSettings(max_iter=sizes.inner_next, halvings=20)
@@ -337,21 +338,20 @@ def _attacked(
         star, images.y, sizes.weight_decay, theta_0, first=first, next=following, descent=descent
     )
     checkpoint = context.checkpoints.inside("outer").at(name)
-    found = reconstruct(seen(attack), x_init[None], sizes.steps, descent.tol, checkpoint)
+    result = reconstruct(observe(attack), x_init[None], sizes.steps, descent.tol, checkpoint)
     return (
         attack,
         x_init,
-        found,
-        SpanWeights(star.network, *(found.accepted[each][0] for each in ("theta", "basis"))),
+        result,
+        SpanWeights(star.network, *(result.accepted[part][0] for part in ("theta", "basis"))),
     )
 
 
-def ended(row: Tensors, images: Bundle, tol: float) -> Record:
+def summary(row: Tensors, images: Bundle, tol: float) -> Record:
     """What a row of `row_unit` says."""
-    reached = measured(row["x_hat"], row["x_init"], images)
+    end = measure(row["x_hat"], row["x_init"], images)
     return Record(
-        nn_train_l2=reached.nn_train_l2,
-        own_start_is_nearest=reached.own_start_is_nearest,
+        end.only("nn_train_l2", "own_start_is_nearest"),
         settled_sum=row["settled"].item(),
         steps=float(len(row["history"])),
         converged=float(converged(row["history"], tol)),
@@ -360,12 +360,7 @@ def ended(row: Tensors, images: Bundle, tol: float) -> Record:
 
 def means(rows: list[Record]) -> Record:
     """Of every field over seeds."""
-    return Record(
-        {
-            name: torch.tensor([row[name] for row in rows], dtype=torch.float64).mean().item()
-            for name in rows[0]
-        }
-    )
+    return Record({name: fmean(row[name] for row in rows) for name in rows[0]})
 
 
 def aligned_distance(network: MLP, theta: Tensor, theta_star: Tensor) -> float:
@@ -380,8 +375,8 @@ def aligned_distance(network: MLP, theta: Tensor, theta_star: Tensor) -> float:
     a, b = units(theta), units(theta_star)
     cost = (a.square().sum(1)[:, None] + b.square().sum(1) - 2 * a @ b.mT).cpu()
     rows, columns = linear_sum_assignment(cost.numpy())
-    rest = (theta[-1] - theta_star[-1]).square()
-    return (cost[rows, columns].sum() + rest.cpu()).item()
+    bias = (theta[-1] - theta_star[-1]).square()
+    return (cost[rows, columns].sum() + bias.cpu()).item()
 
 
 def _path(row: Tensors, images: Bundle) -> Record:

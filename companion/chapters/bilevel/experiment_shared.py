@@ -18,7 +18,7 @@ from companion.chapters.bilevel.common import (
     converged,
     held_out_distance,
     kept_arrays,
-    measured,
+    measure,
     start_of,
 )
 from companion.chapters.bilevel.experiment_hidden import PAPER_WIDTH
@@ -37,7 +37,7 @@ class Metrics(Record):
     starts: by start of the images.
 
     starts.random: first_sum: ‖θ* − θ(x)‖² before any step on the images, last_sum after the last ·
-    steps · converged: see `companion.chapters.bilevel.common.converged` · the rest: see `measured`
+    steps · converged: see `companion.chapters.bilevel.common.converged` · the rest: see `measure`
     there.
     """
 
@@ -72,14 +72,14 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """The released network, and an attack from each start, stored at once."""
     images, star = _bundle(sizes, context), _attack(sizes, context)
     added = context.sweep(partial(_released, sizes, context), ["network"], "network")["network"]
-    found = context.sweep(partial(_attacked, sizes, context, added), list(STARTS), "starts")
+    ends = context.sweep(partial(_attack_from, sizes, context, added), list(STARTS), "starts")
     network, generator = star.star.network, context.stream("hidden.inner_start", 1)
     other = network.flatten(network.init(generator, "uniform", torch.float64))
     starts = Record()
-    for name, run in found.items():
+    for name, run in ends.items():
         first, last = run["history"][0].item(), run["energy"].item()
         how = {"first_sum": first, "last_sum": last, "steps": len(run["history"])}
-        here = measured(run["x_hat"], run["x_init"], images)
+        here = measure(run["x_hat"], run["x_init"], images)
         starts[name] = Record(**how, converged=converged(run["history"], 0.0), **here)
     metrics = Metrics(
         n_train=len(images.train),
@@ -91,7 +91,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         held_out_nn_l2=held_out_distance(images),
         starts=starts,
     )
-    x_hat = {f"x_hat_{name}": run["x_hat"].float() for name, run in found.items()}
+    x_hat = {f"x_hat_{name}": run["x_hat"].float() for name, run in ends.items()}
     # for anybody to score anew
     again = {"x_hat": torch.stack([*x_hat.values()]), "train_index": images.train_index}
     return Outcome(metrics, {**kept_arrays(images), **x_hat, **again})
@@ -103,7 +103,7 @@ def rescored(sizes: Sizes, context: Context, x_hat: Tensor) -> Record:
     scores = Record()
     for name, x in zip(STARTS, x_hat.to(images.train), strict=True):
         x_init = start_of(images, name, context.stream("hidden.start"))
-        scores[name] = measured(x, x_init, images).only(
+        scores[name] = measure(x, x_init, images).only(
             "nn_train_l2", "own_start_is_nearest", "nearer_to_partition"
         )
     return Record(starts=scores)
@@ -117,11 +117,8 @@ def _bundle(sizes: Sizes, context: Context) -> Bundle:
 def _attack(sizes: Sizes, context: Context, added: Tensors | None = None) -> SpanAttack:
     """On what training added; on nothing, which serves to train."""
     images = _bundle(sizes, context)
-    network, basis = (
-        one_hidden(sizes.width, images.train.shape[1]),
-        SpanAttack.basis_of(images.train),
-    )
-    drawn = network.init(context.stream("hidden.inner_start"), "uniform", torch.float64)
+    network, basis = one_hidden(sizes.width, images.dim), SpanAttack.basis_of(images.train)
+    theta_0 = network.init(context.stream("hidden.inner_start"), "uniform", torch.float64)
     nothing = images.train.new_zeros(network.with_inputs(len(basis)).n_params)
     return SpanAttack(
         SpanWeights(network, nothing if added is None else added["theta"], basis),
@@ -129,7 +126,7 @@ def _attack(sizes: Sizes, context: Context, added: Tensors | None = None) -> Spa
         first=LBFGSSettings(max_iter=sizes.inner_first, history=20),
         next=LBFGSSettings(max_iter=sizes.inner_next, halvings=20),
         descent=HeavyBall(10.0, 0.5, box=BOX, max_relative_step=0.1),
-        start={name: each.to(images.train) for name, each in drawn.items()},
+        start={name: weights.to(images.train) for name, weights in theta_0.items()},
     )
 
 
@@ -142,15 +139,15 @@ def _released(sizes: Sizes, context: Context, _: str) -> Tensors:
     return {"theta": theta, "accuracy": right.double().mean()}
 
 
-def _attacked(sizes: Sizes, context: Context, added: Tensors, start: str) -> Tensors:
+def _attack_from(sizes: Sizes, context: Context, added: Tensors, start: str) -> Tensors:
     x_init = start_of(_bundle(sizes, context), start, context.stream("hidden.start"))
     checkpoint = context.checkpoints.inside("outer").at(start)
-    found = reconstruct(
+    result = reconstruct(
         _attack(sizes, context, added), x_init[None], sizes.steps, checkpoint=checkpoint
     )
     return {
         "x_init": x_init,
-        "x_hat": found.x_hat[0],
-        "energy": found.energy,
-        "history": found.history[:, 0],
+        "x_hat": result.x_hat[0],
+        "energy": result.energy,
+        "history": result.history[:, 0],
     }

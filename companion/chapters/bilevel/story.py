@@ -168,7 +168,7 @@ def _distance(metrics: Metrics, start: str) -> Claim:
 def _inner_start_decides(metrics: Metrics) -> Claim:
     null, inner = metrics.null, metrics.inner_start
     informed = _small(metrics, inner.theta_star.random)
-    blind = not any(_small(metrics, found.random) for found in (inner.uniform, inner.other_seed))
+    blind = not any(_small(metrics, start.random) for start in (inner.uniform, inner.other_seed))
     aligned = null.other_seed_aligned_sum
     nearer = aligned < inner.theta_star.random.settled_sum
     decided = all(_settled(metrics, inner[name].random) for name in INNER)
@@ -203,7 +203,7 @@ def path_claims(metrics: PathMetrics, _: PathSizes) -> list[Claim]:
     released weights has fallen by at least `FALLEN`, and no longer; "not reproduced" where they are
     gone before. Alike: a mean NCC with the start of at least `ALIKE`.
     """
-    found = []
+    claims = []
     for start, name in PATH_CLAIMS.items():
         paths = [by_start[start] for by_start in metrics.paths.values()]
         end = min(path.end.ncc_with_start for path in paths)
@@ -220,7 +220,7 @@ def path_claims(metrics: PathMetrics, _: PathSizes) -> list[Claim]:
         if end < ALIKE:
             judged = "depends on stopping" if fallen >= FALLEN else "not reproduced"
             margin = fallen - FALLEN
-        found.append(
+        claims.append(
             claim(
                 name,
                 ours=ours,
@@ -231,7 +231,7 @@ def path_claims(metrics: PathMetrics, _: PathSizes) -> list[Claim]:
                 margin=margin,
             )
         )
-    return found
+    return claims
 
 
 def shared_claims(metrics: SharedMetrics, _: SharedSizes) -> list[Claim]:
@@ -244,13 +244,13 @@ def shared_claims(metrics: SharedMetrics, _: SharedSizes) -> list[Claim]:
     starts, held_out = metrics.starts, metrics.held_out_nn_l2
     moved = (starts.random, starts.partition)
     worst, left = (
-        max(each.last_sum for each in moved),
-        max(each.last_sum / each.first_sum for each in moved),
+        max(end.last_sum for end in moved),
+        max(end.last_sum / end.first_sum for end in moved),
     )
     small, work = orders_below(worst, SMALL * metrics.added_sum), orders_below(left, SMALL)
     ended = starts.random.converged and starts.partition.converged
     stays = starts.partition.own_start_is_nearest >= OWN and starts.random.nn_train_l2 > held_out
-    shown = "not reproduced" if not stays or small < 0 else "reproduced" if work >= 0 else "partly"
+    judged = "not reproduced" if not stays or small < 0 else "reproduced" if work >= 0 else "partly"
     return [
         claim(
             "hidden-shared-start",
@@ -263,7 +263,7 @@ def shared_claims(metrics: SharedMetrics, _: SharedSizes) -> list[Claim]:
                 f" {starts.partition.first_sum:.2g}; what training adds to θ⁰:"
                 f" {metrics.added_sum:.3g}; held-out images: {held_out:.1f} away"
             ),
-            verdict=shown if ended else "undecided",
+            verdict=judged if ended else "undecided",
             value=left,
             null_value=1.0,
             margin=min(small, work),

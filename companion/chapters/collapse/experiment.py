@@ -110,18 +110,18 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     data = context.dataset(sizes.n_train, sizes.n_held_out)
     mean, y, m = data.train.flat.double().mean(0), data.train.y.double(), len(data.train)
     train, held_out = (part.flat.double() - mean for part in (data.train, data.held_out))
-    drawn = torch.rand(
+    noise = torch.rand(
         held_out.shape, generator=context.stream("collapse.noise"), dtype=torch.float64
     )
-    images = {"train": train, "held_out": held_out, "noise": drawn - mean}
+    images = {"train": train, "held_out": held_out, "noise": noise - mean}
     network = one_hidden(sizes.width, train.shape[1])
 
     def trained(scheme: str) -> tuple[Tensor, Tensor]:
         theta_init = network.flatten(network.init(context.stream("collapse.weights"), scheme))
-        found = train_to_kkt(
+        fit = train_to_kkt(
             network, train.float(), y.float(), theta_init, KKTSettings(sizes.steps, sizes.goal)
         )
-        return theta_init.double(), found.theta_star.double()
+        return theta_init.double(), fit.theta_star.double()
 
     theta_init, theta = trained("default")
     objective, decayed = Objective(network, y, 0.0), Objective(network, y, sizes.weight_decay)
@@ -153,7 +153,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         ),
     )
     arrays: Tensors = {f"confidence_{kind}": confidence for kind, (confidence, _) in alone.items()}
-    arrays |= {f"objective_{kind}": each for kind, (_, each) in alone.items()}
+    arrays |= {f"objective_{kind}": objectives for kind, (_, objectives) in alone.items()}
     arrays |= {
         "x_repeated_train": (train[pair_train] + mean).float(),
         "x_repeated_held_out": (held_out[pair_held_out] + mean).float(),
@@ -175,5 +175,5 @@ def _explained(network: MLP, theta: Tensor, images: Tensors, y: Tensor) -> Recor
         rows, labels = confident_pair(network, theta, x)
         pairs[f"{kind}_pair"] = left(x[rows], labels)
     others = images["held_out"][: len(y)]
-    own = (network(network.unflatten(theta), others) > 0).double()
-    return Record(truth=left(images["train"], y), **pairs, held_out=left(others, own))
+    labels = (network(network.unflatten(theta), others) > 0).double()
+    return Record(truth=left(images["train"], y), **pairs, held_out=left(others, labels))

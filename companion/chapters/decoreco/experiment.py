@@ -58,8 +58,8 @@ def _from_one_start(start: str, metrics: type[M], sizes: Sizes, context: Context
     """One network, trained as the reference did, and the recipe on it."""
     images = context.images(sizes.n_train)
     weights, net = train_reference(context, images, sizes.width)
-    arm, found = run_arm(context, images, weights, start, sizes.reference)
-    arrays = {f"{name}_{start}": tensor for name, tensor in found.items()} | kept_arrays(images)
+    arm, tensors = run_arm(context, images, weights, start, sizes.reference)
+    arrays = {f"{name}_{start}": tensor for name, tensor in tensors.items()} | kept_arrays(images)
     return Outcome(
         metrics(n_train=sizes.n_train, reference_net=net, variants=Record(reference=arm)), arrays
     )

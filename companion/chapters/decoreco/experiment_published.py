@@ -70,11 +70,11 @@ def gallery(pool: ImagePool, without: Tensor, mean: Tensor) -> Tensor:
     """Every image of the pool but those with index in `without`, centred (g, d): nobody trained on
     them.
     """
-    rest = ~torch.isin(torch.from_numpy(pool.index), without)
-    return torch.from_numpy(pool.images)[rest].flatten(1).to(mean) / 255 - mean
+    others = ~torch.isin(torch.from_numpy(pool.index), without)
+    return torch.from_numpy(pool.images)[others].flatten(1).to(mean) / 255 - mean
 
 
-def null_arrays(nulls: Tensors, images: Bundle, shown: int = 10) -> Tensors:
+def null_arrays(nulls: Tensors, images: Bundle, most: int = 10) -> Tensors:
     """Per null its best candidates (≤ shown, d), the rows of the training images they match, and
     their NCC.
     """
@@ -82,7 +82,7 @@ def null_arrays(nulls: Tensors, images: Bundle, shown: int = 10) -> Tensors:
     for name, x in nulls.items():
         candidates = padded(x, len(images.train))
         match = one_to_one(images.train, candidates)
-        best = match.score.argsort(descending=True)[:shown]
+        best = match.score.argsort(descending=True)[:most]
         arrays |= {
             f"null_best_{name}": candidates[match.index[best]],
             f"null_best_row_{name}": best,
@@ -148,11 +148,11 @@ def released(context: Context, images: Bundle, width: int) -> Weights:
     """The trained network; kept with the checkpoints, since a run that goes on elsewhere has to
     attack the same one.
     """
-    kept = context.checkpoints.at("released")
-    theta = (kept.load() or {}).get("theta")
+    checkpoint = context.checkpoints.at("released")
+    theta = (checkpoint.load() or {}).get("theta")
     if theta is None:
         theta = train_reference(context, images, width)[0].theta_star
-        kept.save({"theta": theta})
+        checkpoint.save({"theta": theta})
     return Weights(MLP((images.dim, width, width, 1)), theta.to(images.train.device))
 
 

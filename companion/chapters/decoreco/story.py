@@ -46,7 +46,7 @@ def _judged(arm: Record, n: int) -> tuple[Recovery, str, str]:
 def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     """Fig. 5: holds where no yardstick shows that images are recovered, fails where they do."""
     reference = metrics.variants.reference
-    found, ours, null = _judged(reference, metrics.n_train)
+    recovered, ours, null = _judged(reference, metrics.n_train)
     return [
         claim(
             "decoreco-random-fails",
@@ -54,11 +54,13 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
             null=null,
             verdict=if_in_full(
                 reference,
-                "partly" if not found.shown and not found.excluded else verdict(found.excluded),
+                "partly"
+                if not recovered.shown and not recovered.excluded
+                else verdict(recovered.excluded),
             ),
             value=reference.matches.ssim_04,
             null_value=reference.best_null.ssim_04,
-            margin=-found.margin,
+            margin=-recovered.margin,
         )
     ]
 
@@ -69,13 +71,13 @@ def published_claims(metrics: PublishedMetrics, _: PublishedSizes) -> list[Claim
     after the first fifty must not, and look like those ten; "partly" where there is none.
     """
     arm, similar = metrics.arm, metrics.shown.similar
-    found, ours, null = _judged(arm, metrics.n_train)
-    said = (
+    recovered, ours, null = _judged(arm, metrics.n_train)
+    ranks = (
         f"of the {similar.top} natural-looking ones most like a training image (SSIM)"
         f" {similar.true} are so "
     )
-    said += f"beyond chance and blends (p = {similar.p_value:.1g}); after rank {FIFTY}, "
-    said += (
+    ranks += f"beyond chance and blends (p = {similar.p_value:.1g}); after rank {FIFTY}, "
+    ranks += (
         f"{similar.false} are not, of which {similar.as_realistic} look as realistic as those"
         f" {similar.top}"
     )
@@ -86,14 +88,14 @@ def published_claims(metrics: PublishedMetrics, _: PublishedSizes) -> list[Claim
             "decoreco-tuned-recovers",
             ours=f"{ours}, by the published recipe, {came_text(arm)}",
             null=null,
-            verdict=if_in_full(arm, found.verdict),
+            verdict=if_in_full(arm, recovered.verdict),
             value=arm.matches.ssim_04,
             null_value=arm.best_null.ssim_04,
-            margin=found.margin,
+            margin=recovered.margin,
         ),
         claim(
             "decoreco-some-are-false",
-            ours=f"{said}, by the published recipe, {came_text(arm)}",
+            ours=f"{ranks}, by the published recipe, {came_text(arm)}",
             null=f"with images nobody trained on {similar.held_out_true:.1f}",
             verdict=if_in_full(arm, resemble),
             value=similar.true,
@@ -105,14 +107,19 @@ def published_claims(metrics: PublishedMetrics, _: PublishedSizes) -> list[Claim
 def second_claims(metrics: PublishedMetrics, sizes: PublishedSizes) -> list[Claim]:
     """A finding by the rule of the paper's sentence, which has run 1 and counts once."""
     first = published_claims(metrics, sizes)[0]
-    found = "finding" if first.verdict == "reproduced" else first.verdict
-    said = (
+    judged = "finding" if first.verdict == "reproduced" else first.verdict
+    sentence = (
         "Run 2 of the published table, with another step, start and smoothing, finds training"
         " images as well."
     )
     return [
         replace(
-            first, id="decoreco-second-recovers", section="", sentence=said, paper="", verdict=found
+            first,
+            id="decoreco-second-recovers",
+            section="",
+            sentence=sentence,
+            paper="",
+            verdict=judged,
         )
     ]
 
@@ -167,8 +174,8 @@ def selected(_: Metrics, arrays: Tensors, n: int = 8) -> Tensors:
     train, x_hat = arrays["x_train"], arrays["x_hat_random"]
     best = nearest(train, x_hat, "ncc")
     picked = best.score.argsort(descending=True)[:n]
-    found = best.index[picked]
-    images = {"x_hat": x_hat[found], "x_init": arrays["x_init_random"][found]}
+    rows = best.index[picked]
+    images = {"x_hat": x_hat[rows], "x_init": arrays["x_init_random"][rows]}
     return _group("best", arrays, images | {"train": train[picked]}, ncc=best.score[picked])
 
 

@@ -91,16 +91,16 @@ def _thesis(name: str, group: Record, kinds: tuple[str, ...], how: str) -> Claim
             f"{group.true} of {group.candidates} natural-looking candidates are true; nothing to"
             " tell apart"
         )
-        found = verdict(not group.true == group.candidates > 0)
+        judged = verdict(not group.true == group.candidates > 0)
     else:
-        ours, found = _ours(group, kind), _verdict(group.evidence[kind], group)
+        ours, judged = _ours(group, kind), _verdict(group.evidence[kind], group)
         top = group.evidence[kind].precision_at_20.mean
     margin = None if top is None or group.attainable is None else SURE * group.attainable - top
     return claim(
         name,
         ours=ours + how,
         null=_null(group),
-        verdict=found,
+        verdict=judged,
         value=top,
         null_value=guess,
         margin=margin,
@@ -131,10 +131,10 @@ def _verdict(judged: Record, group: Record) -> str:
 
 
 def _ours(group: Record, kind: str) -> str:
-    found, smooth = group.evidence[kind], group.evidence["smoothness"]
-    first, trusted = in_words(found.tpr_at_1pct_fpr), in_words(found.precision_at_20)
+    judged, smooth = group.evidence[kind], group.evidence["smoothness"]
+    first, trusted = in_words(judged.tpr_at_1pct_fpr), in_words(judged.precision_at_20)
     return (
-        f"AUC {in_words(found.auc)} ({kind}; smoothness alone {in_words(smooth.auc)}); {first} of"
+        f"AUC {in_words(judged.auc)} ({kind}; smoothness alone {in_words(smooth.auc)}); {first} of"
         f" the true ones before {first_false(group)}; of the 20 they trust most {trusted} are true,"
         f" {_text(group.attainable)} at best ({group.true} true, {group.negative} negatives,"
         f" {group.doubtful} doubtful, {group.false} false)"
@@ -173,7 +173,7 @@ def _asks_separation(group: Record, how: str) -> Claim:
     asked, best, smooth = (
         group.evidence.get(kind) for kind in ("separated", "combined", "smoothness")
     )
-    ours, found = "not defined", "not reproduced"
+    ours, judged = "not defined", "not reproduced"
     if asked is not None:
         ours = (
             f"AUC {in_words(asked.auc)}; of the 20 most like a separated image"
@@ -184,7 +184,7 @@ def _asks_separation(group: Record, how: str) -> Claim:
         )
         highs = [other.auc.high for other in (best, smooth) if other is not None]
         if asked.auc.low is not None and asked.auc.low > 0.5:
-            found = (
+            judged = (
                 "finding"
                 if all(high is None or asked.auc.low > high for high in highs)
                 else "partly"
@@ -193,7 +193,7 @@ def _asks_separation(group: Record, how: str) -> Claim:
         "adversary-asks-separation",
         ours=ours,
         null=_null(group),
-        verdict=found,
+        verdict=judged,
         value=None if asked is None else asked.auc.mean,
         null_value=0.5 if smooth is None else smooth.auc.mean,
     )

@@ -21,7 +21,7 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
         ours.kkt_residual_smoothed / smooth.kkt_residual_smoothed,
         ours.kkt_residual / hard.kkt_residual,
     )
-    both = [each >= 1.05 for each in rises]
+    rising = [rise >= 1.05 for rise in rises]
     return [
         claim(
             "kkt-residual-rises",
@@ -31,7 +31,7 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
                 f" {hard.kkt_residual:.1%} at step {hard.step}, {ours.kkt_residual:.1%} at the end"
             ),
             null="no images: 100%; no rise: 1",
-            verdict="finding" if all(both) else "partly" if any(both) else "not reproduced",
+            verdict="finding" if all(rising) else "partly" if any(rising) else "not reproduced",
             value=min(rises),
             null_value=1.0,
         )

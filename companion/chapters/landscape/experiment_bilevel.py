@@ -79,8 +79,8 @@ SHOWN = 8  # images of the walk that a result keeps of every frame
 def compute(sizes: BilevelSizes, context: Context) -> Outcome[Metrics]:
     """25 starts × seeds of the affine net, and the walk between training sets."""
     names = [f"seed-{seed}" for seed in range(sizes.seeds)]
-    found = context.sweep(partial(_task, sizes, context), [*names, "walk"], label="landscape")
-    runs, walked, side = [found[name] for name in names], found["walk"], len(sizes.lambdas)
+    units = context.sweep(partial(_task, sizes, context), [*names, "walk"], label="landscape")
+    runs, walked, side = [units[name] for name in names], units["walk"], len(sizes.lambdas)
 
     def mean(key: str) -> Grid:
         grid: Grid = (
@@ -123,10 +123,10 @@ def bilevel_run(sizes: Sizes, images: SeedImages) -> Tensors:
         images.starts(sizes.lambdas)[different_starts(sizes.lambdas)],
         every_cell(sizes.lambdas),
     )
-    found = bilevel_ends(affine_released(images, sizes.weight_decay), starts, sizes)
-    ended = {key: value[every] for key, value in images.distances(found.x_hat).items()}
+    result = bilevel_ends(affine_released(images, sizes.weight_decay), starts, sizes)
+    ended = {key: value[every] for key, value in images.distances(result.x_hat).items()}
     begun = {f"start_{key}": value[every] for key, value in images.distances(starts).items()}
-    return {**ended, **begun, "converged": found.converged[every], "null": images.null_distance()}
+    return {**ended, **begun, "converged": result.converged[every], "null": images.null_distance()}
 
 
 def crossing(runs: list[Tensors], lambdas: Sequence[float]) -> Record:
@@ -169,24 +169,24 @@ def walk_run(sizes: BilevelSizes, context: Context) -> Tensors:
     ends = bilevel_ends(released, starts, replace(sizes, steps=sizes.walk_steps)).x_hat
     free = [solution_set(small).project(inside(end)).x for end in ends]
     walks = [walk(small, inside(images.truth), end, sizes.walk_points) for end in free]
-    box, shown = (0.0, 1.0), slice(0, SHOWN * (n // SHOWN), max(1, n // SHOWN))
+    box, rows = (0.0, 1.0), slice(0, SHOWN * (n // SHOWN), max(1, n // SHOWN))
     solutions = solution_set(released, box)
     stations = [images.truth, *(solutions.project(start).x for start in starts)]
-    walks += [walk(released, *pair, sizes.walk_points, box, shown) for pair in pairwise(stations)]
-    found = dict(zip((*FREE, *BOXED), walks, strict=True))
+    walks += [walk(released, *pair, sizes.walk_points, box, rows) for pair in pairwise(stations)]
+    by_name = dict(zip((*FREE, *BOXED), walks, strict=True))
     level, balance = constants(released)
     enough = {"level": level, "sufficient": sufficient(images.y, balance)}
-    frames = {f"walk_{name}_frames": found[name].frames.float() for name in BOXED}
-    errors = {f"walk_{name}_error": found[name].error for name in BOXED}
-    routes = {name: _route(each) for name, each in found.items()}
+    frames = {f"walk_{name}_frames": by_name[name].frames.float() for name in BOXED}
+    errors = {f"walk_{name}_error": by_name[name].error for name in BOXED}
+    routes = {name: _route(route) for name, route in by_name.items()}
     return {**packed(Record(n=n, **enough, **routes)), **frames, **errors}
 
 
-def _route(found: Walk) -> Record:
+def _route(route: Walk) -> Record:
     return Record(
-        error=found.error.max().item(),
-        straight_error=found.straight.max().item(),
-        largest_step=found.step,
-        largest_double_step=found.coarse,
-        solved=found.solved,
+        error=route.error.max().item(),
+        straight_error=route.straight.max().item(),
+        largest_step=route.step,
+        largest_double_step=route.coarse,
+        solved=route.solved,
     )

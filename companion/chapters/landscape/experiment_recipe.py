@@ -36,10 +36,10 @@ class Metrics(Record):
 
     def at(self, lambda1: float, lambda2: float) -> Record:
         """The cell of this start; KeyError where the recipe was not run."""
-        found = [cell for cell in self.cells if (cell.lambda1, cell.lambda2) == (lambda1, lambda2)]
-        if not found:
+        cells = [cell for cell in self.cells if (cell.lambda1, cell.lambda2) == (lambda1, lambda2)]
+        if not cells:
             raise KeyError(f"the recipe was not run from ({lambda1:g}, {lambda2:g})")
-        return found[0]
+        return cells[0]
 
     def to_partition(self) -> list[Record]:
         """Those at λ₂ = 1, from the partition to the truth."""
@@ -86,20 +86,20 @@ def compute(sizes: RecipeSizes, context: Context) -> Outcome[Metrics]:
     images = SeedImages.of(context, sizes.n_train, torch.float32)
     theta = context.sweep(partial(_net, sizes, context), ["net"], label="network")["net"]["theta"]
     names = [f"cell-{k}" for k in range(len(sizes.cells))]
-    found = context.sweep(partial(_cell, sizes, context, theta), names, label="recipe")
+    runs = context.sweep(partial(_cell, sizes, context, theta), names, label="recipe")
     bilevel = context.sweep(partial(_bilevel, sizes, context), ["bilevel"], label="bilevel")[
         "bilevel"
     ]
     cells = []
-    for name, (one, two) in zip(names, sizes.cells, strict=True):
+    for name, (lambda1, lambda2) in zip(names, sizes.cells, strict=True):
         run, row = (
-            found[name],
-            sizes.lambdas.index(one) * len(sizes.lambdas) + sizes.lambdas.index(two),
+            runs[name],
+            sizes.lambdas.index(lambda1) * len(sizes.lambdas) + sizes.lambdas.index(lambda2),
         )
         cells.append(
             Record(
-                lambda1=one,
-                lambda2=two,
+                lambda1=lambda1,
+                lambda2=lambda2,
                 start=_distances(images.starts(sizes.lambdas)[row], images),
                 end=_distances(run["x_hat"], images),
                 ncc=_ncc(run["x_hat"], images),
@@ -116,9 +116,9 @@ def compute(sizes: RecipeSizes, context: Context) -> Outcome[Metrics]:
         null_distance_to_truth=images.null_distance().item(),
         cells=cells,
     )
-    arrays = {"x_hat": torch.stack([found[name]["x_hat"] for name in names]), **images.sets()}
+    arrays = {"x_hat": torch.stack([runs[name]["x_hat"] for name in names]), **images.sets()}
     return Outcome(
-        metrics, {**arrays, "trace": torch.stack([found[name]["trace"] for name in names])}
+        metrics, {**arrays, "trace": torch.stack([runs[name]["trace"] for name in names])}
     )
 
 
@@ -146,8 +146,12 @@ def _cell(sizes: RecipeSizes, context: Context, theta: Tensor, name: str) -> Ten
     """Where the recipe ends from one start, in pixels, and how far it came."""
     images = SeedImages.of(context, sizes.n_train, torch.float32)
     weights, mean = Weights(_network(sizes, images), theta), images.truth.mean(0)
-    one, two = (torch.tensor([value]) for value in sizes.cells[int(name.removeprefix("cell-"))])
-    start = mixed_starts(images.truth, images.partition, images.random, one, two)[0, 0] - mean
+    lambda1, lambda2 = (
+        torch.tensor([value]) for value in sizes.cells[int(name.removeprefix("cell-"))]
+    )
+    start = (
+        mixed_starts(images.truth, images.partition, images.random, lambda1, lambda2)[0, 0] - mean
+    )
     settings = PublishedSettings(len(start), sizes.recipe_steps, scaled=True)
     attack = by_published_recipe(
         weights,
@@ -177,8 +181,8 @@ def _ncc(x: Tensor, images: SeedImages) -> Record:
     mean = images.truth.mean(0)
     return Record(
         **{
-            key: nearest(x - mean, each - mean, "ncc").score.mean().item()
-            for key, each in images.sets().items()
+            key: nearest(x - mean, members - mean, "ncc").score.mean().item()
+            for key, members in images.sets().items()
         }
     )
 

@@ -55,12 +55,12 @@ def set_distances(x_hat: Tensor, sets: Mapping[str, Tensor], shape: Shape) -> di
         shape: (C, H, W).
     """
     rows, starts = x_hat.flatten(0, 1), x_hat.shape[:2]
-    found = {}
+    distances = {}
     for name, members in sets.items():
         members = members.to(rows)
         neighbour = members[nearest(rows, members, "ssim", shape).index]
-        found[name] = (rows - neighbour).norm(dim=-1).unflatten(0, starts).mean(-1)
-    return found
+        distances[name] = (rows - neighbour).norm(dim=-1).unflatten(0, starts).mean(-1)
+    return distances
 
 
 @dataclass(frozen=True)
@@ -95,8 +95,8 @@ class SeedImages:
         noise = torch.rand(images.train.shape, generator=generator, dtype=torch.float64).to(
             images.train
         )
-        kept = (images.held_out, images.y, images.train_index, images.shape)
-        return SeedImages(images.train, images.init, noise, *kept)
+        fields = (images.held_out, images.y, images.train_index, images.shape)
+        return SeedImages(images.train, images.init, noise, *fields)
 
     def sets(self) -> dict[str, Tensor]:
         """The three sets by name."""

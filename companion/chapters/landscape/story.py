@@ -95,12 +95,15 @@ def claims(metrics: BilevelMetrics, _: BilevelSizes) -> list[Claim]:
     ]
 
 
-def _connected(found: Record) -> Claim:
+def _connected(connection: Record) -> Claim:
     """Without bounds, where the theorem says so: at rounding error, and without a jump."""
-    applies, routes = found.level > found.sufficient, list(found.only(*FREE).values())
+    applies, routes = (
+        connection.level > connection.sufficient,
+        list(connection.only(*FREE).values()),
+    )
     holds = [applies and same_classifier(route) for route in routes]
     first = (
-        f"nω‖θ*‖² = {found.level:.1f}, more than {found.sufficient:.2f} suffices; "
+        f"nω‖θ*‖² = {connection.level:.1f}, more than {connection.sufficient:.2f} suffices; "
         if applies
         else ""
     )
@@ -134,25 +137,24 @@ def of_all(holds: list[bool]) -> str:
     return verdict(all(holds)) if all(holds) or not any(holds) else "partly"
 
 
-def lead(distances: Record, own: str) -> float:
+def lead(distances: Record, target: str) -> float:
     """How much nearer they are to the set `own` than to the nearest other."""
-    return float(min(value for name, value in distances.items() if name != own) - distances[own])
+    return float(
+        min(value for name, value in distances.items() if name != target) - distances[target]
+    )
 
 
 def corner_lead(distance: Record) -> float:
     """How much nearer (1, 1) is to the truth, and (0, 1) to the partition, than to any other set;
     the lesser.
     """
-    corners = {"truth": -1, "partition": 0}
-    return min(
-        lead(Record({name: distance[name][i][-1] for name in SETS}), own)
-        for own, i in corners.items()
-    )
+    truth, partition = (Record({name: distance[name][i][-1] for name in SETS}) for i in (-1, 0))
+    return min(lead(truth, "truth"), lead(partition, "partition"))
 
 
-def crossing_text(found: Record) -> str:
+def crossing_text(metrics: Record) -> str:
     """Where truth and partition swap, over seeds."""
-    at = found.crossing.truth_partition
+    at = metrics.crossing.truth_partition
     if at.mean is None:
         return f"they do not swap in {at.per_seed.count(None)} of {len(at.per_seed)} seeds"
     spread = "" if at.sd is None else f" ± {at.sd:.2f}"
@@ -236,15 +238,15 @@ def recipe_claims(metrics: RecipeMetrics, _: RecipeSizes) -> list[Claim]:
         )
         came += "layer 1's energy changed by "
         came += f"{min(changes):+.1%} to {max(changes):+.1%}"
-    found = [_corners(metrics), _crossing(metrics), _near_truth(metrics), _degrades(metrics)]
+    claims = [_corners(metrics), _crossing(metrics), _near_truth(metrics), _degrades(metrics)]
     return [
         replace(
-            each,
-            ours=f"{each.ours}; {came}",
-            verdict=each.verdict if in_full else "undecided",
-            margin=each.value,
+            row,
+            ours=f"{row.ours}; {came}",
+            verdict=row.verdict if in_full else "undecided",
+            margin=row.value,
         )
-        for each in found
+        for row in claims
     ]
 
 

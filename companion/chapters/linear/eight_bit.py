@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from numpy.lib.stride_tricks import sliding_window_view
 from torch import Tensor
 from tqdm import tqdm
 
@@ -126,7 +127,7 @@ def twin(pixels: Tensor, y: Tensor, pool: Others, settings: EightBitSettings) ->
         )
         if tried[-1].agree == len(target):
             break
-    return max(tried, key=lambda each: each.agree)
+    return max(tried, key=lambda twin: twin.agree)
 
 
 def inputs(pixels: Tensor) -> Tensor:
@@ -147,11 +148,11 @@ def classifier(pixels: Tensor, y: Tensor, weight_decay: float) -> Tensor:
     float64.
     """
     x = inputs(pixels)
-    found = solve_affine(
+    solution = solve_affine(
         Objective(affine(x.shape[1]), y.double(), weight_decay), x[None], tol=1e-13, max_iter=200
     )
-    assert found.logits is not None  # Newton's method returns them
-    return weights_of(found.logits[0], y) @ with_ones(x) / (len(x) * weight_decay)
+    assert solution.logits is not None  # Newton's method returns them
+    return weights_of(solution.logits[0], y) @ with_ones(x) / (len(x) * weight_decay)
 
 
 def ladder(pool: Others, theta: Tensor, n: int, finest: float, rungs: int) -> Tensor:
@@ -245,7 +246,7 @@ class Digits:
         x_bar = with_ones(inputs(part.values))
         return part.base - weights_of(x_bar @ self.theta, part.y) @ x_bar / self.n
 
-    def returned(self, part: Rest) -> Rest:
+    def project(self, part: Rest) -> Rest:
         """These images moved until F = 0 by least changes (Gauss–Newton steps), inside 0 … 255.
 
         Enough is a hundredth of what rounding the heaviest of them will leave.
@@ -258,12 +259,12 @@ class Digits:
             if left.norm() <= enough:
                 break
             try:
-                found = self._descended(part, self._step(part, left), left)
+                better = self._line_search(part, self._step(part, left), left)
             except ReconError:  # a pixel is at its end in all of them: what is left is left
                 break
-            if found is None:
+            if better is None:
                 break
-            part, left = found
+            part, left = better
         return part
 
     def _step(self, part: Rest, left: Tensor) -> Tensor:
@@ -281,7 +282,7 @@ class Digits:
             free &= ~over
         return step
 
-    def _descended(self, part: Rest, step: Tensor, left: Tensor) -> tuple[Rest, Tensor] | None:
+    def _line_search(self, part: Rest, step: Tensor, left: Tensor) -> tuple[Rest, Tensor] | None:
         """The first of the steps 1, ½, … 1/256 of `step` that lowers ‖F‖, with F there. No logit
         moves by more than 2 at once: weights are exponentials, and an image that is thrown far out
         is lost as a digit.
@@ -300,26 +301,26 @@ def diffuse(start: Tensor, y: Tensor, digits: Digits) -> Tensor:
     in blocks that weigh, in Σ ρ², no more than the images that take over their error.
     """
     made = torch.empty_like(start)
-    rest = digits.returned(
+    left = digits.project(
         Rest(torch.arange(len(start)), start, y, digits.settings.weight_decay * digits.theta)
     )
-    rest = rest.take(digits.weights(rest).argsort(descending=True))
+    left = left.take(digits.weights(left).argsort(descending=True))
     with tqdm(total=len(start), desc="8 bits", disable=None, leave=False) as bar:
-        while len(rest.rows):
-            square = digits.weights(rest).square()
+        while len(left.rows):
+            square = digits.weights(left).square()
             after = square.flip(0).cumsum(0).flip(0) - square
             count = (
                 max(1, int((square.cumsum(0) <= after).sum()))
-                if len(rest.rows) > 3
-                else len(rest.rows)
+                if len(left.rows) > 3
+                else len(left.rows)
             )
-            block = rest.take(
-                slice(count), values=round_keeping(rest.values[:count], digits.theta[:-1])
+            block = left.take(
+                slice(count), values=round_keeping(left.values[:count], digits.theta[:-1])
             )
             made[block.rows] = block.values
-            rest = rest.take(slice(count, None), base=digits.residual(block))
-            if len(rest.rows):
-                rest = digits.returned(rest)
+            left = left.take(slice(count, None), base=digits.residual(block))
+            if len(left.rows):
+                left = digits.project(left)
             bar.update(count)
     return made
 
@@ -345,16 +346,16 @@ def _patches() -> Others:
     for number, (name, (label, photo)) in enumerate(zip(PHOTOGRAPHS, photographs(), strict=True)):
         if name in NO_LICENCE:
             continue
-        height, width = photo.shape[:2]
-        columns = width // PATCH  # dealt to the three parts as by `recon.images.photos.load`
-        outside = next(column for column in range(columns) if 3 * column // columns >= 1)
-        for left in range(PATCH * outside, width - PATCH + 1, STRIDE):
-            for top in range(0, height - PATCH + 1, STRIDE):
-                patch = photo[top : top + PATCH, left : left + PATCH].transpose(2, 0, 1)
-                if patch.mean(axis=0).std() >= MIN_CONTRAST:
-                    images.append(patch)
-                    labels.append(label)
-                    places.append((10_000 * number, left, top))
-    where = torch.tensor(places, dtype=torch.float32)
+        columns = photo.shape[1] // PATCH  # dealt to the three parts as by `photos.load`
+        outside = PATCH * next(column for column in range(columns) if 3 * column // columns >= 1)
+        windows = sliding_window_view(photo, (PATCH, PATCH), axis=(0, 1))
+        windows = windows[::STRIDE, outside::STRIDE].swapaxes(0, 1)
+        clear = windows.mean(axis=2).std(axis=(2, 3)) >= MIN_CONTRAST
+        corners = STRIDE * np.argwhere(clear)
+        images.append(windows[clear])
+        labels += [label] * len(corners)
+        places.append(np.insert(corners, 0, 10_000 * number, axis=1))
+    where = torch.from_numpy(np.concatenate(places)).float()
     apart = torch.cdist(where, where, p=torch.inf) >= APART
-    return Others(torch.from_numpy(np.stack(images)).flatten(1), torch.tensor(labels), apart)
+    pixels = torch.from_numpy(np.concatenate(images)).flatten(1)
+    return Others(pixels, torch.tensor(labels), apart)

@@ -99,20 +99,20 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         return float((retrained(x) - theta_star).norm() / theta_star.norm())
 
     theta_star = retrained(x_train)
-    found = project(x_init, y, theta_star, sizes.weight_decay, mean, sizes)
-    rank = jacobian_rank(found.x, y, theta_star)
+    moved = project(x_init, y, theta_star, sizes.weight_decay, mean, sizes)
+    rank = jacobian_rank(moved.x, y, theta_star)
     counterfactual = Record(
         n=n,
-        relative_theta_error=theta_error(found.x),
+        relative_theta_error=theta_error(moved.x),
         relative_theta_error_unmoved=theta_error(x_init),
-        relative_theta_error_8bit=theta_error(((found.x + mean) * 255).round() / 255 - mean),
-        mean_change_l2=float((found.x - x_init).norm(dim=1).mean()),
-        nn_train_l2=nearest_l2(found.x, x_train),
+        relative_theta_error_8bit=theta_error(((moved.x + mean) * 255).round() / 255 - mean),
+        mean_change_l2=float((moved.x - x_init).norm(dim=1).mean()),
+        nn_train_l2=nearest_l2(moved.x, x_train),
         held_out_nn_l2=nearest_l2(held_out - mean, x_train),
         unknowns=n * dim,
         jacobian_rank=rank,
         solution_dim=n * dim - rank,
-        converged=found.converged,
+        converged=moved.converged,
     )
     pair, arrays = twins(context, sizes)
     metrics = Metrics(
@@ -122,7 +122,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         kernel=_kernel(x_train, x_init[0].expand(n, -1), anscombe()),
         twins=pair,
     )
-    arrays |= {"mean": mean, "y": y, "theta_star": theta_star, "counterfactual_x": found.x}
+    arrays |= {"mean": mean, "y": y, "theta_star": theta_star, "counterfactual_x": moved.x}
     arrays |= {"counterfactual_index": data.init.index, "train_index": data.train.index}
     return Outcome(metrics, arrays)
 
@@ -194,9 +194,11 @@ def twins(context: Context, sizes: Sizes) -> tuple[Record, Tensors]:
     made = twin(pixels, y, pool, EightBitSettings(weight_decay=decay))
     start, start_y, target = pool.pixels[made.chosen], pool.y[made.chosen], made.target.double()
     half = torch.full((pixels.shape[1],), 0.5, dtype=torch.float64)
-    found = project(inputs(start), start_y.double(), target, decay, half, sizes)
-    by_rounding, unmoved = (classifier(x, start_y, decay) for x in (bytes_of(found.x + 0.5), start))
-    both = torch.cat([pixels, made.pixels])
+    projected = project(inputs(start), start_y.double(), target, decay, half, sizes)
+    by_rounding, unmoved = (
+        classifier(x, start_y, decay) for x in (bytes_of(projected.x + 0.5), start)
+    )
+    every = torch.cat([pixels, made.pixels])
     compared = Record(
         n=len(pixels),
         numbers=len(target),
@@ -205,7 +207,7 @@ def twins(context: Context, sizes: Sizes) -> tuple[Record, Tensors]:
         agree_unmoved=int((unmoved.float() == made.target).sum()),
         largest_relative_difference=made.largest_relative_difference,
         mean_change_levels=float((made.pixels.double() - start.double()).abs().mean(1).mean()),
-        same_images=len(both) - len(torch.unique(both, dim=0)),
+        same_images=len(every) - len(torch.unique(every, dim=0)),
     )
     return compared, {"twin_train": pixels, "twin_start": start, "twin_other": made.pixels}
 
