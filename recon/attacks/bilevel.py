@@ -80,11 +80,13 @@ class BilevelAttack:
     def step(self, state: State) -> State:
         """One outer iteration k of eq. (7) for every row."""
         x, theta_star = state["x"], self.released.theta_star
-        found = solve_affine(self.objective, x, state["inner"]["logits"], tol=self.inner_tol)
-        energy = outer_energy(theta_star, found.theta)
-        p = inverse_hessian(self.objective, x, found.theta, 2 * (found.theta - theta_star))
-        grad = hypergradient(self.objective, x, found.theta, p)
+        solution = solve_affine(self.objective, x, state["inner"]["logits"], tol=self.inner_tol)
+        energy = outer_energy(theta_star, solution.theta)
+        p = inverse_hessian(self.objective, x, solution.theta, 2 * (solution.theta - theta_star))
+        grad = hypergradient(self.objective, x, solution.theta, p)
         # A rejected step is taken back whole: the inner problem, too, goes on from where the last
         # accepted one ended.
-        kept = keep(energy < state["accepted"]["energy"], {"logits": found.logits}, state["inner"])
-        return {**self.descent.step(state, energy, grad), "inner": kept}
+        inner = keep(
+            energy < state["accepted"]["energy"], {"logits": solution.logits}, state["inner"]
+        )
+        return {**self.descent.step(state, energy, grad), "inner": inner}

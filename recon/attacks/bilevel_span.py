@@ -107,9 +107,9 @@ def _mixed_derivative(
 STALLED = 1e-7
 
 
-def _warm_start(found: LBFGSResult, basis: Tensor) -> State:
+def _warm_start(solution: LBFGSResult, basis: Tensor) -> State:
     """What the inner solver takes to the next outer iteration."""
-    return {"theta": found.theta[None], "basis": basis[None], "scale": found.scale[None]}
+    return {"theta": solution.theta[None], "basis": basis[None], "scale": solution.scale[None]}
 
 
 @dataclass(frozen=True)
@@ -153,9 +153,9 @@ class SpanAttack:
         solution there.
         """
         basis = self.basis_of(x_init[0])
-        found = self.solve(x_init[0], basis, self.theta_0(basis), self.first)
+        solution = self.solve(x_init[0], basis, self.theta_0(basis), self.first)
         state = self.descent.init(x_init)
-        return {**state, "accepted": {**state["accepted"], **_warm_start(found, basis)}}
+        return {**state, "accepted": {**state["accepted"], **_warm_start(solution, basis)}}
 
     def step(self, state: State) -> State:
         """One outer iteration. A rejected proposal takes the inner problem back with it, and the
@@ -183,9 +183,9 @@ class SpanAttack:
         """
         basis = self.basis_of(x)
         before = SpanWeights(self.star.network, inner["theta"][0], inner["basis"][0])
-        found = self.solve(x, basis, before.project(basis), self.next, inner["scale"][0])
-        energy, grad = self.energy_and_grad(x, basis, found.theta)
-        return _warm_start(found, basis), energy[None], grad[None]
+        solution = self.solve(x, basis, before.project(basis), self.next, inner["scale"][0])
+        energy, grad = self.energy_and_grad(x, basis, solution.theta)
+        return _warm_start(solution, basis), energy[None], grad[None]
 
     @staticmethod
     def basis_of(x: Tensor) -> Tensor:

@@ -51,8 +51,8 @@ def _scored(
     """Of images (n, *shape), all of one gradient, or one of each."""
     victims: list[Any] = [*gradient.split()]
     off = [
-        relative_residual(each, x)
-        for each, x in zip(victims, images.chunk(len(victims)), strict=True)
+        relative_residual(victim, x)
+        for victim, x in zip(victims, images.chunk(len(victims)), strict=True)
     ]
     score = -torch.tensor(off, device=images.device).repeat_interleave(len(images) // len(victims))
     return Candidates(images, score, knows, about)
@@ -75,7 +75,7 @@ def by_rgap(
     nothing to be set.
     """
     gradient = convolutional_gradient(released, shape_or_prior)
-    images = torch.cat([rgap(each) for each in gradient.split()])
+    images = torch.cat([rgap(victim) for victim in gradient.split()])
     return _scored(released, images, {}, "the gradient and the weights")
 
 
@@ -140,9 +140,9 @@ def by_cosine_tv(
     """
     s = settings or CHEN
     start = _start(released, shape_or_prior, generator)
-    found = cosine_tv(released, start, s.steps, whole=s.whole, descent=s.descent, tv=s.tv)
+    result = cosine_tv(released, start, s.steps, whole=s.whole, descent=s.descent, tv=s.tv)
     return _scored(
-        released, found.x_hat.view_as(start), {"energy": found.energy, "history": found.history}
+        released, result.x_hat.view_as(start), {"energy": result.energy, "history": result.history}
     )
 
 
@@ -207,8 +207,8 @@ def by_gauss_newton(
     """
     try:
         systems = [
-            JointSystem.of(each)
-            for each in convolutional_gradient(released, shape_or_prior).split()
+            JointSystem.of(victim)
+            for victim in convolutional_gradient(released, shape_or_prior).split()
         ]
     except ReconError:
         if isinstance(released.network, ConvNet):
@@ -219,8 +219,8 @@ def by_gauss_newton(
     else:
         solved = [gauss_newton(system) for system in systems]
     device = released.labels.device
-    images = torch.cat([each.x for each in solved]).view(-1, *shape_or_prior).to(device)
-    energies = [each.energy.to(device) for each in solved]
+    images = torch.cat([solution.x for solution in solved]).view(-1, *shape_or_prior).to(device)
+    energies = [solution.energy.to(device) for solution in solved]
     return _scored(released.to(torch.float64), images, {"energy": energies})
 
 
@@ -259,7 +259,7 @@ def by_imprint(
             "imprint reads a network of two dense layers that the adversary made, not a ConvNet"
         )
     names = _two_dense(released.network, shape_or_prior)
-    theta = {own: released.theta[name] for own, name in names.items()}
+    theta = {ours: released.theta[name] for ours, name in names.items()}
     dim = math.prod(shape_or_prior)
     made = torch.allclose(theta["w1"], torch.full_like(theta["w1"], 1 / dim))
     if not (made and torch.equal(theta["w2"], theta["w2"][:, :1].expand_as(theta["w2"]))):
@@ -267,23 +267,26 @@ def by_imprint(
             "the first layer is not made of brightness in bins, with one column behind every unit"
         )
     server = Imprint(-theta["b1"], theta["w2"][:, 0], theta["b2"])
-    gradient = {own: released.gradients[name][0] for own, name in names.items()}
-    found = server.read(gradient, (settings or ImprintSettings()).n or len(released.labels))
+    gradient = {ours: released.gradients[name][0] for ours, name in names.items()}
+    reading = server.read(gradient, (settings or ImprintSettings()).n or len(released.labels))
     knows = "the mean gradient, weights of their own making and the number of images"
     return Candidates(
-        found.images.view(-1, *shape_or_prior), found.alone.double(), knows, {"alone": found.alone}
+        reading.images.view(-1, *shape_or_prior),
+        reading.alone.double(),
+        knows,
+        {"alone": reading.alone},
     )
 
 
 def _two_dense(network: ModuleNetwork, shape: Shape) -> dict[str, str]:
-    seen = ForwardPass.of(network, shape)
+    forward = ForwardPass.of(network, shape)
     dense = [
-        each.name
-        for each in seen.layers
-        if isinstance(each.module, nn.Linear) and each.module.bias is not None
+        call.name
+        for call in forward.layers
+        if isinstance(call.module, nn.Linear) and call.module.bias is not None
     ]
-    if len(dense) != 2 or len(seen.layers) != 2:
-        raise ReconError(f"imprint reads two dense layers with biases: it has {seen.parts}")
+    if len(dense) != 2 or len(forward.layers) != 2:
+        raise ReconError(f"imprint reads two dense layers with biases: it has {forward.parts}")
     return {
         f"{kind[0]}{k}": f"{stem}.{kind}"
         for k, stem in enumerate(dense, 1)

@@ -49,10 +49,14 @@ def by_separation(
     source, its share in what training has written.
     """
     layer = first_layer_of(released, shape_or_prior)
-    found = separate(layer, shape_or_prior, settings, default_generator(generator))
-    about = {name: getattr(found, name) for name in ("sparsity", "stability", "mixing", "contrast")}
+    separated = separate(layer, shape_or_prior, settings, default_generator(generator))
+    about = {
+        name: getattr(separated, name) for name in ("sparsity", "stability", "mixing", "contrast")
+    }
     knows = "W1 and the images' shape" + ("; W1(0)" if layer.w1_init is not None else "")
-    return Candidates(found.x_hat.unflatten(1, shape_or_prior), found.share.repeat(2), knows, about)
+    return Candidates(
+        separated.x_hat.unflatten(1, shape_or_prior), separated.share.repeat(2), knows, about
+    )
 
 
 @register(Needs("DecoReco", Weights, "no", "no", "shape", "dense with ReLU, one or two outputs"))
@@ -82,7 +86,7 @@ def by_decoreco(
                 " settings"
             )
         settings = RecoverSettings(2 * weights.n_train, layer_weights=(1.0,) + (0.0,) * (depth - 1))
-    found = recover(weights, settings, default_generator(generator), checkpoints, x_init)
+    recovered = recover(weights, settings, default_generator(generator), checkpoints, x_init)
     names = (
         "multipliers",
         "labels",
@@ -93,10 +97,10 @@ def by_decoreco(
         "multiplier_scale",
         "basis",
     )
-    about = {name: getattr(found, name) for name in names}
+    about = {name: getattr(recovered, name) for name in names}
     return Candidates(
-        found.x_hat.unflatten(1, shape_or_prior),
-        found.contribution,
+        recovered.x_hat.unflatten(1, shape_or_prior),
+        recovered.contribution,
         "θ* and the images' shape",
         about,
     )
@@ -125,17 +129,17 @@ def by_published_recipe(
         x_init (m, d): flat starting images, −1 labels first; noise by default.
     """
     weights = binary_weights(released, shape_or_prior)
-    found = recover_as_published(
+    result = recover_as_published(
         weights, settings or HAIM, default_generator(generator), checkpoint, x_init
     )
     about = {
-        "energy": found.energy,
-        "history": found.history,
-        "trace": found.accepted["trace"],
-        "x_init": found.accepted["x_init"][0],
+        "energy": result.energy,
+        "history": result.history,
+        "trace": result.accepted["trace"],
+        "x_init": result.accepted["x_init"][0],
     }
-    images = found.x_hat[0].unflatten(1, shape_or_prior)
-    return Candidates(images, found.accepted["multipliers"][0], "θ* and the images' shape", about)
+    images = result.x_hat[0].unflatten(1, shape_or_prior)
+    return Candidates(images, result.accepted["multipliers"][0], "θ* and the images' shape", about)
 
 
 @dataclass(frozen=True)
@@ -199,13 +203,13 @@ def by_bilevel(
     low, high = settings.box
     drawn = torch.rand(len(weights.y), network.dim, generator=generator, dtype=torch.float64)
     x_init = (low + (high - low) * drawn).to(weights.theta_star)[None]
-    found = (_affine if depth == 1 else _one_hidden)(weights, x_init, settings, generator)
-    score = -found.energy.expand(len(weights.y))
+    result = (_affine if depth == 1 else _one_hidden)(weights, x_init, settings, generator)
+    score = -result.energy.expand(len(weights.y))
     knows = "θ*, labels, weight decay and the images' shape" + (
         "; θ⁰" if weights.theta_init is not None else ""
     )
-    about = {"energy": found.energy, "history": found.history[:, 0], "x_init": x_init[0]}
-    return Candidates(found.x_hat[0].unflatten(1, shape_or_prior), score, knows, about)
+    about = {"energy": result.energy, "history": result.history[:, 0], "x_init": x_init[0]}
+    return Candidates(result.x_hat[0].unflatten(1, shape_or_prior), score, knows, about)
 
 
 def _descent(settings: BilevelSettings) -> HeavyBall:

@@ -53,10 +53,10 @@ class Alignment:
         """
         *convolutions, last = layers
         matrix = targets[last.weight]
-        rest = per_image_gradients(convolutions)
+        others = per_image_gradients(convolutions)
         if last.bias is not None:
-            rest[last.bias] = last.delta
-        more = Alignment.between(rest, targets)
+            others[last.bias] = last.delta
+        more = Alignment.between(others, targets)
         inner = (last.delta.unsqueeze(1) @ matrix @ last.input.unsqueeze(2)).view(1, -1)
         size, target = (
             last.delta.norm(dim=1) * last.input.norm(dim=1),
@@ -66,10 +66,11 @@ class Alignment:
         return Alignment(*(torch.cat(pair) for pair in pairs))
 
     @staticmethod
-    def between(found: Params, targets: Params) -> Alignment:
+    def between(gradients: Params, targets: Params) -> Alignment:
         """Of gradients (B, ...) by name, once they are formed."""
         pairs = [
-            (u.reshape(len(u), -1), targets[name].reshape(len(u), -1)) for name, u in found.items()
+            (u.reshape(len(u), -1), targets[name].reshape(len(u), -1))
+            for name, u in gradients.items()
         ]
         return Alignment(
             torch.stack([(u * v).sum(1) for u, v in pairs]),
@@ -174,10 +175,10 @@ class GradientMatching:
         if self.beta:
             value = value + self.beta * total_variation(x).view(len(value), -1).mean(1)
         if self.gamma and self.system is not None and passes is not None:
-            (z, delta), ((layer, *_), (own, *_)) = self.system, passes
-            value = value + self.gamma * (own - z.flatten(2)).square().flatten(1).sum(1)
-            rest = delta.flatten(2) @ layer.input.mT - released.gradients[layer.weight].flatten(2)
-            value = value + self.gamma * rest.square().flatten(1).sum(1)
+            (z, delta), ((layer, *_), (reached, *_)) = self.system, passes
+            value = value + self.gamma * (reached - z.flatten(2)).square().flatten(1).sum(1)
+            misfit = delta.flatten(2) @ layer.input.mT - released.gradients[layer.weight].flatten(2)
+            value = value + self.gamma * misfit.square().flatten(1).sum(1)
         return value
 
     def step(self, state: State) -> State:
@@ -203,9 +204,11 @@ def seeded_start(gradient: Gradient, seed: int) -> Tensor:
     """N(0, 1) right after manual_seed(seed), the same for every victim, as in the paper; (B, c, h,
     w).
     """
-    own = torch.Generator().manual_seed(seed)
-    one = torch.randn(1, *gradient.network.shape, generator=own)
-    return one.expand(len(gradient.labels), -1, -1, -1).to(gradient.theta[gradient.network.last[0]])
+    generator = torch.Generator().manual_seed(seed)
+    image = torch.randn(1, *gradient.network.shape, generator=generator)
+    return image.expand(len(gradient.labels), -1, -1, -1).to(
+        gradient.theta[gradient.network.last[0]]
+    )
 
 
 def cosine_tv(
@@ -258,31 +261,31 @@ def hybrid(
     """
     if gradient.network.depth == 0:
         raise ReconError("the network has no convolution: eq. (4) alone gives the image")
-    chains = [layer_by_layer(each) for each in gradient.split()]
-    found = [next(chain) for chain in chains]
+    chains = [layer_by_layer(victim) for victim in gradient.split()]
+    layers = [next(chain) for chain in chains]
     while True:
-        layer = found[0].layer
+        layer = layers[0].layer
         published, alpha, beta, gamma = HYBRID[min(layer, len(HYBRID)) - 1]
         steps = max(1, round(share * published))
         start, z, delta = (
-            torch.cat([getattr(f, name) for f in found]).to(gradient.theta[f"w{layer}"])
+            torch.cat([getattr(f, name) for f in layers]).to(gradient.theta[f"w{layer}"])
             for name in ("x", "z", "delta")
         )
         attack = GradientMatching(
             gradient, steps, descent, layer, whole, alpha, beta, gamma, (z, delta)
         )
-        kept = checkpoints.at(f"hybrid-{layer}") if checkpoints is not None else None
+        checkpoint = checkpoints.at(f"hybrid-{layer}") if checkpoints is not None else None
         result = reconstruct(
             attack,
             start.flatten(1)[:, None],
             steps,
-            checkpoint=kept,
+            checkpoint=checkpoint,
             label=f"hybrid, layer {layer}",
         )
         x = result.x_hat.view_as(start)
         if layer == 1:
             return x
-        found = [chain.send(image[None]) for chain, image in zip(chains, x, strict=True)]
+        layers = [chain.send(image[None]) for chain, image in zip(chains, x, strict=True)]
 
 
 def dlg(
@@ -303,9 +306,9 @@ def dlg(
             x: Tensor = x, victim: Any = victim, optimiser: torch.optim.LBFGS = optimiser
         ) -> Tensor:
             optimiser.zero_grad()
-            found = victim.at(x)
+            gradients = victim.at(x)
             value = torch.as_tensor(
-                sum((g - victim.gradients[name]).square().sum() for name, g in found.items())
+                sum((g - victim.gradients[name]).square().sum() for name, g in gradients.items())
             )
             value.backward()
             return value

@@ -123,7 +123,7 @@ class JointSystem:
     @property
     def target(self) -> Tensor:
         """h*, (rows,)."""
-        return self._joined([each.flatten() for each in self._targets])
+        return self._joined([block.flatten() for block in self._targets])
 
     @property
     def _targets(self) -> list[Tensor]:
@@ -134,7 +134,7 @@ class JointSystem:
         norms = (
             target.norm().clamp_min(torch.finfo(target.dtype).tiny) for target in self._targets
         )
-        return torch.cat([each / norm for each, norm in zip(blocks, norms, strict=True)])
+        return torch.cat([block / norm for block, norm in zip(blocks, norms, strict=True)])
 
     def __call__(self, x: Tensor) -> Tensor:
         """h(x), (rows,)."""
@@ -153,24 +153,24 @@ class JointSystem:
             gradients.insert(0, delta.flatten(2) @ inputs[i - 1].mT)
             if i > 1:
                 back = network.convs[i - 1].transpose(delta, self.theta[f"w{i}"], shapes[i - 1])
-        return self._joined([image.flatten(), *(each.flatten() for each in gradients)])
+        return self._joined([image.flatten(), *(g.flatten() for g in gradients)])
 
     def jacobian(self, x: Tensor) -> Tensor:
         """∂h/∂x (rows, unknowns)."""
         if self.depth == 0:
             return torch.eye(self.unknowns, dtype=x.dtype) / self.output.norm()
-        found = chain_jacobian(self.network, self.theta, x, self.back, self._matrices)
-        return self._joined([torch.from_numpy(each) for each in found])
+        blocks = chain_jacobian(self.network, self.theta, x, self.back, self._matrices)
+        return self._joined([torch.from_numpy(block) for block in blocks])
 
     @cached_property
     def _matrices(self) -> Matrices:
         """A_j and A_jᵀ of the convolutions that are left, which do not depend on the image."""
         shapes, layers = self.network.image_shapes(), range(1, self.depth + 1)
-        found = [
+        matrices = [
             convolution_matrix(self.network.convs[j - 1], self.theta[f"w{j}"], shapes[j - 1])
             for j in layers
         ]
-        return [(matrix.tocsr(), matrix.T.tocsr()) for matrix in found]
+        return [(matrix.tocsr(), matrix.T.tocsr()) for matrix in matrices]
 
     def linear(self, x: Tensor) -> Dense:
         """With the whole Jacobian."""
@@ -185,8 +185,10 @@ def relative_residual(gradient: Gradient | Gradient[ModuleNetwork], x: Tensor) -
     exact: Any = gradient.to(torch.float64)
     if isinstance(exact.network, ConvNet):
         x = x.view(1, *exact.network.shape)
-    found = exact.at(x.detach().double())
-    difference = sum(float((found[name] - g).square().sum()) for name, g in exact.gradients.items())
+    gradients = exact.at(x.detach().double())
+    difference = sum(
+        float((gradients[name] - g).square().sum()) for name, g in exact.gradients.items()
+    )
     return math.sqrt(difference / sum(float(g.square().sum()) for g in exact.gradients.values()))
 
 
@@ -217,7 +219,7 @@ def chain_jacobian(
     for j, (matrix, _) in enumerate(matrices, 1):
         images.append(activation(network.convs[j - 1].apply(images[-1][None], theta[f"w{j}"]))[0])
         tangents.append(_scaled(activation.slope(images[-1]), matrix @ tangents[-1]))
-    found: list[np.ndarray] = []
+    blocks: list[np.ndarray] = []
     dback = sparse.csr_array(tangents[-1].shape)
     for j in range(len(matrices), 0, -1):
         conv, (before, image), (dbefore, dimage) = (
@@ -233,18 +235,20 @@ def chain_jacobian(
         moved = [
             taps @ ddelta[k * height : (k + 1) * height].toarray() for k in range(conv.channels)
         ]
-        found.insert(
+        blocks.insert(
             0, np.concatenate(moved) + gradient_matrix(conv, delta, shapes[j - 1]) @ dbefore
         )
         if j > 1:
             back = conv.transpose(delta[None], theta[f"w{j}"], shapes[j - 1])[0]
             dback = matrices[j - 1][1] @ ddelta
-    return [tangents[-1].toarray(), *found]
+    return [tangents[-1].toarray(), *blocks]
 
 
 def _scaled(values: Tensor, matrix: sparse.csr_array) -> sparse.csr_array:
     """Every row times its value: a diagonal matrix in front, without the product of two sparse
     matrices.
     """
-    each = np.repeat(values.flatten().numpy(), np.diff(matrix.indptr))
-    return sparse.csr_array((matrix.data * each, matrix.indices, matrix.indptr), shape=matrix.shape)
+    factors = np.repeat(values.flatten().numpy(), np.diff(matrix.indptr))
+    return sparse.csr_array(
+        (matrix.data * factors, matrix.indices, matrix.indptr), shape=matrix.shape
+    )

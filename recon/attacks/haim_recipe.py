@@ -187,9 +187,9 @@ def recover_as_published(
         weights, labels, unit, settings.steps, scale * step_x, scale * STEP_MULTIPLIERS, *smooth
     )
     run = TracedRecipe(attack, settings.precision)
-    found = reconstruct(
+    result = reconstruct(
         run, start, settings.steps, checkpoint=checkpoint, every_s=90.0, label="published recipe"
     )
     return replace(
-        found, accepted={**found.accepted, "multipliers": m * found.accepted["multipliers"]}
+        result, accepted={**result.accepted, "multipliers": m * result.accepted["multipliers"]}
     )

@@ -70,8 +70,8 @@ class Public:
     @property
     def scale(self) -> Tensor:
         """Standard deviation (d,)."""
-        found = self.features.std(0)
-        return found.clamp_min(0.01 * found[found > 0].median().item())
+        deviation = self.features.std(0)
+        return deviation.clamp_min(0.01 * deviation[deviation > 0].median().item())
 
     @property
     def units(self) -> Tensor:
@@ -156,24 +156,24 @@ def sparse_features(
     settings = settings or SparseSettings()
     basis = span_of(layer, public, settings.rank, preconditioned)
     rank, units = len(basis), public.units
-    found = rest = basis.new_empty(0, basis.shape[1])
+    certain = others = basis.new_empty(0, basis.shape[1])
     anchors, count = public.features / units, min(settings.anchors, ANCHORS * rank)
     every = max(1, len(anchors) // max(count, 1))
     for k in range(settings.rounds if rank else 0):
         part = (anchors[k % every :: every][:count] @ basis.mT) @ basis
-        if len(found):
-            inside = torch.linalg.qr(found.mT).Q
+        if len(certain):
+            inside = torch.linalg.qr(certain.mT).Q
             part = part - (part @ inside) @ inside.mT
         x = programmes(part, basis, settings)
         sure = count_zeros(x) > chance_zeros(basis, settings)
-        before, found, rest = (
-            len(found),
-            distinct(torch.cat([found, x[sure]])),
-            torch.cat([rest, x[~sure]]),
+        before, certain, others = (
+            len(certain),
+            distinct(torch.cat([certain, x[sure]])),
+            torch.cat([others, x[~sure]]),
         )
-        if len(found) >= rank or len(found) == before:
+        if len(certain) >= rank or len(certain) == before:
             break
-    x = distinct(torch.cat([found, rest]))[:rank]
+    x = distinct(torch.cat([certain, others]))[:rank]
     length = public.features.norm(dim=1).median()
     x_hat = normalize(x.clamp_min(0) * units, dim=1) * length
     return SparseFeatures(
@@ -261,10 +261,10 @@ def distinct(x: Tensor) -> Tensor:
     x = x[count_zeros(x).argsort(descending=True, stable=True)]
     unit = normalize(x, dim=1)
     alike = ((unit @ unit.mT).abs() > ALIKE).cpu()  # looked at row by row
-    kept = torch.zeros(len(x), dtype=torch.bool)
+    chosen = torch.zeros(len(x), dtype=torch.bool)
     for k in range(len(x)):
-        kept[k] = not bool((alike[k] & kept).any())
-    return x[kept.to(x.device)]
+        chosen[k] = not bool((alike[k] & chosen).any())
+    return x[chosen.to(x.device)]
 
 
 def span_test(

@@ -98,8 +98,8 @@ class Imprint:
         sums = F.relu(brightness[:, None] - self.edges.double()).sum(1)
         logits = sums[:, None] * self.v.double() + self.c.double()
         # ⟨v, p − e_y⟩ for every label y
-        each = (logits.softmax(-1) @ self.v.double())[:, None] - self.v.double()
-        return ((each - delta[:, None]).abs() <= CERTAIN * each.abs()).any(1)
+        products = (logits.softmax(-1) @ self.v.double())[:, None] - self.v.double()
+        return ((products - delta[:, None]).abs() <= CERTAIN * products.abs()).any(1)
 
 
 @dataclass(frozen=True)

@@ -104,11 +104,11 @@ def recover(
     space = image_span(weights) if settings.project else None
     seeds = torch.randint(2**31, (settings.restarts + 1,), generator=generator).tolist()
 
-    def run(own: list[int], scale: float, steps: int, name: str | None) -> Reconstruction:
+    def run(some: list[int], scale: float, steps: int, name: str | None) -> Reconstruction:
         starts, units = zip(
-            *(random_start(settings, network.dim, theta_star, seed) for seed in own), strict=True
+            *(random_start(settings, network.dim, theta_star, seed) for seed in some), strict=True
         )
-        start = torch.cat(starts) if x_init is None else x_init.repeat(len(own), 1, 1)
+        start = torch.cat(starts) if x_init is None else x_init.repeat(len(some), 1, 1)
         attack = tuned_attack(weights, labels, torch.cat(units) * scale, steps, settings)
         if space is not None:
             attack, start = attack.restricted(space), space.reduce(start)
@@ -122,11 +122,11 @@ def recover(
     batches = [
         range(r, min(r + size, settings.restarts)) for r in range(0, settings.restarts, size)
     ]
-    found = [
-        run([seeds[r] for r in each], scale, settings.steps, f"restarts-{each[0]}-{each[-1]}")
-        for each in batches
+    results = [
+        run([seeds[r] for r in batch], scale, settings.steps, f"restarts-{batch[0]}-{batch[-1]}")
+        for batch in batches
     ]
-    return pool(weights, found, None if space is None else space.basis, settings, scale)
+    return pool(weights, results, None if space is None else space.basis, settings, scale)
 
 
 def random_start(
@@ -135,9 +135,9 @@ def random_start(
     """(x (1, m, d) ~ init_scale · N(0, 1), λ (1, m) ~ U[0.01, 1) in units of the scale to be
     chosen).
     """
-    own = torch.Generator().manual_seed(seed)
-    x = settings.init_scale * torch.randn(1, settings.m, dim, generator=own)
-    return x.to(like), torch.rand(1, settings.m, generator=own).clamp_min(1e-2).to(like)
+    generator = torch.Generator().manual_seed(seed)
+    x = settings.init_scale * torch.randn(1, settings.m, dim, generator=generator)
+    return x.to(like), torch.rand(1, settings.m, generator=generator).clamp_min(1e-2).to(like)
 
 
 def tuned_attack(
@@ -228,7 +228,7 @@ def merge(
 
 def pool(
     weights: Weights,
-    found: list[Reconstruction],
+    results: list[Reconstruction],
     basis: Tensor | None,
     settings: RecoverSettings,
     scale: float,
@@ -236,9 +236,9 @@ def pool(
     """All restarts' candidates together: the m of them that explain θ* best and differ, merged with
     their like.
     """
-    x = torch.cat([result.x_hat for result in found])
+    x = torch.cat([result.x_hat for result in results])
     x = x if basis is None else x @ basis
-    multipliers = torch.cat([result.accepted["multipliers"] for result in found])
+    multipliers = torch.cat([result.accepted["multipliers"] for result in results])
     labels = half_and_half(settings.m, x.device, x.dtype)
     whole = tuned_attack(weights, labels, multipliers, settings.steps, settings)
     by_layer = [
@@ -262,9 +262,9 @@ def pool(
         rows % settings.m,
         share[rows],
         agreement(x, labels, restart)[rows],
-        torch.cat([result.energy for result in found]),
+        torch.cat([result.energy for result in results]),
         torch.stack(by_layer),
-        torch.cat([result.history for result in found], dim=1),
+        torch.cat([result.history for result in results], dim=1),
         scale,
         basis,
     )

@@ -121,9 +121,9 @@ def systems(network: ConvNet, theta: Params, x: Tensor, labels: Tensor) -> list[
     mistakes.
     """
     passes = network.layers(theta, x, cross_entropy_direction(labels))
-    each = zip(network.convs, passes, network.image_shapes(), strict=False)
+    layers = zip(network.convs, passes, network.image_shapes(), strict=False)
     return [
-        system_of(conv, theta[layer.weight], layer.delta[0], shape) for conv, layer, shape in each
+        system_of(conv, theta[layer.weight], layer.delta[0], shape) for conv, layer, shape in layers
     ]
 
 
@@ -171,12 +171,12 @@ def features_from_fully_connected(gradient: Gradient, check: bool = True) -> Ten
     """
     matrix, bias = (gradient.gradients[name] for name in gradient.network.last)
     row = bias.abs().argmax(-1)
-    each = torch.arange(len(row), device=row.device)
-    if not (bias[each, row].abs() > 0).all():
+    images = torch.arange(len(row), device=row.device)
+    if not (bias[images, row].abs() > 0).all():
         raise ReconError("the bias has no gradient: eq. (4) cannot be solved")
-    features = matrix[each, row] / bias[each, row, None]
-    rest = (matrix - bias.unsqueeze(-1) * features.unsqueeze(-2)).flatten(1).norm(dim=1)
-    if check and (rest > ONE_IMAGE * matrix.flatten(1).norm(dim=1)).any():
+    features = matrix[images, row] / bias[images, row, None]
+    others = (matrix - bias.unsqueeze(-1) * features.unsqueeze(-2)).flatten(1).norm(dim=1)
+    if check and (others > ONE_IMAGE * matrix.flatten(1).norm(dim=1)).any():
         raise ReconError(
             "this is the gradient of more than one image (or a noisy one): eq. (4) needs a batch"
             " of one"
