@@ -30,9 +30,10 @@ from companion.store.kept import RECONSTRUCTIONS, kept_reconstructions
 from companion.store.record import record
 from companion.store.results import TRACE, Result
 from companion.store.sweep import sweep
+from companion.store.time_limit import OutOfTime, time_limit
 from recon.errors import ReconError
 from recon.images.registry import load_pool
-from recon.optim.trace import OutOfTime, Trace, recorded, time_limit
+from recon.optim.trace import Trace, recorded
 from recon.store.files import atomic_path
 
 SECONDS = 120.0

@@ -14,8 +14,9 @@ from torch import Tensor
 from tqdm import tqdm
 
 from companion.store.results import TRACE
+from companion.store.time_limit import OutOfTime
 from recon.errors import ReconError
-from recon.optim.trace import OutOfTime, Trace, current, note, recorded
+from recon.optim.trace import Trace, current, note, recorded
 from recon.store.tensors import find_tensors, save_tensors
 
 ATTEMPTS = 3  # at tasks whose worker died

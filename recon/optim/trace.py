@@ -8,7 +8,6 @@ kept number is bound to code.
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -19,10 +18,6 @@ from torch import Tensor
 
 #: steps of a descent that a trace holds: 1, 2, 5, 10, 20, 50, …
 MILESTONES = tuple(digit * 10**power for power in range(8) for digit in (1, 2, 5))
-
-
-class OutOfTime(Exception):
-    """The time is up that a computation was given."""
 
 
 @dataclass
@@ -63,31 +58,6 @@ def recorded(trace: Trace) -> Iterator[Trace]:
 def current() -> Trace | None:
     """The trace that is being recorded."""
     return _current.get()
-
-
-@contextmanager
-def time_limit(seconds: float) -> Iterator[None]:
-    """OutOfTime inside after so many seconds, wherever the computation is; in the main thread of a
-    POSIX system.
-    """
-    is_up = False
-
-    def stop(*_: object) -> None:
-        nonlocal is_up
-        is_up = True
-        raise OutOfTime
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    except RuntimeError as error:
-        if not is_up:  # else TorchScript has wrapped what was raised inside it
-            raise
-        raise OutOfTime from error
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def note(name: str, *values: Tensor | float) -> None:

@@ -49,7 +49,7 @@ def test_a_module_that_gives_no_vector_is_refused():
 
 
 def test_unknown_and_missing_backbones(monkeypatch):
-    with pytest.raises(ReconError, match="unknown backbone"):
+    with pytest.raises(ReconError, match="lite0 to lite2 come with"):
         backbone("lite9")
     monkeypatch.setitem(sys.modules, "efficientnet_lite_pytorch", None)
     with pytest.raises(ReconError, match="not installed"):

@@ -10,8 +10,9 @@ import pytest
 import torch
 
 from companion.store.sweep import sweep
+from companion.store.time_limit import OutOfTime, time_limit
 from recon.optim.loop import LoopSettings, iterate
-from recon.optim.trace import OutOfTime, Trace, note, recorded, time_limit
+from recon.optim.trace import Trace, note, recorded
 
 
 def halve(steps: int):

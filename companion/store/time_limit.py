@@ -1,0 +1,36 @@
+"""An end to a computation that takes too long."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class OutOfTime(Exception):
+    """The time is up that a computation was given."""
+
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """OutOfTime inside after so many seconds, wherever the computation is; in the main thread of a
+    POSIX system.
+    """
+    is_up = False
+
+    def stop(*_: object) -> None:
+        nonlocal is_up
+        is_up = True
+        raise OutOfTime
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    except RuntimeError as error:
+        if not is_up:  # else TorchScript has wrapped what was raised inside it
+            raise
+        raise OutOfTime from error
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
