@@ -71,11 +71,3 @@ def test_hopping_never_ends_higher_than_the_first_descent():
     assert more.energy[-1] <= first.energy[-1]
     other = basin_hopping(replace(system, seed=5), 0)
     assert not torch.equal(other.x, first.x)
-
-
-def test_images_of_one_gradient_come_as_one_vector():
-    labels = torch.tensor([1, 3])
-    system = ModuleSystem.of(
-        Gradient.of(network().module, F.cross_entropy, IMAGES[:2], labels), (3, 6, 6)
-    )
-    torch.testing.assert_close(system(IMAGES[:2].flatten()), system.target)

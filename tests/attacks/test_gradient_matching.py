@@ -140,14 +140,6 @@ def test_hybrid_improves_on_the_minimum_norm_solution_and_starts_from_it(tmp_pat
     assert hybrid(deeper, share=0.001).shape == y.shape  # two layers, one after the other
 
 
-def test_dlg_finds_a_small_image():
-    network = ConvNet((Conv(3, 4),), shape=(1, 5, 5), classes=4)
-    gradient, x = some_gradient(network, 1)
-    found, history = dlg(gradient, seeded_start(gradient, SEED), 30)
-    assert history.shape == (30, 1) and history[-1] < 1e-3 * history[0]
-    assert (found - x).square().mean().item() < 0.05 < x.square().mean()
-
-
 def test_dlg_is_l_bfgs_on_squared_differences_by_double_backward():
     network = ConvNet((Conv(3, 4),), shape=(1, 5, 5), classes=4)
     gradient, _ = some_gradient(network, 1)

@@ -145,11 +145,6 @@ def test_merging_is_a_mean_weighted_by_contributions(alike, seed):
     assert (partners == 0) if alike > 1 else (partners > 0 or alike > 0.9)
 
 
-def test_merging_what_contributes_nothing_is_finite():
-    x, share, labels, restart = pooled()
-    assert not merge(x, 0 * share, labels, restart, torch.arange(3), 0.5).any()
-
-
 @pytest.mark.parametrize("layer_weights", [(1.0, 0.0, 0.0), (1.0, 0.3, 2.0), None])
 def test_a_contribution_is_the_norm_of_a_gradient(weights, layer_weights):
     """λ_i ‖∇_θ Φ(x_i)‖ over the layers that count, the derivative of ReLU being a step that alpha

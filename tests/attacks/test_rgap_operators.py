@@ -15,7 +15,6 @@ from recon.attacks.rgap import (
     generic_rank,
     gradient_matrix,
     systems,
-    taps,
 )
 from recon.nets.conv import Conv
 
@@ -44,17 +43,6 @@ def test_operators_are_the_convolution_and_its_weight_gradient(conv):
     np.testing.assert_allclose(system.gram(), gram, atol=1e-10)
     np.testing.assert_allclose(system.apply(flat), dense @ flat, atol=1e-10)
     np.testing.assert_allclose(system.adjoint(dense @ flat), dense.T @ dense @ flat, atol=1e-9)
-
-
-def test_taps_by_a_loop():
-    conv = Conv(3, 2, 2, 1)
-    table, (channels, height, width) = taps(conv, SHAPE), SHAPE
-    _, rows, columns = conv.output(SHAPE)
-    assert table.shape == (channels * 9, rows * columns)
-    for c, k, m, i, j in np.ndindex(channels, 3, 3, rows, columns):
-        y, x = 2 * i + k - 1, 2 * j + m - 1
-        read = c * height * width + y * width + x if 0 <= y < height and 0 <= x < width else -1
-        assert table[c * 9 + k * 3 + m, i * columns + j] == read
 
 
 def test_the_truth_solves_the_system_of_every_layer():
