@@ -10,10 +10,8 @@ import torch
 from companion.chapters.bilevel.experiment_hidden import (
     PATH_SIZES,
     aligned_distance,
-    means,
 )
 from companion.chapters.run import run
-from companion.store.record import Record
 from recon.nets.mlp import one_hidden
 
 #: smaller than smoke: seconds
@@ -53,10 +51,6 @@ def test_tiny_run(tmp_path):
     assert informed.truth.settled_sum < 1e-2 < informed.random.settled_sum
     x_hat, x_train = result.array("x_hat_truth_from_theta_star"), result.array("x_train")
     assert (x_hat - x_train).abs().max() < 1e-4
-
-
-def test_means_are_over_seeds():
-    assert means([Record(a=1.0, b=2), Record(a=2.0, b=6)]) == {"a": 1.5, "b": 4.0}
 
 
 def test_a_path_begins_at_its_start_and_ends_elsewhere(runs):

@@ -14,7 +14,6 @@ from companion.chapters.collapse.experiment import (
 )
 from recon.nets.mlp import one_hidden
 from recon.training.inner_problem import Objective
-from recon.training.kkt import certificate
 
 
 @pytest.fixture
@@ -68,17 +67,3 @@ def test_smoke_run_collapses(runs):
     assert decayed.objective_no_images == pytest.approx(1.2e-5, rel=0.1)
     left = metrics.explained_small_start
     assert left.truth < left.held_out < left.held_out_pair < 1 and left.truth < left.train_pair < 1
-
-
-def test_the_other_objective_is_the_certificates(small):
-    """A pair repeated explains what the pair does: ‖θ − Σ λ y ∇Φ‖² knows two gradients, however
-    many copies.
-    """
-    network, theta, x = small
-    pair, labels = confident_pair(network, theta, x)
-    alone = certificate(network, theta, x[pair], labels).residual
-    copies = certificate(network, theta, x[pair].repeat(3, 1), labels.repeat(3)).residual
-    assert copies == pytest.approx(alone, rel=1e-5)
-    every = (network(network.unflatten(theta), x) > 0).double()
-    every[pair] = labels
-    assert certificate(network, theta, x, every).residual <= alone  # more images, more multipliers

@@ -91,10 +91,6 @@ def test_diffusion_hands_its_error_on():
     assert integers.min() >= 0 and integers.max() <= 255
     assert distance(real.values) < 1e-3 * distance(start)
     assert distance(integers) < 0.1 * distance(real.values.round())
-    twin = eb.twin(PIXELS, Y, OTHERS, settings)
-    assert twin.pixels.dtype == torch.uint8 and torch.equal(twin.target, target)
-    # twenty toys have no digits fine enough
-    assert twin.largest_relative_difference < 0.02 and twin.agree < 31
 
 
 def test_agreement_is_counted_bit_by_bit():

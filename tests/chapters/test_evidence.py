@@ -8,7 +8,6 @@ import torch
 from companion.chapters.decoreco_adversary.experiment import EVIDENCE, features
 from companion.chapters.decoreco_adversary.networks import evidence, sharpness
 from companion.store.record import Record
-from recon.scoring.certainty import shadow_classifier
 
 F64 = torch.float64
 
@@ -58,9 +57,3 @@ def test_features_are_ranks_in_the_order_of_the_evidence():
     expected = [[0.5, 0.0, 1.0]] * 6
     expected[2] = [0.5, 1.0, 0.0]
     assert features(measured).T.tolist() == expected
-
-
-def test_the_classifier_learns_which_sign_means_true():
-    measured = {name: torch.linspace(0, 1, 40) for name in EVIDENCE}
-    model = shadow_classifier(features(measured), (torch.arange(40) >= 20).numpy())
-    assert (torch.from_numpy(model.predict_proba(features(measured))[:, 1]).diff() > 0).all()
