@@ -36,7 +36,7 @@ def test_shares_are_what_is_left_of_every_layer():
 
 
 def test_the_fall_is_over_the_last_tenth_of_the_steps():
-    energy = [2.0 if mark <= 90 else 1.5 for mark in marks(100)]
+    energy = [3.0 if mark <= 50 else 2.0 if mark <= 90 else 1.5 for mark in marks(100)]
     assert fell_layer_1(torch.tensor(energy)[:, None], 100) == pytest.approx(0.25)
 
 
