@@ -100,8 +100,9 @@ def test_hypergradient_equals_autograd_through_the_closed_form():
     """
 
     class Ridge(Objective):
-        def loss(self, theta, x):
-            return 0.5 * (self.logits(theta, x) - self.y).square().mean(-1)
+        def value(self, theta, x):
+            loss = (self.logits(theta, x) - self.y).square().mean(-1)
+            return 0.5 * (loss + WD * theta.square().sum(-1))
 
     objective, x, _, theta_star = toy()
     ridge = Ridge(objective.network, objective.y, WD)
