@@ -13,9 +13,9 @@ import hmac
 import os
 import secrets
 from pathlib import Path
-from typing import Any
 
 from recon.errors import ReconError, one_reason
+from recon_audit.scoring import Json
 
 DIGITS = 16  # of a hash: 64 bits
 SHORTEST = 16  # of a salt
@@ -61,24 +61,24 @@ def check_salt(salt: str) -> str:
     return salt
 
 
-def aggregates(report: dict[str, Any], salt: str) -> dict[str, Any]:
+def aggregates(report: Json, salt: str) -> Json:
     """What report.json may say; what is made of it anew (`lines`, `tried`, `summary`) is left for
     the caller.
     """
-    found = copy.deepcopy(report)
-    for each in found["leaked"]:
-        each |= {"image": hash_name(each["image"], salt), "index": None}
-    for part in (found["matches"] or {}).values():
-        for each in part:
-            each["image"] = hash_name(each["image"], salt)
-    found["weights"]["file"] = "weights"
-    notes = len(found["images"]["notes"])
-    found["images"]["notes"] = (
+    public = copy.deepcopy(report)
+    for entry in public["leaked"]:
+        entry |= {"image": hash_name(entry["image"], salt), "index": None}
+    for part in (public["matches"] or {}).values():
+        for entry in part:
+            entry["image"] = hash_name(entry["image"], salt)
+    public["weights"]["file"] = "weights"
+    notes = len(public["images"]["notes"])
+    public["images"]["notes"] = (
         [f"{notes} notes on how files were read are left out here"] if notes else []
     )
-    if found["membership"] is not None:
-        origin = found["membership"]["labels"]
-        found["membership"]["labels"] = (
+    if public["membership"] is not None:
+        origin = public["membership"]["labels"]
+        public["membership"]["labels"] = (
             "labels of a file" if origin.startswith("labels of ") else origin.split(",")[0]
         )
-    return found
+    return public

@@ -95,8 +95,8 @@ def _scale(module: nn.Module, x: Tensor, answers: Tensor, calls: list[Call]) -> 
         return "probabilities"
     if (every == every[0, 0]).all():  # a head that starts at 0
         return "logits"
-    said = f"{answers.shape[1]} probabilities that do not add up to 1"
-    raise ReconError(f"the network answers {said}: an audit needs one class for each image")
+    what = f"{answers.shape[1]} probabilities that do not add up to 1"
+    raise ReconError(f"the network answers {what}: an audit needs one class for each image")
 
 
 def logits_of(module: nn.Module, anatomy: Anatomy, x: Tensor, batch: int = 256) -> Tensor:
@@ -109,19 +109,19 @@ def logits_of(module: nn.Module, anatomy: Anatomy, x: Tensor, batch: int = 256) 
             answers_of(module, anatomy.as_taken(p).to(device)).cpu().double()
             for p in x.split(batch)
         ]
-    found = torch.cat(parts).reshape(len(x), anatomy.outputs)
-    if not torch.isfinite(found).all():
+    logits = torch.cat(parts).reshape(len(x), anatomy.outputs)
+    if not torch.isfinite(logits).all():
         raise ReconError(
             "answers to the images are not finite numbers: the network, recipe or transform is off"
         )
     if anatomy.scale == "logits":
-        return found
-    return torch.logit(found, eps=1e-12) if anatomy.outputs == 1 else found.clamp_min(1e-12).log()
+        return logits
+    return torch.logit(logits, eps=1e-12) if anatomy.outputs == 1 else logits.clamp_min(1e-12).log()
 
 
-def _same(given: Tensor, x: Tensor) -> bool:
-    return given.flatten(1).shape == x.flatten(1).shape and torch.equal(
-        given.flatten(1), x.flatten(1)
+def _same(inputs: Tensor, x: Tensor) -> bool:
+    return inputs.flatten(1).shape == x.flatten(1).shape and torch.equal(
+        inputs.flatten(1), x.flatten(1)
     )
 
 

@@ -30,7 +30,7 @@ from recon_audit.comparison import Comparison, Settings, save_attempts
 from recon_audit.inputs import MIN_IMAGES
 from recon_audit.prepare import Case, Submission, prepare
 from recon_audit.report import FILES, PDF, SCHEMA, Leaked, Report, page
-from recon_audit.scoring import Exchangeability, compare_sets
+from recon_audit.scoring import Exchangeability, Json, compare_sets
 from recon_audit.shadows import Recipe
 from recon_audit.verdict import INFERRED, LEAKS, attack_states, decide, lines, power_words
 
@@ -173,19 +173,19 @@ def audit_case(
         row, of, ncc = alike.copies[0]
         first = f"the first: {case.held_out.names[row]} of {case.train.names[of]}, NCC {ncc:.3f}"
         notes.append(
-            f"compared with {len(alike.kept)} of {len(case.held_out)} held-out images, because"
+            f"compared with {len(alike.distinct)} of {len(case.held_out)} held-out images, because"
             f" {len(alike.copies)} are near-copies of training images ({first})"
         )
     why_not = alike.why_not
-    if why_not is None and len(alike.kept) < MIN_IMAGES:
-        why_not = f"only {len(alike.kept)} held-out images are left"
+    if why_not is None and len(alike.distinct) < MIN_IMAGES:
+        why_not = f"only {len(alike.distinct)} held-out images are left"
     report = _about_inputs(case, alike, notes, settings) | {"aggregates_only": salt is not None}
     pairs, leaked, n = [], [], 0
     if why_not is None:
-        compare = Comparison(case.among(alike.kept), settings)
+        compare = Comparison(case.among(alike.distinct), settings)
         n = compare.n
         if compare.asked:
-            if n < min(len(case.train), len(alike.kept)):
+            if n < min(len(case.train), len(alike.distinct)):
                 notes.append(
                     f"what came back is compared with {n} of the images of each kind, drawn at"
                     " random"
@@ -231,9 +231,7 @@ def audit_case(
     return Report(verdict.images, verdict.membership, report["lines"], leaked, report, html, salt)
 
 
-def _about_inputs(
-    case: Case, alike: Exchangeability, notes: list[str], settings: Settings
-) -> dict[str, Any]:
+def _about_inputs(case: Case, alike: Exchangeability, notes: list[str], settings: Settings) -> Json:
     """The report before anything is attacked."""
     subject, fit = case.subject, case.fit
     counts = {"train": len(case.train), "held_out": len(case.held_out)}
@@ -260,7 +258,7 @@ def _about_inputs(
     }
 
 
-def regime(explained: dict[str, Any]) -> str:
+def regime(explained: Json) -> str:
     """Whether the network is where DecoReco works, in words; shares as in `first_layer`."""
     true, ceiling = explained["by_training"], explained["searched"]
     if true is None or ceiling is None:

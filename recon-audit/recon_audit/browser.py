@@ -15,12 +15,12 @@ OPTIONS = ("--headless", "--disable-gpu", "--no-first-run", "--no-pdf-header-foo
 
 def find_browser() -> str:
     """Path of the Chromium on the PATH; ReconError without one."""
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if found is None:
+    path = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if path is None:
         raise ReconError(
             "a PDF needs Chromium on the PATH: install your system's package of that name"
         )
-    return found
+    return path
 
 
 def print_page(html: str, path: Path) -> None:

@@ -133,7 +133,7 @@ def _audit(
         raise ReconError("--salt is of the hashes that --aggregates-only writes")
     if pdf:
         find_browser()  # before anything is computed
-    for place in (Path(each) for each in (as_json, junit, pdf, model_card) if each and each != "-"):
+    for place in (Path(name) for name in (as_json, junit, pdf, model_card) if name and name != "-"):
         if place.parent.exists():  # else it is made
             check_writable(place.parent, (place.name,))
     settings["start"] = settings.pop("fine_tuned_from")

@@ -8,7 +8,6 @@ import math
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -29,7 +28,7 @@ from recon_audit.images import Images
 from recon_audit.membership import fit_multipliers, infer, why_no_multipliers
 from recon_audit.prepare import Case
 from recon_audit.report import Leaked, Row, rows_of
-from recon_audit.scoring import DECISIVE, Nulls, draw_rows, first_layer, matches, score
+from recon_audit.scoring import DECISIVE, Json, Nulls, draw_rows, first_layer, matches, score
 from recon_audit.shadows import Recipe, Shadows, infer_recipe, shadow_start, train_shadows
 
 SHOWN = 12
@@ -66,7 +65,7 @@ class Findings:
         attempts: of the attacks on images.
     """
 
-    report: dict[str, Any]
+    report: Json
     leaked: list[Leaked]
     pairs: list[tuple[Row, Row]] = field(default_factory=list)
     attempts: list[Attempt] = field(default_factory=list)
@@ -155,7 +154,7 @@ class Comparison:
 
     def _score(
         self, tried: list[Attempt], train: Tensor, held_out: Tensor, released: Released
-    ) -> dict[str, Any]:
+    ) -> Json:
         device, transform = self.settings.device, self.case.transform
         update = train.new_zeros(1, train.shape[1])
         if released.first is not None:
@@ -170,7 +169,7 @@ class Comparison:
         candidates = {attempt.name: attempt.x_hat.to(device) for attempt in tried}
         return score(candidates, nulls, self.looks, mean, std)
 
-    def _decoreco(self, tried: list[Attempt], released: Released) -> dict[str, Any]:
+    def _decoreco(self, tried: list[Attempt], released: Released) -> Json:
         """What the report says of DecoReco's own condition; nothing where it does not apply."""
         weights = released.dense
         attempt = next((attempt for attempt in tried if attempt.name == "decoreco"), None)
@@ -200,7 +199,7 @@ class Comparison:
         count = max(settings.shadows if members else 0, settings.canaries)
         keep = max(1, settings.canaries)
         shadows = train_shadows(module, case.anatomy, x, y, recipe, count, seed, start, keep)
-        report: dict[str, Any] = {
+        report: Json = {
             "recipe": {
                 **asdict(recipe),
                 "words": recipe.words,
@@ -244,7 +243,7 @@ class Comparison:
         y: Tensor,
         shadows: Shadows,
         recipe: Recipe,
-    ) -> tuple[dict[str, Any], np.ndarray]:
+    ) -> tuple[Json, np.ndarray]:
         """The table of membership by all scores, and the best of them; p is that of the best, times
         the number of looks.
         """
@@ -298,7 +297,7 @@ class Comparison:
         layer = FirstLayer.of(weights)
         return spans(layer, bias, x.flatten(1), Public(public), len(self.case.x))
 
-    def _canaries(self, shadows: Shadows, x: Tensor, recipe: Recipe) -> dict[str, Any]:
+    def _canaries(self, shadows: Shadows, x: Tensor, recipe: Recipe) -> Json:
         """Some of the shadows attacked as the network itself was, and scored by the same rule: how
         many, how many of them were found to leak, training images found, 0 for one that is not
         found to leak, and training images.
@@ -336,7 +335,7 @@ def save_attempts(tried: list[Attempt], folder: Path) -> None:
             save_tensors(tensors, folder / f"{attempt.name}.safetensors")
 
 
-def _named(pairs: list[tuple[int, int, float]], images: Images) -> list[dict[str, Any]]:
+def _named(pairs: list[tuple[int, int, float]], images: Images) -> list[Json]:
     return [
         {"candidate": candidate, "image": images.names[row], "ncc": ncc}
         for candidate, row, ncc in pairs
@@ -350,7 +349,7 @@ def leaked_images(
     x_hat: Tensor,
     train: Tensor,
     held_out: Tensor,
-    result: dict[str, Any],
+    result: Json,
     names: list[str],
     rows: list[int],
 ) -> list[Leaked]:

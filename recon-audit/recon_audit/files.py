@@ -17,6 +17,9 @@ from torch import Tensor, nn
 
 from recon.errors import ReconError, one_reason
 
+#: name -> tensor
+State = dict[str, Tensor]
+
 TORCH = {".pt", ".pth", ".ckpt", ".bin"}
 HOLDERS = ("state_dict", "model_state_dict", "model_state", "model", "net", "weights", "module")
 #: what training scripts keep beside the weights: numbers of NumPy and the namespace of their
@@ -36,7 +39,7 @@ SAVE = "save the state_dict() of the model instead"
 PASS = "pass the module itself to recon.audit in Python"
 
 
-def load_state(path: Path) -> dict[str, Tensor]:
+def load_state(path: Path) -> State:
     """Name -> tensor of a file, on the CPU.
 
     `.pt`, `.pth`, `.ckpt`, `.bin`: a state dict, or a checkpoint that holds one under a name of
@@ -58,34 +61,36 @@ def load_state(path: Path) -> dict[str, Tensor]:
         }
 
 
-def _from_torch(path: Path) -> dict[str, Tensor]:
+def _from_torch(path: Path) -> State:
     try:
         with torch.serialization.safe_globals(SCALARS):
             held = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # whatever a stranger's bytes make the reader say
         reason = " ".join(str(error).split())
-        said = f"is damaged or is no file of torch.save: {reason[:120] or type(error).__name__}"
+        sentence = f"is damaged or is no file of torch.save: {reason[:120] or type(error).__name__}"
         if "TorchScript" in reason:
-            said = f"is a TorchScript archive, which is a program and not only weights: {SAVE}"
+            sentence = f"is a TorchScript archive, which is a program and not only weights: {SAVE}"
         elif "Weights only load failed" in reason or "Unsupported" in reason:
-            said = (
+            sentence = (
                 "holds more than tensors, and unpickling a stranger's file could run any program:"
                 f" {SAVE}"
             )
-        raise ReconError(f"{path} {said}") from error
-    found = _state_in(held)
-    if not found:
+        raise ReconError(f"{path} {sentence}") from error
+    state = _state_in(held)
+    if not state:
         names = f" with {', '.join(map(str, list(held)[:6]))}" if isinstance(held, dict) else ""
         raise ReconError(f"{path} holds no state dict, but a {type(held).__name__}{names}")
-    return found
+    return state
 
 
-def _state_in(held: Any) -> dict[str, Tensor]:
+def _state_in(held: Any) -> State:
     """The tensors of a state dict, or of the first of `HOLDERS` that holds one."""
     if not isinstance(held, dict):
         return {}
-    inner = next(filter(None, (_state_in(held.get(name)) for name in HOLDERS)), None)
-    return inner or {str(name): value for name, value in held.items() if isinstance(value, Tensor)}
+    for name in HOLDERS:
+        if inner := _state_in(held.get(name)):
+            return inner
+    return {str(name): value for name, value in held.items() if isinstance(value, Tensor)}
 
 
 # --------------------------------------------------------------------------------------------- ONNX
@@ -118,31 +123,31 @@ def from_graph(path: Path) -> tuple[nn.Module, str, list[str]]:
     """
     graph, held = _graph_of(path)
     named = dict(held)
-    current = next((each.name for each in graph.input if each.name not in held), "")
+    current = next((entry.name for entry in graph.input if entry.name not in held), "")
     layers: list[nn.Module] = []
     mapping: list[str] = []
     for node in graph.node:
-        attributes = {each.name: _value(each) for each in node.attribute}
+        attributes = {entry.name: _value(entry) for entry in node.attribute}
         if node.op_type == "Constant":
             named[node.output[0]] = torch.as_tensor(attributes.get("value", 0))
             continue
-        given = [name for name in node.input if name and name not in named]
-        if node.op_type == "Identity" and not given:
+        inputs = [name for name in node.input if name and name not in named]
+        if node.op_type == "Identity" and not inputs:
             named[node.output[0]] = named[node.input[0]]
             continue
-        if given != [current]:
-            what = f"{node.op_type} is given {', '.join(given) or 'no image'}"
+        if inputs != [current]:
+            what = f"{node.op_type} is given {', '.join(inputs) or 'no image'}"
             raise ReconError(f"the layers of {path} are no chain ({what}): {PASS}")
-        own = [named[name] for name in node.input if name in named]
+        tensors = [named[name] for name in node.input if name in named]
         mapping += [
             f"{len(layers)} = {name}"
             for name in node.input
             if name in held and held[name].dim() > 1
         ]
-        if node.op_type == "Add" and layers and _takes_bias(layers[-1], own):
-            layers[-1].bias = nn.Parameter(own[0].float().flatten())
+        if node.op_type == "Add" and layers and _takes_bias(layers[-1], tensors):
+            layers[-1].bias = nn.Parameter(tensors[0].float().flatten())
         else:
-            layers.append(_layer(node.op_type, attributes, own, path))
+            layers.append(_layer(node.op_type, attributes, tensors, path))
         current = node.output[0]
     if not any(isinstance(layer, nn.Linear | nn.Conv2d) for layer in layers):
         raise ReconError(f"{path} has no weights of layers in it")
@@ -155,7 +160,7 @@ def from_graph(path: Path) -> tuple[nn.Module, str, list[str]]:
     )
 
 
-def _graph_of(path: Path) -> tuple[Any, dict[str, Tensor]]:
+def _graph_of(path: Path) -> tuple[Any, State]:
     """(graph of an ONNX file, its initialisers by name, also those that lie in a second file beside
     it).
     """
@@ -164,24 +169,24 @@ def _graph_of(path: Path) -> tuple[Any, dict[str, Tensor]]:
         from onnx import numpy_helper
         from onnx.external_data_helper import load_external_data_for_tensor
     except ImportError as error:
-        said = "the package onnx is not installed: pip install onnx, or save the state_dict()"
-        raise ReconError(f"{path} is an ONNX file, and {said}") from error
+        mend = "the package onnx is not installed: pip install onnx, or save the state_dict()"
+        raise ReconError(f"{path} is an ONNX file, and {mend}") from error
     with one_reason(f"{path} is damaged or is no ONNX file"):
         graph = onnx.load(str(path), load_external_data=False).graph
-        for each in graph.initializer:
-            if each.data_location == onnx.TensorProto.EXTERNAL:  # as today's exporter writes it
+        for tensor in graph.initializer:
+            if tensor.data_location == onnx.TensorProto.EXTERNAL:  # as today's exporter writes it
                 where = next(
-                    (entry.value for entry in each.external_data if entry.key == "location"), ""
+                    (entry.value for entry in tensor.external_data if entry.key == "location"), ""
                 )
                 if not where or Path(where).name != where or not (path.parent / where).is_file():
                     raise ReconError(
-                        f"{path} keeps {each.name} in another file, {where!r}, which is not"
+                        f"{path} keeps {tensor.name} in another file, {where!r}, which is not"
                         " beside it"
                     )
-                load_external_data_for_tensor(each, str(path.parent))
+                load_external_data_for_tensor(tensor, str(path.parent))
         return graph, {
-            each.name: torch.from_numpy(numpy_helper.to_array(each).copy())
-            for each in graph.initializer
+            tensor.name: torch.from_numpy(numpy_helper.to_array(tensor).copy())
+            for tensor in graph.initializer
         }
 
 
@@ -196,28 +201,28 @@ def _value(attribute: Any) -> Any:
     )
 
 
-def _takes_bias(layer: nn.Module, own: list[Tensor]) -> bool:
+def _takes_bias(layer: nn.Module, tensors: list[Tensor]) -> bool:
     return (
         isinstance(layer, nn.Linear)
         and layer.bias is None
-        and len(own) == 1
-        and own[0].numel() == len(layer.weight)
+        and len(tensors) == 1
+        and tensors[0].numel() == len(layer.weight)
     )
 
 
-def _layer(kind: str, a: dict[str, Any], own: list[Tensor], path: Path) -> nn.Module:
+def _layer(kind: str, a: dict[str, Any], tensors: list[Tensor], path: Path) -> nn.Module:
     if kind in PLAIN:
         return PLAIN[kind](a)
     if kind == "Gemm" and a.get("alpha", 1) == a.get("beta", 1) == 1 and not a.get("transA"):
-        return _linear(own[0] if a.get("transB") else own[0].mT, own[1:])
-    if kind == "MatMul" and len(own) == 1 and own[0].dim() == 2:
-        return _linear(own[0].mT, [])
+        return _linear(tensors[0] if a.get("transB") else tensors[0].mT, tensors[1:])
+    if kind == "MatMul" and len(tensors) == 1 and tensors[0].dim() == 2:
+        return _linear(tensors[0].mT, [])
     pooling = (
         kind in ("MaxPool", "AveragePool")
         and len(a["kernel_shape"]) == 2
         and not a.get("ceil_mode")
     )
-    if pooling or (kind == "Conv" and own[0].dim() == 4):
+    if pooling or (kind == "Conv" and tensors[0].dim() == 4):
         pads = list(a.get("pads", (0, 0, 0, 0)))
         if a.get("auto_pad", b"NOTSET") != b"NOTSET" or pads[:2] != pads[2:]:
             raise ReconError(f"{path} pads images unevenly: {PASS}")
@@ -227,15 +232,16 @@ def _layer(kind: str, a: dict[str, Any], own: list[Tensor], path: Path) -> nn.Mo
         if pooling:
             whole = bool(a.get("count_include_pad", 0))
             return nn.AvgPool2d(tuple(a["kernel_shape"]), stride, padding, count_include_pad=whole)
-        (rows, columns, *size), groups = own[0].shape, a.get("group", 1)
+        (rows, columns, *size), groups = tensors[0].shape, a.get("group", 1)
         how = (tuple(size), stride, padding, tuple(a.get("dilations", (1, 1))), groups)
         return _fill(
-            nn.utils.skip_init(nn.Conv2d, columns * groups, rows, *how, bias=len(own) > 1), own
+            nn.utils.skip_init(nn.Conv2d, columns * groups, rows, *how, bias=len(tensors) > 1),
+            tensors,
         )
-    if kind == "BatchNormalization" and len(own) == 4:
-        norm = _AnyNorm(len(own[0]), eps=a.get("epsilon", 1e-5))
+    if kind == "BatchNormalization" and len(tensors) == 4:
+        norm = _AnyNorm(len(tensors[0]), eps=a.get("epsilon", 1e-5))
         names = ("weight", "bias", "running_mean", "running_var")
-        norm.load_state_dict(dict(zip(names, own, strict=True)), strict=False)
+        norm.load_state_dict(dict(zip(names, tensors, strict=True)), strict=False)
         return norm
     raise ReconError(f"{path} has an operation that is not read here ({kind}): {PASS}")
 
@@ -245,8 +251,8 @@ def _linear(weight: Tensor, bias: list[Tensor]) -> nn.Module:
     return _fill(layer, [weight, *bias])
 
 
-def _fill(layer: nn.Module, own: list[Tensor]) -> nn.Module:
-    for parameter, value in zip(layer.parameters(), own, strict=True):
+def _fill(layer: nn.Module, tensors: list[Tensor]) -> nn.Module:
+    for parameter, value in zip(layer.parameters(), tensors, strict=True):
         parameter.data.copy_(value.view_as(parameter))
     return layer
 

@@ -29,7 +29,7 @@ from recon.attacks.separation import FirstLayer
 from recon.errors import ReconError, one_reason
 from recon.nets.module import answers_of
 from recon_audit.anatomy import Anatomy
-from recon_audit.files import load_state
+from recon_audit.files import State, load_state
 from recon_audit.networks import Subject, on_meta, subject_of
 
 LEAST = 0.5  # share of the network's numbers that its start must have
@@ -50,51 +50,52 @@ class Start:
     whole: bool = True
 
 
-def start_of(subject: Subject, given: Any, arch: str | None) -> Start:
+def start_of(subject: Subject, source: Any, arch: str | None) -> Start:
     """The network before training: a module, a state dict, or a file like that of the trained
     one.
     """
-    if isinstance(given, Mapping):
+    if isinstance(source, Mapping):
         module = copy.deepcopy(subject.module)
         with one_reason("theta_init does not fit the network"):
-            module.load_state_dict(dict(given))
+            module.load_state_dict(dict(source))
         return Start(module)
-    start = subject_of(given, arch).module
-    own, other = (
+    start = subject_of(source, arch).module
+    shapes, other = (
         {n: tuple(p.shape) for n, p in m.named_parameters()} for m in (subject.module, start)
     )
-    if own != other:
+    if shapes != other:
         raise ReconError(
             "theta_init does not fit the network: its parameters have other names or shapes"
         )
     return Start(start)
 
 
-def public_start(subject: Subject, given: Any) -> Start:
-    """Of a fine-tune: tensors of `given` that the network has, too, by name and shape; the others,
+def public_start(subject: Subject, source: Any) -> Start:
+    """Of a fine-tune: tensors of `source` that the network has, too, by name and shape; the others,
     of a new head, are drawn. What equals its start was frozen, and is frozen in `subject.module`,
     but for a network that would have nothing left to train.
 
     ReconError where less than half of the network's numbers are there.
 
     Args:
-        given: a module, a state dict, a file of weights, or a name of torchvision's weights such as
-            ResNet18_Weights.IMAGENET1K_V1, which are downloaded where they are not on this machine.
+        source: a module, a state dict, a file of weights, or a name of torchvision's weights such
+            as ResNet18_Weights.IMAGENET1K_V1, which are downloaded where they are not on this
+            machine.
     """
-    own = subject.module.state_dict()
-    found = _align(own, _state_of(given))
+    state = subject.module.state_dict()
+    public = _align(state, _state_of(source))
     parameters = dict(subject.module.named_parameters())
     total = sum(p.numel() for p in parameters.values())
-    if sum(parameters[name].numel() for name in found if name in parameters) < LEAST * total:
-        there = f"only {len(found)} of its {len(own)} tensors are there by name and shape"
+    if sum(parameters[name].numel() for name in public if name in parameters) < LEAST * total:
+        there = f"only {len(public)} of its {len(state)} tensors are there by name and shape"
         raise ReconError(f"the start does not fit the network: {there}")
     module = copy.deepcopy(subject.module)
-    module.load_state_dict(found, strict=False)
-    frozen = {name for name in found if torch.equal(found[name].to(own[name]), own[name])}
+    module.load_state_dict(public, strict=False)
+    frozen = {name for name in public if torch.equal(public[name].to(state[name]), state[name])}
     if set(parameters) - frozen:
         for name in frozen & set(parameters):
             parameters[name].requires_grad_(False)
-    return Start(module, frozenset(found), set(parameters) <= set(found))
+    return Start(module, frozenset(public), set(parameters) <= set(public))
 
 
 def find_start(subject: Subject) -> Any:
@@ -104,40 +105,40 @@ def find_start(subject: Subject) -> Any:
     """
     from torchvision import models
 
-    own = subject.module.state_dict()
+    tensors = subject.module.state_dict()
     for file in sorted((Path(torch.hub.get_dir()) / "checkpoints").glob("*.pth")):
         name = file.stem.split("-")[0]
         if name not in models.list_models():
             continue
         theirs = on_meta(name).state_dict()
-        if len(_align(own, theirs)) <= LEAST * len(theirs):
+        if len(_align(tensors, theirs)) <= LEAST * len(theirs):
             continue
         state = load_state(file)
-        found = _align(own, state)
+        aligned = _align(tensors, state)
         if any(
-            value.dim() > 1 and torch.equal(value.to(own[key]), own[key])
-            for key, value in found.items()
+            value.dim() > 1 and torch.equal(value.to(tensors[key]), tensors[key])
+            for key, value in aligned.items()
         ):
             return state
     return None
 
 
-def _state_of(given: Any) -> dict[str, Tensor]:
-    if isinstance(given, nn.Module):
-        return subject_of(given).module.state_dict()
-    if isinstance(given, Mapping):
-        return {str(name): value for name, value in given.items() if isinstance(value, Tensor)}
+def _state_of(source: Any) -> State:
+    if isinstance(source, nn.Module):
+        return subject_of(source).module.state_dict()
+    if isinstance(source, Mapping):
+        return {str(name): value for name, value in source.items() if isinstance(value, Tensor)}
     if (
-        isinstance(given, str)
-        and not Path(given).exists()
-        and (weights := _weights_of(given)) is not None
+        isinstance(source, str)
+        and not Path(source).exists()
+        and (weights := _weights_of(source)) is not None
     ):
-        with one_reason(f"the weights {given} cannot be had"):
+        with one_reason(f"the weights {source} cannot be had"):
             return dict(weights.get_state_dict(progress=False, check_hash=True))
-    if isinstance(given, str | Path):
-        return load_state(Path(given))
+    if isinstance(source, str | Path):
+        return load_state(Path(source))
     wanted = "a module, a state dict, a file or a name of torchvision's weights"
-    raise ReconError(f"the start must be {wanted}, not a {type(given).__name__}")
+    raise ReconError(f"the start must be {wanted}, not a {type(source).__name__}")
 
 
 def _weights_of(name: str) -> Any:
@@ -152,22 +153,22 @@ def _weights_of(name: str) -> Any:
     return None
 
 
-def _align(own: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _align(target: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> State:
     """Tensors of `other` by the names that the network has for them: the same, or after the one
     prefix by which most of them fit.
     """
-    best: dict[str, Tensor] = {}
+    best: State = {}
     for wrapper in ("", "module.", "model.", "_orig_mod.", "backbone.", "encoder."):
         state = {name.removeprefix(wrapper): value for name, value in other.items()}
         first = next(iter(state), "")
         for prefix in sorted(
-            {name.removesuffix(first) for name in own if name.endswith(first)} | {""}
+            {name.removesuffix(first) for name in target if name.endswith(first)} | {""}
         ):
             named = {prefix + name: value for name, value in state.items()}
             fits = {
                 name: value
                 for name, value in named.items()
-                if name in own and own[name].shape == value.shape
+                if name in target and target[name].shape == value.shape
             }
             best = max(best, fits, key=len)
     return best
@@ -198,13 +199,13 @@ class OnBackbone(nn.Module):
     def forward(self, x: Tensor) -> Any:
         """Answers of the head to the backbone's features: of Hugging Face's the pooled ones."""
         with torch.no_grad():
-            found = self.around(x)
+            features = self.around(x)
         for name in ("pooler_output", "last_hidden_state"):
-            if isinstance(value := getattr(found, name, None), Tensor):
-                found = value if value.dim() != 3 else value[:, 0]
-        if not isinstance(found, Tensor):
-            raise ReconError(f"the backbone must give a tensor, not a {type(found).__name__}")
-        return self.head(found.flatten(1).clone())
+            if isinstance(value := getattr(features, name, None), Tensor):
+                features = value if value.dim() != 3 else value[:, 0]
+        if not isinstance(features, Tensor):
+            raise ReconError(f"the backbone must give a tensor, not a {type(features).__name__}")
+        return self.head(features.flatten(1).clone())
 
 
 @dataclass(frozen=True)
@@ -244,31 +245,33 @@ def head_of(module: nn.Module, anatomy: Anatomy, shape: tuple[int, ...]) -> Head
         return None
     names = {}
     for name, _ in part.named_parameters():
-        child, _, rest = name.partition(".")
+        child, _, suffix = name.partition(".")
         names[name] = (
-            f"{prefix}{int(child) + offset}.{rest}" if offset or child.isdigit() else prefix + name
+            f"{prefix}{int(child) + offset}.{suffix}"
+            if offset or child.isdigit()
+            else prefix + name
         )
-    found = Head(part.eval(), first, names)
+    head = Head(part.eval(), first, names)
     x = torch.rand(4, *shape, generator=torch.Generator().manual_seed(1))
-    given = _record_input(module, found, anatomy, x)
-    if given is None or given.dim() != 2:
+    inputs = _record_input(module, head, anatomy, x)
+    if inputs is None or inputs.dim() != 2:
         return None
     with torch.no_grad():
-        whole, own = answers_of(module, anatomy.as_taken(x)), answers_of(part, given)
+        whole, answers = answers_of(module, anatomy.as_taken(x)), answers_of(part, inputs)
     same = (
-        isinstance(own, Tensor)
-        and own.shape == whole.shape
-        and torch.allclose(own, whole, rtol=1e-3, atol=1e-5)
+        isinstance(answers, Tensor)
+        and answers.shape == whole.shape
+        and torch.allclose(answers, whole, rtol=1e-3, atol=1e-5)
     )
-    return found if same else None
+    return head if same else None
 
 
 def _record_input(module: nn.Module, head: Head, anatomy: Anatomy, x: Tensor) -> Tensor | None:
-    kept: list[Tensor] = []
+    inputs: list[Tensor] = []
 
-    def keep(_: nn.Module, given: tuple[Any, ...]) -> None:
-        if given and isinstance(given[0], Tensor):
-            kept.append(given[0].detach().clone())
+    def keep(_: nn.Module, arguments: tuple[Any, ...]) -> None:
+        if arguments and isinstance(arguments[0], Tensor):
+            inputs.append(arguments[0].detach().clone())
 
     hook = head.first.register_forward_pre_hook(keep)
     try:
@@ -276,28 +279,30 @@ def _record_input(module: nn.Module, head: Head, anatomy: Anatomy, x: Tensor) ->
             module(anatomy.as_taken(x))
     finally:
         hook.remove()
-    return kept[0] if len(kept) == 1 else None
+    return inputs[0] if len(inputs) == 1 else None
 
 
 def features_of(
     module: nn.Module, head: Head, anatomy: Anatomy, x: Tensor, batch: int = 64
 ) -> Tensor:
     """Features (n, 1, 1, d) of inputs x (n, C, H, W), as the head is given them."""
-    found = [_record_input(module, head, anatomy, part) for part in x.split(batch)]
-    return torch.cat([each for each in found if each is not None]).float()[:, None, None]
+    parts = [_record_input(module, head, anatomy, part) for part in x.split(batch)]
+    return torch.cat([features for features in parts if features is not None]).float()[
+        :, None, None
+    ]
 
 
 def spans(
     layer: FirstLayer, bias: Tensor | None, features: Tensor, public: Public, n: int
-) -> dict[str, Tensor]:
+) -> State:
     """Scores of membership (N,) of features (N, d): how near they are to the span of the first
     layer, as plain descent and as Adam would bend it, and the response of the layer's rows to what
     a feature has of its own.
     """
-    found = {}
+    scores = {}
     for name, bent in (("span", False), ("bent", True)):
         rank = min(len(span_of(layer, public, None, bent)), n)
-        found[name] = span_test(layer, features, public, max(rank, 1), bent)
-    own = layer.update.new_zeros(len(layer.update)) if bias is None else bias
-    found["filter"] = matched_filter(layer.update, own, features, public)
-    return found
+        scores[name] = span_test(layer, features, public, max(rank, 1), bent)
+    offset = layer.update.new_zeros(len(layer.update)) if bias is None else bias
+    scores["filter"] = matched_filter(layer.update, offset, features, public)
+    return scores

@@ -70,49 +70,49 @@ class Transform:
         if self.function is None:
             return (x - self.mean) / self.std
         with one_reason(f"the transform fails on images of shape {tuple(x.shape)}"):
-            found = self.function(x.clone())
+            inputs = self.function(x.clone())
         if (
-            not isinstance(found, Tensor)
-            or found.shape != x.shape
-            or not torch.isfinite(found).all()
+            not isinstance(inputs, Tensor)
+            or inputs.shape != x.shape
+            or not torch.isfinite(inputs).all()
         ):
             raise ReconError(
                 "the transform must return finite images of the shape that it is given"
             )
-        return found.float()
+        return inputs.float()
 
     def back(self, x: Tensor) -> Tensor:
         """Pixels of inputs; of a `function`, whose inverse nobody knows, the inputs themselves."""
         return x if self.function is not None else x * self.std + self.mean
 
 
-def transform_of(given: Any, train: Images) -> Transform:
+def transform_of(way: Any, train: Images) -> Transform:
     """
     Args:
-        given: None for inputs as they are (bytes over 255) · "image", "channel", "none": training
+        way: None for inputs as they are (bytes over 255) · "image", "channel", "none": training
             subtracted its mean image, its mean colour, or nothing · a pair (mean, std) · a function
             of (n, C, H, W).
     """
-    zero, one = torch.zeros(train.shape), torch.ones(1)
-    if given is None:
-        return Transform("nothing", zero, one)
-    if isinstance(given, str):
-        if given not in MEANS:
-            raise ReconError(f"unknown mean '{given}': choose one of {', '.join(MEANS)}")
-        return Transform(MEANS[given], mean_image(train, given), one)
-    if isinstance(given, tuple | list) and len(given) == 2:
+    zero, unit = torch.zeros(train.shape), torch.ones(1)
+    if way is None:
+        return Transform("nothing", zero, unit)
+    if isinstance(way, str):
+        if way not in MEANS:
+            raise ReconError(f"unknown mean '{way}': choose one of {', '.join(MEANS)}")
+        return Transform(MEANS[way], mean_image(train, way), unit)
+    if isinstance(way, tuple | list) and len(way) == 2:
         with one_reason(f"transform must be a pair (mean, std) for images of shape {train.shape}"):
-            mean, std = (torch.as_tensor(each, dtype=torch.float32) for each in given)
-            mean, std = (each.view(-1, 1, 1) if each.dim() < 2 else each for each in (mean, std))
+            mean, std = (torch.as_tensor(part, dtype=torch.float32) for part in way)
+            mean, std = (part.view(-1, 1, 1) if part.dim() < 2 else part for part in (mean, std))
             mean, std = mean.expand(train.shape), std.expand(train.shape)
         if not (torch.isfinite(mean).all() and torch.isfinite(std).all() and (std > 0).all()):
             raise ReconError("transform must be a finite mean and a positive std")
         return Transform("mean and standard deviation as given", mean, std)
-    if callable(given):
-        return Transform("a function as given", zero, one, given)
+    if callable(way):
+        return Transform("a function as given", zero, unit, way)
     raise ReconError(
         f"transform must be one of {', '.join(MEANS)}, a pair (mean, std) or a function, not"
-        f" {given!r}"
+        f" {way!r}"
     )
 
 
@@ -169,16 +169,18 @@ class Fit:
         if not by_chance and not self.better:
             return None
         right = f"{self.right} of {self.n} training images"
-        said = f"the network answers {right} as their labels say (loss {self.loss:.2g})"
+        sentence = f"the network answers {right} as their labels say (loss {self.loss:.2g})"
         if by_chance:
-            said += (
+            sentence += (
                 f", no more than chance explains ({self.chance:.0%} have the most frequent label)"
             )
         if self.better:
-            return said + "".join(f", and {each.right} {each.words}" for each in self.better[:2])
+            return sentence + "".join(
+                f", and {reading.right} {reading.words}" for reading in self.better[:2]
+            )
         return (
-            f"{said}: the labels are numbered otherwise than the outputs, the pixels have another"
-            " scale, or training subtracted or divided by something else"
+            f"{sentence}: the labels are numbered otherwise than the outputs, the pixels have"
+            " another scale, or training subtracted or divided by something else"
         )
 
 
@@ -198,33 +200,37 @@ def fit_of(
     part, y = _sample(train, y)
     n = len(y)
     logits = logits_of(module, anatomy, transform(part))
-    own, loss = _read("", logits, y), loss_of(logits, y).item()
-    enough = own.right + _error(own.right, n)
+    plain, loss = _read("", logits, y), loss_of(logits, y).item()
+    enough = plain.right + _error(plain.right, n)
     ways = [way for way in _transforms(train) if way.words not in transform.words]
-    found = [
+    others = [
         _read(words, at, y) for words, at in _other_readings(module, anatomy, part, ways, logits)
     ]
-    better = [each for each in found if each.right > enough]
+    better = [reading for reading in others if reading.right > enough]
     for kind in (nn.Tanh, nn.Sigmoid, nn.GELU, nn.SiLU, nn.LeakyReLU) if assumed else ():
         at = logits_of(_with_activation(kind, module), anatomy, transform(part))
         read = _read(f"with {kind.__name__} in the place of ReLU", at, y)
         # as many with a fraction of the loss: training ends where its own activation makes the loss
         # small
-        smaller = loss > LITTLE and loss_of(at, y).item() < MUCH * loss and read.right >= own.right
+        smaller = (
+            loss > LITTLE and loss_of(at, y).item() < MUCH * loss and read.right >= plain.right
+        )
         better += [read] if smaller or read.right > enough else []
-    better += _relabel(logits, y, own.right)
-    better.sort(key=lambda each: -each.right)
+    better += _relabel(logits, y, plain.right)
+    better.sort(key=lambda reading: -reading.right)
     best = min(
-        (each for each in found if each.right == n), key=lambda each: each.sharpness, default=own
+        (reading for reading in others if reading.right == n),
+        key=lambda reading: reading.sharpness,
+        default=plain,
     )
     sharper = (
         f"all {n} training images are answered as their labels say, but their margins are more"
         f" alike {best.words} (the smallest over the mean: {-best.sharpness:.2f}, and"
-        f" {-own.sharpness:.2f} as read): training may have done that to them"
+        f" {-plain.sharpness:.2f} as read): training may have done that to them"
     )
-    as_sharp = own.right < n or best.sharpness > own.sharpness - GAP
+    as_sharp = plain.right < n or best.sharpness > plain.sharpness - GAP
     share = torch.bincount(y).max().item() / n
-    return Fit(n, own.right, loss, share, tuple(better), "" if as_sharp else sharper)
+    return Fit(n, plain.right, loss, share, tuple(better), "" if as_sharp else sharper)
 
 
 def infer_transform(
@@ -238,8 +244,8 @@ def infer_transform(
     """
     ways = _transforms(train)
     if y is None:
-        said = "nothing (assumed: without labels it cannot be inferred; say it with --mean)"
-        return replace(ways[0], words=said)
+        assumed = "nothing (assumed: without labels it cannot be inferred; say it with --mean)"
+        return replace(ways[0], words=assumed)
     read = []
     part, y = _sample(train, y)
     for way in ways:
@@ -247,15 +253,15 @@ def infer_transform(
             read.append((_read(way.words, logits_of(module, anatomy, way(part)), y), way))
     if not read:
         return ways[0]
-    most = max(each.right for each, _ in read)
-    near = [(each, way) for each, way in read if each.right >= most - _error(most, len(y))]
+    most = max(reading.right for reading, _ in read)
+    near = [(reading, way) for reading, way in read if reading.right >= most - _error(most, len(y))]
     best, way = min(near, key=lambda pair: pair[0].sharpness)
     plain = read[0][0]
-    told = f"inferred: {best.right} of {len(y)} training images are answered as their labels say"
-    told += "" if best is plain else f", and {plain.right} of plain pixels"
+    words = f"inferred: {best.right} of {len(y)} training images are answered as their labels say"
+    words += "" if best is plain else f", and {plain.right} of plain pixels"
     top = train.scaled.max().item()
-    told += f"; the pixels go up to {top:.0f} and were read so" if top > BRIGHT else ""
-    return replace(way, words=f"{way.words} ({told})")
+    words += f"; the pixels go up to {top:.0f} and were read so" if top > BRIGHT else ""
+    return replace(way, words=f"{way.words} ({words})")
 
 
 def _sample(train: Images, y: Tensor) -> tuple[Tensor, Tensor]:
@@ -266,20 +272,24 @@ def _sample(train: Images, y: Tensor) -> tuple[Tensor, Tensor]:
 
 def _transforms(train: Images) -> list[Transform]:
     """Ways in use, plain pixels first."""
-    x, shape, one = train.scaled, train.shape, torch.ones(1)
+    x, shape, unit = train.scaled, train.shape, torch.ones(1)
     mean, colour = mean_image(train, "image"), mean_image(train, "channel")
-    ways = [("nothing", torch.zeros(shape), one), (MEANS["image"], mean, one)]
-    ways += [(MEANS["channel"], colour, one)] if shape[0] > 1 else []
+    ways = [("nothing", torch.zeros(shape), unit), (MEANS["image"], mean, unit)]
+    ways += [(MEANS["channel"], colour, unit)] if shape[0] > 1 else []
     ways.append(("0.5, over 0.5", torch.full(shape, 0.5), torch.full((1,), 0.5)))
     for name, pair in KNOWN.get(shape[0], {}).items():
-        usual, deviation = (torch.tensor(each).view(-1, 1, 1).expand(shape) for each in pair)
+        usual, deviation = (torch.tensor(numbers).view(-1, 1, 1).expand(shape) for numbers in pair)
         ways.append((f"{name}'s mean, over its deviation", usual, deviation))
     spread = x.std((0, 2, 3)).clamp_min(1e-6).view(-1, 1, 1).expand(shape)
     ways.append((f"{MEANS['channel']}, over its deviation", colour, spread))
     if shape[:2] == (1, 1):  # rows of numbers, each in a unit of its own
-        own = x.std(0)
+        spreads = x.std(0)
         ways.append(
-            ("the mean of each number, over its deviation", mean, torch.where(own > 1e-6, own, 1.0))
+            (
+                "the mean of each number, over its deviation",
+                mean,
+                torch.where(spreads > 1e-6, spreads, 1.0),
+            )
         )
     low, high = x.min().item(), x.max().item()
     if low < 0 or high > BRIGHT:
@@ -304,9 +314,9 @@ def _other_readings(
     tried += [("with red and blue exchanged", x.flip(1))] if x.shape[1] == 3 else []
     tried += [("with rows and columns exchanged", x.mT)] if 1 < x.shape[2] == x.shape[3] else []
     tried += [("with dark and bright exchanged", 1 - x)] if x.min() >= 0 and x.max() <= 1 else []
-    for said, pixels in tried:
+    for words, pixels in tried:
         with suppress(ReconError):  # answers that are not finite
-            yield said, logits_of(module, anatomy, pixels)
+            yield words, logits_of(module, anatomy, pixels)
     if logits.shape[1] > 2:
         yield "with the labels one higher", logits.roll(-1, 1)
         yield "with the labels one lower", logits.roll(1, 1)
@@ -331,24 +341,24 @@ def _relabel(logits: Tensor, y: Tensor, right: int) -> list[Reading]:
         (y, logits.argmax(1)), torch.ones(len(y)), accumulate=True
     )
     rows, columns = linear_sum_assignment(-counts.numpy())
-    found = int(counts[rows, columns].sum())
-    if found < RELABELLED * len(y) or found < right + GAIN * len(y):
+    matched = int(counts[rows, columns].sum())
+    if matched < RELABELLED * len(y) or matched < right + GAIN * len(y):
         return []
     moved = [
         (int(r), int(c)) for r, c in zip(rows, columns, strict=True) if r != c and counts[r, c]
     ]
-    said = ", ".join(f"label {r} is output {c}" for r, c in moved[:4]) + (
+    changes = ", ".join(f"label {r} is output {c}" for r, c in moved[:4]) + (
         ", …" if len(moved) > 4 else ""
     )
-    return [Reading(f"with the labels in another order ({said})", found, 0.0)]
+    return [Reading(f"with the labels in another order ({changes})", matched, 0.0)]
 
 
 def _read(words: str, logits: Tensor, y: Tensor) -> Reading:
-    said = (logits[:, 0] > 0).long() if logits.shape[1] == 1 else logits.argmax(1)
-    right = int((said == y).sum())
+    predicted = (logits[:, 0] > 0).long() if logits.shape[1] == 1 else logits.argmax(1)
+    right = int((predicted == y).sum())
     if logits.shape[1] <= 2:  # which output is which class of two, the audit finds out itself
         right = max(right, len(y) - right)
-        y = y if int((said == y).sum()) == right else 1 - y
+        y = y if int((predicted == y).sum()) == right else 1 - y
     if right == len(y):
         margins = confidence(logits, y)
         return Reading(words, right, -(margins.min() / margins.mean().clamp_min(1e-12)).item())

@@ -80,20 +80,20 @@ class Expected:
     dim: int | None = None
     channels: int | None = None
 
-    def colours(self, width: int, height: int, own: int) -> int | None:
-        """1 or 3 for an image of this size with `own` colours; None where it does not fit."""
+    def colours(self, width: int, height: int, default: int) -> int | None:
+        """1 or 3 for an image of this size with `default` colours; None where it does not fit."""
         if self.dim is not None:
-            channels, rest = divmod(self.dim, width * height)
-            return channels if not rest and channels in (1, 3) else None
-        return self.channels if self.channels in (1, 3) else own
+            channels, remainder = divmod(self.dim, width * height)
+            return channels if not remainder and channels in (1, 3) else None
+        return self.channels if self.channels in (1, 3) else default
 
 
-def as_array(given: Any) -> np.ndarray:
+def as_array(source: Any) -> np.ndarray:
     """Of an array, or a tensor wherever it lies and of whatever type."""
-    if isinstance(given, Tensor):
-        given = given.detach().cpu()
-        given = given.float() if given.dtype == torch.bfloat16 else given
-    return np.asarray(given)
+    if isinstance(source, Tensor):
+        source = source.detach().cpu()
+        source = source.float() if source.dtype == torch.bfloat16 else source
+    return np.asarray(source)
 
 
 def from_array(array: Any, part: str, expected: Expected, name: str | None = None) -> Images:
@@ -104,13 +104,13 @@ def from_array(array: Any, part: str, expected: Expected, name: str | None = Non
     else they stay rows, (n, 1, 1, d), in their own units.
     """
     array = as_array(array)
-    said = f"{name}: {part}" if name else f"the {part} images"
+    what = f"{name}: {part}" if name else f"the {part} images"
     if array.dtype.kind not in "biuf" or array.ndim not in (2, 3, 4) or 0 in array.shape:
         raise ReconError(
-            f"{said} must be uint8 or float of shape (N, H, W, C), not {array.dtype} {array.shape}"
+            f"{what} must be uint8 or float of shape (N, H, W, C), not {array.dtype} {array.shape}"
         )
     if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise ReconError(f"{said} hold numbers that are not finite")
+        raise ReconError(f"{what} hold numbers that are not finite")
     shape = _shape_of_rows(array, expected) if array.ndim == 2 else ()
     array = array.astype(np.float32) if shape[:2] == (1, 1) else _pixels(array)
     if shape:
@@ -122,7 +122,7 @@ def from_array(array: Any, part: str, expected: Expected, name: str | None = Non
     if expected.dim not in (None, array[0].size) or expected.channels not in (None, array.shape[1]):
         wanted = f"{expected.dim} inputs" if expected.dim else f"{expected.channels} colours"
         raise ReconError(
-            f"{said} of shape {array.shape[1:]} do not make {wanted}, grey or in colour"
+            f"{what} of shape {array.shape[1:]} do not make {wanted}, grey or in colour"
         )
     return Images(np.ascontiguousarray(array), [f"{part}[{row}]" for row in range(len(array))])
 
@@ -199,18 +199,18 @@ def printable(path: Path | str) -> str:
 # ------------------------------------------------------------------------------------------- labels
 
 
-def labels_in(given: Any) -> list[str]:
+def labels_in(source: Any) -> list[str]:
     """(n,), (n, 1) or one-hot (n, K) numbers, or n names, as texts; ReconError for anything else.
 
     >>> labels_in([[0, 1], [1, 0]]), labels_in([[3], [4]]), labels_in(["cat", "dog"]), labels_in([1.0, 2.0])
     (['1', '0'], ['3', '4'], ['cat', 'dog'], ['1', '2'])
     """  # noqa: E501
     with one_reason("labels must be a class for each image"):
-        array = as_array(given)
+        array = as_array(source)
     if (
         array.dtype == object
         and array.ndim == 1
-        and all(isinstance(each, str | int) for each in array)
+        and all(isinstance(item, str | int) for item in array)
     ):
         array = array.astype(str)
     if array.ndim == 2 and array.shape[1] == 1:
@@ -236,7 +236,7 @@ def _text(label: Any) -> str:
 
 
 def classes_of(
-    train: Images, held_out: Images, given: Any, outputs: int
+    train: Images, held_out: Images, source: Any, outputs: int
 ) -> tuple[Tensor, Tensor, str] | None:
     """Classes (n,) in 0 … K − 1 of both sets and where they are from, in words; None where nobody
     knows them.
@@ -245,19 +245,19 @@ def classes_of(
     numbers or of text. ReconError for labels that do not fit.
 
     Args:
-        given: a pair of label sequences, the path of a CSV file with lines `name,label`,
+        source: a pair of label sequences, the path of a CSV file with lines `name,label`,
             "predicted" (None is returned), or None for those that came with the images, as far as
             they fit.
     """
     classes = max(outputs, 2)
-    if isinstance(given, str) and given == "predicted":
+    if isinstance(source, str) and source == "predicted":
         return None
-    if isinstance(given, str | Path):
-        table = _table(Path(given))
-        parts = [_look_up(part, table, given) for part in (train, held_out)]
-        origin = f"labels of {printable(Path(given))}"
-    elif given is not None:
-        parts = [labels_in(part) for part in given]
+    if isinstance(source, str | Path):
+        table = _table(Path(source))
+        parts = [_look_up(part, table, source) for part in (train, held_out)]
+        origin = f"labels of {printable(Path(source))}"
+    elif source is not None:
+        parts = [labels_in(part) for part in source]
         origin = "labels as given"
     elif train.labels is not None and held_out.labels is not None:
         parts, origin = [train.labels, held_out.labels], "labels that came with the images"
@@ -267,10 +267,10 @@ def classes_of(
         counts = " and ".join(str(len(part)) for part in parts)
         raise ReconError(f"there are {len(train)} and {len(held_out)} images, and {counts} labels")
     parts = [[_text(label) for label in part] for part in parts]
-    found = set(parts[0]) | set(parts[1])
-    decimal = all(re.fullmatch(r"[-+]?[0-9]{1,9}", name) for name in found)
+    labels = set(parts[0]) | set(parts[1])
+    decimal = all(re.fullmatch(r"[-+]?[0-9]{1,9}", name) for name in labels)
     # 10 comes after 9, and not after 1
-    names = sorted(found, key=int) if decimal else sorted(found)
+    names = sorted(labels, key=int) if decimal else sorted(labels)
     if decimal and int(names[0]) >= 0 and int(names[-1]) < classes:
         number = {name: int(name) for name in names}
     elif len(names) <= classes:
@@ -279,7 +279,7 @@ def classes_of(
             f", numbered in their order ({names[0]} is output 0, {names[-1]} is output"
             f" {len(names) - 1})"
         )
-    elif given is None and not decimal:  # subfolders may be anything
+    elif source is None and not decimal:  # subfolders may be anything
         return None
     else:
         held = f"{len(names)} labels ({', '.join(names[:4])}, …)"
@@ -318,17 +318,21 @@ def _look_up(images: Images, table: dict[str, str], path: Any) -> list[str]:
         for way in (str, lambda name: name.rpartition("/")[2], _stem)
     ]
     counts = [Counter(way) for way in ways[1:]]
-    found = []
+    labels = []
     for name, last, stem in zip(*ways, strict=True):
         known = [
             name,
-            *(each for each, count in zip((last, stem), counts, strict=True) if count[each] == 1),
+            *(
+                candidate
+                for candidate, count in zip((last, stem), counts, strict=True)
+                if count[candidate] == 1
+            ),
         ]
-        label = next((table[each] for each in known if each in table), None)
+        label = next((table[candidate] for candidate in known if candidate in table), None)
         if label is None:
             raise ReconError(f"the labels {path} have no line for {name}")
-        found.append(label)
-    return found
+        labels.append(label)
+    return labels
 
 
 def _stem(name: str) -> str:

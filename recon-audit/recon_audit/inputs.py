@@ -73,24 +73,24 @@ def check_pair(train: Images, held_out: Images) -> tuple[Images, Images]:
         train, held_out = (replace(part, pixels=part.scaled.numpy()) for part in (train, held_out))
     for name, part in (("training", train), ("held-out", held_out)):
         if len(part) < MIN_IMAGES:
-            said = f" ({part.note})" if part.note else ""
-            few = f"with fewer than {MIN_IMAGES} nothing is significant{said}"
+            note = f" ({part.note})" if part.note else ""
+            few = f"with fewer than {MIN_IMAGES} nothing is significant{note}"
             raise ReconError(f"there are only {len(part)} {name} images, and {few}")
     known = {_digest(image): name for image, name in zip(train.pixels, train.names, strict=True)}
-    both = [row for row, image in enumerate(held_out.pixels) if _digest(image) in known]
-    if len(held_out) - len(both) < MIN_IMAGES:
+    shared = [row for row, image in enumerate(held_out.pixels) if _digest(image) in known]
+    if len(held_out) - len(shared) < MIN_IMAGES:
         twin = (
-            f"{held_out.names[both[0]]} is the training image"
-            f" {known[_digest(held_out.pixels[both[0]])]}"
+            f"{held_out.names[shared[0]]} is the training image"
+            f" {known[_digest(held_out.pixels[shared[0]])]}"
         )
         raise ReconError(f"{twin}: held-out images must be ones that the network never saw")
-    if both:
-        said = (
-            f"{len(both)} held-out images are training images (the first:"
-            f" {held_out.names[both[0]]}) and left out"
+    if shared:
+        note = (
+            f"{len(shared)} held-out images are training images (the first:"
+            f" {held_out.names[shared[0]]}) and left out"
         )
-        left = held_out.take([row for row in range(len(held_out)) if row not in set(both)])
-        held_out = replace(left, note="; ".join(filter(None, (held_out.note, said))))
+        left = held_out.take([row for row in range(len(held_out)) if row not in set(shared)])
+        held_out = replace(left, note="; ".join(filter(None, (held_out.note, note))))
     return train, held_out
 
 
@@ -116,10 +116,10 @@ def images_of(source: Any, part: str, expected: Expected) -> Images:
         and not isinstance(source[1], str | Path)
     ):
         labels = labels_in(source[1])
-        found = images_of(source[0], part, expected)
-        if len(labels) != len(found):
-            raise ReconError(f"there are {len(found)} {part} images and {len(labels)} labels")
-        return replace(found, labels=labels)
+        images = images_of(source[0], part, expected)
+        if len(labels) != len(images):
+            raise ReconError(f"there are {len(images)} {part} images and {len(labels)} labels")
+        return replace(images, labels=labels)
     if isinstance(source, Tensor | np.ndarray):
         return from_array(source, part, expected)
     if hasattr(source, "__getitem__") and hasattr(source, "__len__"):
@@ -141,17 +141,17 @@ def _from_dataset(source: Sequence[Any], part: str, expected: Expected) -> Image
     if not all(np.array_equal(a, _pixels_of(b[0])) for a, b in zip(pixels, again, strict=False)):
         another = f"the {part} data set gives another image each time that it is read"
         raise ReconError(f"{another}: turn its augmentation off, so that an image is an image")
-    if len({(each.shape, each.dtype) for each in pixels}) > 1:
+    if len({(value.shape, value.dtype) for value in pixels}) > 1:
         raise ReconError(f"the {part} images of the data set differ in shape or type")
-    found = from_array(np.stack(pixels), part, expected)
+    images = from_array(np.stack(pixels), part, expected)
     if len(items[0]) == 1:
-        return found
+        return images
     labels = [item[1] for item in items]
     plain = [
-        each.tolist() if isinstance(each, Tensor | np.ndarray | np.generic) else each
-        for each in labels
+        value.tolist() if isinstance(value, Tensor | np.ndarray | np.generic) else value
+        for value in labels
     ]
-    return replace(found, labels=labels_in(plain))
+    return replace(images, labels=labels_in(plain))
 
 
 def _pair(item: Any) -> tuple[Any, ...]:
@@ -216,10 +216,9 @@ def from_folder(folder: Path, expected: Expected) -> Images:
     """
     files, left = _list_files(folder)
     if not files:
-        said = f": {_reasons(left)}" if left else ""
-        raise ReconError(
-            f"there are no images ({', '.join(sorted(s[1:] for s in SUFFIXES))}) in {folder}{said}"
-        )
+        reasons = f": {_reasons(left)}" if left else ""
+        kinds = ", ".join(sorted(suffix[1:] for suffix in SUFFIXES))
+        raise ReconError(f"there are no images ({kinds}) in {folder}{reasons}")
     read = [(file, _read_image(file, expected)) for file in files]
     fitting = [(file, pixels) for file, pixels in read if pixels is not None]
     if not fitting:
@@ -229,18 +228,18 @@ def from_folder(folder: Path, expected: Expected) -> Images:
             f"{files[0]} is {size}, which does not make {expected.dim} inputs, grey or in colour"
         )
     shape, _ = Counter(pixels.shape for _, pixels in fitting).most_common(1)[0]
-    kept = [(file, pixels) for file, pixels in fitting if pixels.shape == shape]
-    left["of another size"] += len(files) - len(kept)
-    arrays = [pixels for _, pixels in kept]
-    if len({each.dtype for each in arrays}) > 1:
-        arrays = [each / np.float32(255) if each.dtype == np.uint8 else each for each in arrays]
-    inside = [file.relative_to(folder).parts for file, _ in kept]
+    usable = [(file, pixels) for file, pixels in fitting if pixels.shape == shape]
+    left["of another size"] += len(files) - len(usable)
+    arrays = [pixels for _, pixels in usable]
+    if len({array.dtype for array in arrays}) > 1:
+        arrays = [array / np.float32(255) if array.dtype == np.uint8 else array for array in arrays]
+    inside = [file.relative_to(folder).parts for file, _ in usable]
     names = ["/".join(map(printable, filter(None, (folder.name, *parts)))) for parts in inside]
     classes = (
         [printable(parts[0]) for parts in inside] if all(len(parts) > 1 for parts in inside) else []
     )
-    total = len(kept) + left.total()
-    note = f"used {len(kept)} of {total} files in {printable(folder)}, because {_reasons(left)}"
+    total = len(usable) + left.total()
+    note = f"used {len(usable)} of {total} files in {printable(folder)}, because {_reasons(left)}"
     return Images(
         np.stack(arrays),
         names,
@@ -251,13 +250,13 @@ def from_folder(folder: Path, expected: Expected) -> Images:
 
 def _list_files(folder: Path) -> tuple[list[Path], Counter[str]]:
     """Image files, sorted, and how many others there are by what they are."""
-    files, left, seen = [], Counter[str](), {folder.resolve()}
+    files, left, visited = [], Counter[str](), {folder.resolve()}
     waiting = [folder]
     while waiting:
         for path in sorted(waiting.pop().iterdir()):
             if path.is_dir():
-                if path.resolve() not in seen:  # links may go round in circles
-                    seen.add(path.resolve())
+                if path.resolve() not in visited:  # links may go round in circles
+                    visited.add(path.resolve())
                     waiting.append(path)
             elif not path.is_file():
                 left["no ordinary file"] += 1
@@ -294,7 +293,7 @@ def _read_image(file: Path, expected: Expected) -> np.ndarray | None:
     return pixels.reshape(height, width, channels).transpose(2, 0, 1)
 
 
-def from_npz(file: Path, part: str, both: bool, expected: Expected) -> Images:
+def from_npz(file: Path, part: str, whole: bool, expected: Expected) -> Images:
     """The array of this part, or the only one that holds no labels; labels from the array that says
     so.
 
@@ -302,7 +301,7 @@ def from_npz(file: Path, part: str, both: bool, expected: Expected) -> Images:
     `y_train` or `labels`; held out is `held_out`, else `test`, else `val`.
 
     Args:
-        both: whether the file holds both parts.
+        whole: whether the file holds both parts.
     """
     if not file.is_file():  # a pipe would be waited for without end
         raise ReconError(f"{file} is neither a folder nor a file")
@@ -310,30 +309,30 @@ def from_npz(file: Path, part: str, both: bool, expected: Expected) -> Images:
         one_reason(f"{file} cannot be read as an .npz of plain arrays"),
         np.load(file, allow_pickle=False) as arrays,
     ):
-        said = {name: _parse_name(name) for name in arrays.files}
-        images = [name for name, (_, labels) in said.items() if not labels]
-        own = [name for which in PARTS[part] for name in images if said[name][0] == which]
-        if both and not own:
+        parsed = {name: _parse_name(name) for name in arrays.files}
+        images = [name for name, (_, labels) in parsed.items() if not labels]
+        matching = [name for which in PARTS[part] for name in images if parsed[name][0] == which]
+        if whole and not matching:
             raise ReconError(
                 f"{file} has no array {part}{'' if part == 'train' else f': {WITHOUT}'}"
             )
-        if not own and len(images) != 1:
+        if not matching and len(images) != 1:
             raise ReconError(f"{file} must hold one array, not {len(images)}")
-        chosen = (own or images)[0]
-        which = said[chosen][0]
-        held = [name for name, (of, labels) in said.items() if labels and of in (which, None)]
-        held.sort(key=lambda name: said[name][0] is None)  # those that name the part come first
+        chosen = (matching or images)[0]
+        which = parsed[chosen][0]
+        held = [name for name, (of, labels) in parsed.items() if labels and of in (which, None)]
+        held.sort(key=lambda name: parsed[name][0] is None)  # those that name the part come first
         array = arrays[chosen]
-        fits = (arrays[name] for name in held if said[name][0] is not None or len(images) == 1)
+        fits = (arrays[name] for name in held if parsed[name][0] is not None or len(images) == 1)
         labels = next(fits, None)
-    found = from_array(array, part, expected, str(file))
+    result = from_array(array, part, expected, str(file))
     if labels is None:
-        return found
-    if labels.ndim == 0 or len(labels) != len(found):
+        return result
+    if labels.ndim == 0 or len(labels) != len(result):
         raise ReconError(
-            f"{file}: there are {len(found)} {part} images and labels of shape {labels.shape}"
+            f"{file}: there are {len(result)} {part} images and labels of shape {labels.shape}"
         )
-    return replace(found, labels=labels_in(labels))
+    return replace(result, labels=labels_in(labels))
 
 
 def _parse_name(name: str) -> tuple[str | None, bool]:
@@ -349,5 +348,5 @@ def _parse_name(name: str) -> tuple[str | None, bool]:
         )
     )
     words |= {"y"} if re.match(r"y_?(tr|te|va)", name.lower()) else set()
-    part = next((each for each in ("train", "test", "held", "val") if each in words), None)
+    part = next((word for word in ("train", "test", "held", "val") if word in words), None)
     return part, bool(words & {"label", "labels", "target", "targets", "class", "classes", "y"})

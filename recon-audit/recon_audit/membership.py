@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from torch import Tensor, nn
@@ -27,6 +26,7 @@ from recon.released import Weights
 from recon.scoring.membership import FALSE_RATES, intervals, lira, named, permutation_p, rmia
 from recon.scoring.roc import auc, true_rate
 from recon_audit.anatomy import Anatomy
+from recon_audit.scoring import Json
 from recon_audit.shadows import Shadows, logits_at
 
 # of multipliers: least squares are cubic, gradients large
@@ -86,7 +86,7 @@ class Inferred:
 
     score: np.ndarray
     name: str
-    table: dict[str, Any]
+    table: Json
     power: dict[str, float]
 
 
@@ -107,9 +107,9 @@ def infer(
     phi, others = confidence(logits, labels), shadows.phi
     scores = {"lira": lira(phi, others, shadows.inside), "rmia": rmia(phi, others)} | (more or {})
     arrays = {name: score.cpu().numpy() for name, score in scores.items()}
-    table: dict[str, Any] = {}
+    table: Json = {}
     for name, score in arrays.items():
-        row: dict[str, Any] = _rates(score, member)
+        row: Json = _rates(score, member)
         row["intervals"] = {k: list(pair) for k, pair in intervals(score, member, seed).items()}
         row["p_value"] = permutation_p(score, member, seed)
         row["named"] = named(row, n, len(labels) - n, len(arrays))

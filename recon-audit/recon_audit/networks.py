@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from recon.errors import ReconError, one_reason
 from recon_audit.anatomy import CONVOLUTIONS
-from recon_audit.files import PASS, from_graph, load_state
+from recon_audit.files import PASS, State, from_graph, load_state
 from recon_audit.images import Expected, printable
 
 LARGEST = 1e15  # of a weight: squares and their sums must stay within float32
@@ -129,9 +129,9 @@ def subject_of(model: nn.Module | str | Path, arch: str | None = None) -> Subjec
             assumed = isinstance(made[0], nn.Sequential) and any(
                 isinstance(part, nn.ReLU) for part in made[0]
             )
-        module, found, tensors = made
-        own = hashlib.sha256(path.read_bytes()).hexdigest()
-        subject = Subject(module, printable(path), own, found, tensors, assumed)
+        module, words, tensors = made
+        checksum = hashlib.sha256(path.read_bytes()).hexdigest()
+        subject = Subject(module, printable(path), checksum, words, tensors, assumed)
     else:
         raise ReconError(
             "the network must be an nn.Module or the path of its weights, not a"
@@ -150,14 +150,14 @@ def _copy(model: nn.Module) -> nn.Module:
     """
     # weight norm and spectral norm keep what they compute as a tensor that is no leaf, which
     # deepcopy refuses
-    kept = [
+    tensors = [
         value
         for part in model.modules()
         for value in vars(part).values()
         if isinstance(value, Tensor)
     ]
-    kept += [p.grad for p in model.parameters() if p.grad is not None]
-    memo: dict[int, Any] = {id(each): each.detach().clone() for each in kept}
+    tensors += [p.grad for p in model.parameters() if p.grad is not None]
+    memo: dict[int, Any] = {id(tensor): tensor.detach().clone() for tensor in tensors}
     with one_reason("the network cannot be copied"):
         for part in model.modules():
             for hooks in (part._forward_hooks, part._backward_hooks, part._forward_pre_hooks):
@@ -202,8 +202,6 @@ def _check_numbers(module: nn.Module) -> None:
 
 # --------------------------------------------------------------------------------- files of weights
 
-State = dict[str, Tensor]
-
 
 def build_network(state: State, path: Path, arch: str | None) -> tuple[nn.Module, str, list[str]]:
     """(module, architecture in words, which tensor is which)."""
@@ -235,19 +233,21 @@ def _infer_arch(state: State, path: Path) -> str:
         held = ", ".join(sorted(state)[:6]) or "no weights at all"
         raise ReconError(f"{path} has no weights of layers in it, only {held}")
     unread = f"the architecture cannot be read off {path}"
-    if all(each.dim() == 2 for each in matrices):
+    if all(matrix.dim() == 2 for matrix in matrices):
         _group(state, path)  # two names for one layer are no question of order
         for order in (matrices, matrices[::-1]):
             if all(a.shape[0] == b.shape[1] for a, b in pairwise(order)):
-                return "-".join(map(str, [order[0].shape[1], *(each.shape[0] for each in order)]))
-        shapes = ", ".join("×".join(map(str, each.shape)) for each in matrices[:6])
+                return "-".join(
+                    map(str, [order[0].shape[1], *(matrix.shape[0] for matrix in order)])
+                )
+        shapes = ", ".join("×".join(map(str, matrix.shape)) for matrix in matrices[:6])
         raise ReconError(
             f"{unread}: its matrices {shapes} form no chain in this order; say it with --arch"
         )
     stripped = _strip_prefixes(state)
     for name in KNOWN:
-        own = on_meta(name)
-        if set(_rename_head(stripped, own)) == set(own.state_dict()):
+        network = on_meta(name)
+        if set(_rename_head(stripped, network)) == set(network.state_dict()):
             return name
     raise ReconError(
         f"{unread}, which has convolutions: name it with --arch, such as resnet18, or {PASS}"
@@ -269,11 +269,11 @@ def _head(module: nn.Module) -> str:
     ][-1]
 
 
-def _rename_head(state: State, own: nn.Module) -> State:
+def _rename_head(state: State, network: nn.Module) -> State:
     """With the tensors of the head by torchvision's name, where it stands alone in a `Sequential`
     of the owner's, as in `fc = Sequential(Dropout(), Linear(512, 2))`, or in the place of one.
     """
-    head = _head(own)
+    head = _head(network)
     for place in (head, head.rpartition(".")[0]):
         held = [name for name in state if place and name.startswith(f"{place}.")]
         stems = {name.rpartition(".")[0] for name in held}
@@ -326,9 +326,9 @@ def _from_torchvision(state: State, path: Path, arch: str) -> tuple[nn.Module, s
         first.in_channels = weight.shape[1]
         shape = (len(first.weight), weight.shape[1], *first.weight.shape[2:])
         first.weight = nn.Parameter(torch.empty(shape, device="meta"))
-    own = module.to_empty(device="cpu").state_dict()
-    odd = sorted(set(own) ^ set(state)) or [
-        name for name in own if own[name].shape != state[name].shape
+    expected = module.to_empty(device="cpu").state_dict()
+    odd = sorted(set(expected) ^ set(state)) or [
+        name for name in expected if expected[name].shape != state[name].shape
     ]
     if odd:
         raise ReconError(
@@ -380,7 +380,7 @@ def _dense(state: State, path: Path, arch: str) -> tuple[nn.Module, str, list[st
         linear.load_state_dict({kind: tensor for kind, (_, tensor) in parts.items()})
         layers.append(linear)
         if layer < len(widths) - 1:
-            if own := next(
+            if stem := next(
                 (
                     s
                     for s in sorted(norms, key=_natural)
@@ -388,11 +388,11 @@ def _dense(state: State, path: Path, arch: str) -> tuple[nn.Module, str, list[st
                 ),
                 "",
             ):
-                tensors = norms.pop(own)
+                tensors = norms.pop(stem)
                 norm = nn.BatchNorm1d(fan_out, affine="weight" in tensors)
                 norm.load_state_dict(tensors, strict=False)
                 layers.append(norm)
-                normed.append(f"batch norm after w{layer} = {own}")
+                normed.append(f"batch norm after w{layer} = {stem}")
             layers.append(nn.ReLU())
     left = sorted([name for parts in stems.values() for name, _ in parts.values()] + foreign)
     left += [f"{stem}.running_mean" for stem in norms]
@@ -418,9 +418,11 @@ def _group(
     stems: dict[str, dict[str, tuple[str, Tensor]]] = {}
     foreign = []
     for name, tensor in state.items():
-        own = re.fullmatch(r"([wb])([0-9]+)", name)
+        numbered = re.fullmatch(r"([wb])([0-9]+)", name)
         stem, kind = (
-            (own[2], {"w": "weight", "b": "bias"}[own[1]]) if own else name.rpartition(".")[::2]
+            (numbered[2], {"w": "weight", "b": "bias"}[numbered[1]])
+            if numbered
+            else name.rpartition(".")[::2]
         )
         if stem in norms:
             norms[stem][kind] = tensor.float() if tensor.is_floating_point() else tensor

@@ -236,8 +236,8 @@ def _with_public(case: Case) -> Case:
         f"{len(public)} of the held-out images are the public sample that attacks on features are"
         " given"
     )
-    rest = case.among(sorted(set(range(len(case.held_out))) - set(public)))
-    return replace(rest, public=features, notes=(*case.notes, note))
+    others = case.among(sorted(set(range(len(case.held_out))) - set(public)))
+    return replace(others, public=features, notes=(*case.notes, note))
 
 
 def _examine_on(

@@ -13,7 +13,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -28,6 +27,7 @@ from recon_audit.attacks import KINDS
 from recon_audit.browser import print_page
 from recon_audit.fit import Transform
 from recon_audit.images import Images, printable
+from recon_audit.scoring import Json
 from recon_audit.verdict import CANNOT_TELL, INFERRED, LEAKS, NOT_APPLIED, RAN, power_words
 
 SCHEMA = "recon-audit/1"
@@ -85,7 +85,7 @@ class Report:
     membership: str | None
     lines: list[str]
     leaked: list[Leaked]
-    data: dict[str, Any]
+    data: Json
     page: str
     salt: str | None = None
 
@@ -99,14 +99,14 @@ class Report:
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f"<tr><td>{html.escape(each.image)}</td><td>{each.how}</td><td>{each.score:.2f}</td>"
-            f"<td>{each.probability:.0%}</td></tr>"
-            for each in self.leaked[:10]
+            f"<tr><td>{html.escape(image.image)}</td><td>{image.how}</td><td>{image.score:.2f}</td>"
+            f"<td>{image.probability:.0%}</td></tr>"
+            for image in self.leaked[:10]
         )
         head = "<tr><th>image</th><th>how</th><th>score</th><th>probability</th></tr>"
         table = f"<table>{head}{rows}</table>" if rows else ""
-        told = "".join(f"<li>{html.escape(line)}</li>" for line in self.lines)
-        return f"<p><b>{html.escape(self.verdict)}</b></p><ol>{told}</ol>{table}"
+        items = "".join(f"<li>{html.escape(line)}</li>" for line in self.lines)
+        return f"<p><b>{html.escape(self.verdict)}</b></p><ol>{items}</ol>{table}"
 
     def to_json(self) -> str:
         """The text of report.json; see `schema`."""
@@ -136,34 +136,30 @@ class Report:
         """The same as a suite of JUnit: images and membership are a test each, failed for a leak,
         an error where the audit cannot tell.
         """
-        tests = {"images": self.verdict} | (
-            {} if self.membership is None else {"membership": self.membership}
-        )
+        verdicts = {"images": self.verdict}
+        if self.membership is not None:
+            verdicts["membership"] = self.membership
         elements = {LEAKS: "failure", INFERRED: "failure", CANNOT_TELL: "error"}
-        said = [elements.get(kind) for kind in tests.values()]
+        outcomes = [elements.get(kind) for kind in verdicts.values()]
         seconds = f"{self.data['seconds']:.2f}"
-        counts = {
-            "tests": len(tests),
-            "failures": said.count("failure"),
-            "errors": said.count("error"),
-        }
-        about = {
-            "name": "recon audit",
-            **{name: str(count) for name, count in counts.items()},
-            "time": seconds,
-        }
-        suite = ElementTree.Element("testsuite", about)
-        for (name, kind), element in zip(tests.items(), said, strict=True):
-            case = ElementTree.SubElement(
-                suite, "testcase", classname="recon.audit", name=name, time=seconds
-            )
+        suite = ElementTree.Element(
+            "testsuite",
+            name="recon audit",
+            tests=str(len(verdicts)),
+            failures=str(outcomes.count("failure")),
+            errors=str(outcomes.count("error")),
+            time=seconds,
+        )
+        about = {"classname": "recon.audit", "time": seconds}
+        for (name, kind), element in zip(verdicts.items(), outcomes, strict=True):
+            case = ElementTree.SubElement(suite, "testcase", about, name=name)
             if element is not None:
                 ElementTree.SubElement(case, element, type=kind, message=self.sentence)
         text = ElementTree.tostring(suite, encoding="unicode")
         return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
 
 
-def card(report: dict[str, Any]) -> str:
+def card(report: Json) -> str:
     """What a model card says, a section "Privacy audit": Markdown for readers, with the same
     numbers as YAML for programs.
 
@@ -171,9 +167,9 @@ def card(report: dict[str, Any]) -> str:
         report: what report.json holds; only counts of it are told, no names.
     """
     about, version = numbers(report), report["versions"].get("recon", "")
-    ran = [each["attack"] for each in report["tried"] if each["state"] == RAN]
-    without = [each["attack"] for each in report["tried"] if each["state"] == NOT_APPLIED]
-    said = [
+    ran = [attack["attack"] for attack in report["tried"] if attack["state"] == RAN]
+    without = [attack["attack"] for attack in report["tried"] if attack["state"] == NOT_APPLIED]
+    paragraphs = [
         (
             f"Audited with recon{version and f' {version}'}, weights SHA-256"
             f" `{report['weights']['sha256']}`."
@@ -185,15 +181,18 @@ def card(report: dict[str, Any]) -> str:
         EDPB,
     ]
     yaml = "\n".join(f"  {key}: {json.dumps(value)}" for key, value in about.items())
-    return "\n\n".join(["## Privacy audit", *said, f"```yaml\nprivacy_audit:\n{yaml}\n```"]) + "\n"
+    return (
+        "\n\n".join(["## Privacy audit", *paragraphs, f"```yaml\nprivacy_audit:\n{yaml}\n```"])
+        + "\n"
+    )
 
 
-def numbers(report: dict[str, Any]) -> dict[str, Any]:
+def numbers(report: Json) -> Json:
     """What a program reads: verdicts, counts, and the interval of each."""
     result, members, power = report["result"], report["membership"], report["power"]
-    back = [each for each in report["leaked"] if each["how"] != "membership"]
-    recovered = {each["image"] if each["index"] is None else each["index"] for each in back}
-    found: dict[str, Any] = {
+    back = [entry for entry in report["leaked"] if entry["how"] != "membership"]
+    recovered = {entry["image"] if entry["index"] is None else entry["index"] for entry in back}
+    values: Json = {
         "schema": report["schema"],
         "weights_sha256": report["weights"]["sha256"],
         "verdict": report["verdict"],
@@ -207,9 +206,9 @@ def numbers(report: dict[str, Any]) -> dict[str, Any]:
     }
     if members is not None:
         for rate, row in members["scores"][members["best"]]["named"].items():
-            told = {name: row[name] for name in ("count", "low", "high", "guess", "guess_most")}
-            found[f"named_at_false_alarms_of_{rate}"] = told if row["resolved"] else None
-    return found
+            counts = {name: row[name] for name in ("count", "low", "high", "guess", "guess_most")}
+            values[f"named_at_false_alarms_of_{rate}"] = counts if row["resolved"] else None
+    return values
 
 
 # ----------------------------------------------------------------------------------------- the page
@@ -263,27 +262,27 @@ def rows_of(
     transform: Transform,
     inputs: Tensor,
     images: Images,
-    found: list[tuple[int, int, float]],
+    pairs: list[tuple[int, int, float]],
 ) -> list[Row]:
     """Of `matches` (candidate, image, NCC): candidates brought to the contrast of their image, in
     pixels.
     """
-    shown = []
+    rows = []
     scaled = images.scaled
     low, high = min(0.0, scaled.min().item()), max(1.0, scaled.max().item())
-    for candidate, image, value in found:
+    for candidate, image, value in pairs:
         centred = (x_hat[candidate] - x_hat[candidate].mean()).cpu()
         target = inputs[image].flatten()
         drawn = target.mean() + centred * (target.std() / centred.std().clamp_min(1e-12))
         pixels = (transform.back(drawn.view(images.shape)) - low) / (high - low)
         array = (pixels.clamp(0, 1) * 255).round().to(torch.uint8).numpy().transpose(1, 2, 0)
-        shown.append(
+        rows.append(
             Row(candidate, array, images.picture(image), printable(images.names[image]), value)
         )
-    return shown
+    return rows
 
 
-def page(report: dict[str, Any], pairs: Sequence[tuple[Row, Row]], regime: str) -> str:
+def page(report: Json, pairs: Sequence[tuple[Row, Row]], regime: str) -> str:
     """The whole page.
 
     Args:
@@ -299,7 +298,7 @@ def page(report: dict[str, Any], pairs: Sequence[tuple[Row, Row]], regime: str) 
     environment.filters |= {"embedded": embed, "printable": printable}
     template = environment.get_template("report.html.jinja")
     style = Markup((Path(__file__).parent / "report.css").read_text(encoding="utf-8"))
-    said = {
+    words = {
         "names": NAMES,
         "scores": SCORES,
         "free": FREE,
@@ -308,7 +307,7 @@ def page(report: dict[str, Any], pairs: Sequence[tuple[Row, Row]], regime: str) 
         "shares": SHARES,
     }
     return template.render(
-        report=report, result=report["result"], pairs=pairs, regime=regime, style=style, **said
+        report=report, result=report["result"], pairs=pairs, regime=regime, style=style, **words
     )
 
 

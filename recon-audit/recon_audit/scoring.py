@@ -41,6 +41,9 @@ from recon.scoring.metrics import WINDOW, ncc
 from recon.scoring.nulls import null_candidates
 from recon.training.kkt import certificate
 
+#: a part of report.json
+Json = dict[str, Any]
+
 NULLS = ("mixtures", "span", "directions", "means")  # the rows are an attack here
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)  # NCC
 # the decision is taken at the best of these, fixed before any data is seen …
@@ -104,12 +107,12 @@ class Nulls:
         if not m:
             return {name: torch.zeros(DRAWS, len(THRESHOLDS)) for name in NULLS}
         generator = torch.Generator().manual_seed(self.seed)
-        found: dict[str, list[Tensor]] = {name: [] for name in NULLS}
+        samples: dict[str, list[Tensor]] = {name: [] for name in NULLS}
         for _ in range(DRAWS):
             sets = null_candidates(self.w1, self.train, self.held_out, m, generator, self.basis)
-            for name, rows in found.items():
-                rows.append(excess(sets[name], self.train, self.held_out))
-        return {name: torch.stack(rows) for name, rows in found.items()}
+            for name, counts in samples.items():
+                counts.append(excess(sets[name], self.train, self.held_out))
+        return {name: torch.stack(counts) for name, counts in samples.items()}
 
 
 def excess(x_hat: Tensor, train: Tensor, held_out: Tensor) -> Tensor:
@@ -122,7 +125,7 @@ def excess(x_hat: Tensor, train: Tensor, held_out: Tensor) -> Tensor:
     return (above[: len(train)].sum(0) - above[len(train) :].sum(0)).cpu()
 
 
-def blur_p(found: int, null: Tensor) -> float:
+def blur_p(count: int, null: Tensor) -> float:
     """P(one more draw ≥ found), where null (K,) is what K draws gave and all of them are normal; 1
     if one did as well.
 
@@ -131,31 +134,32 @@ def blur_p(found: int, null: Tensor) -> float:
     (1.0, 0.0063)
     """
     null = null.double()
-    if found <= null.max():
+    if count <= null.max():
         return 1.0
     spread = max(null.std().item(), 1.0) * (1 + 1 / len(null)) ** 0.5
-    return float(student.sf((found - null.mean().item()) / spread, len(null) - 1))
+    return float(student.sf((count - null.mean().item()) / spread, len(null) - 1))
 
 
 # ------------------------------------------------------------------------------------------ scoring
 
 
 def score(
-    found: dict[str, Tensor], nulls: Nulls, looks: int, mean: Tensor, std: Tensor | float = 1.0
-) -> dict[str, Any]:
+    candidates: dict[str, Tensor], nulls: Nulls, looks: int, mean: Tensor, std: Tensor | float = 1.0
+) -> Json:
     """Counts, nulls and p-values of every attack at every threshold, and the verdict.
 
     At the top level the row that decides: that of the smallest p, of the largest excess where
     several share it. SSIM where the images are as large as its window.
 
     Args:
-        found: name of the attack -> its candidates (m, d).
+        candidates: name of the attack -> its candidates (m, d).
         looks: tests in the family, the factor of p.
         mean, std (d,): pixels are images times std plus mean.
     """
-    by_size = {m: nulls.excess(m) for m in {len(x_hat) for x_hat in found.values()}}
+    by_size = {m: nulls.excess(m) for m in {len(x_hat) for x_hat in candidates.values()}}
     attacks = {
-        name: rows(x_hat, nulls, by_size[len(x_hat)], mean, std) for name, x_hat in found.items()
+        name: rows(x_hat, nulls, by_size[len(x_hat)], mean, std)
+        for name, x_hat in candidates.items()
     }
     # the best row at one of DECISIVE, of each attack and of all
     best = {
@@ -184,7 +188,7 @@ def score(
 
 def rows(
     x_hat: Tensor, nulls: Nulls, null: dict[str, Tensor], mean: Tensor, std: Tensor | float = 1.0
-) -> list[dict[str, Any]]:
+) -> list[Json]:
     """One per threshold: targets, decoys, fdr, p_value as in `Competition`;
 
     Args:
@@ -194,8 +198,8 @@ def rows(
     table = []
     for k, threshold in enumerate(THRESHOLDS):
         row = vars(target_decoy(x_hat, nulls.train, nulls.held_out, threshold))
-        found = row["targets"] - row["decoys"]
-        p = {name: blur_p(found, draws[:, k]) for name, draws in null.items()}
+        surplus = row["targets"] - row["decoys"]
+        p = {name: blur_p(surplus, draws[:, k]) for name, draws in null.items()}
         hardest = max(p, key=lambda name: (p[name], null[name][:, k].double().mean().item()))
         draws = null[hardest][:, k].double()
         against = {"null": hardest, "null_mean": draws.mean().item(), "null_max": int(draws.max())}
@@ -210,18 +214,18 @@ def rows(
     return table
 
 
-def _rank(row: dict[str, Any]) -> tuple[float, int]:
+def _rank(row: Json) -> tuple[float, int]:
     return row["p"], row["decoys"] - row["targets"]
 
 
 def matches(x_hat: Tensor, images: Tensor, k: int) -> list[tuple[int, int, float]]:
     """The k best pairs (candidate, image, NCC), one-to-one, best first."""
     few, many = (images, x_hat) if len(images) <= len(x_hat) else (x_hat, images)
-    found: Match = one_to_one(few, many)
-    best = found.score.argsort(descending=True)[:k].tolist()
-    pairs = [(row, int(found.index[row])) for row in best]
+    assignment: Match = one_to_one(few, many)
+    best = assignment.score.argsort(descending=True)[:k].tolist()
+    pairs = [(row, int(assignment.index[row])) for row in best]
     ordered = pairs if few is x_hat else [(b, a) for a, b in pairs]
-    return [(*pair, found.score[row].item()) for pair, row in zip(ordered, best, strict=True)]
+    return [(*pair, assignment.score[row].item()) for pair, row in zip(ordered, best, strict=True)]
 
 
 # -------------------------------------------------------------------------------------- first layer
@@ -233,7 +237,7 @@ def first_layer(
     settings: RecoverSettings | None,
     train: Tensor,
     held_out: Tensor,
-) -> dict[str, Any]:
+) -> Json:
     """Shares of ‖θ_1‖² that Σ_i c_i ∇_{θ_1} Φ(x_i) accounts for with the best possible c_i = λ_i
     y_i, λ_i ≥ 0.
 
@@ -261,7 +265,7 @@ def first_layer(
     inside = (params["w1"] @ basis.mT).square().sum() if len(basis) else params["w1"].square().sum()
     bias = params["b1"].square().sum() if "b1" in params else torch.zeros_like(inside)
 
-    def fit_multipliers(x: Tensor) -> float | None:
+    def explained_share(x: Tensor) -> float | None:
         if len(x) > MAX_CERTIFIED or not gram(network, params, x, alpha=alpha)[0][0].any():
             return None
         y = (network(params, x) > 0).to(x.dtype)
@@ -275,8 +279,8 @@ def first_layer(
         "searched_dimensions": len(basis) or network.dim,
         # worse than nothing explains nothing
         "by_attack": max(0.0, 1 - (by_layer[0] / norms[0]).item()),
-        "by_training": fit_multipliers(train),
-        "by_held_out": fit_multipliers(held_out) if len(held_out) == len(train) else None,
+        "by_training": explained_share(train),
+        "by_held_out": explained_share(held_out) if len(held_out) == len(train) else None,
         "energy_by_layer": by_layer.tolist(),
         "norm_by_layer": norms.tolist(),
     }
@@ -297,13 +301,13 @@ class Exchangeability:
     """
     Attributes:
         copies: (row held out, row in training, NCC).
-        kept: rows of held-out images that are no copies.
+        distinct: rows of held-out images that are no copies.
         p: of the two-sample test on those.
         why_not: one sentence where the sets cannot be compared, else None.
     """
 
     copies: list[tuple[int, int, float]]
-    kept: list[int]
+    distinct: list[int]
     p: float
     why_not: str | None
 
@@ -312,26 +316,26 @@ def compare_sets(train: Tensor, held_out: Tensor, seed: int) -> Exchangeability:
     """Of pixels (n, C, H, W) and (m, C, H, W)."""
     copies = near_copies(train, held_out)
     rows = {row for row, _, _ in copies}
-    kept = [row for row in range(len(held_out)) if row not in rows]
-    if len(copies) > MOST_COPIES * len(held_out) or not kept:
+    distinct = [row for row in range(len(held_out)) if row not in rows]
+    if len(copies) > MOST_COPIES * len(held_out) or not distinct:
         many = (
             f"{len(copies)} of {len(held_out)} held-out images are near-copies of training images"
         )
-        return Exchangeability(copies, kept, 1.0, many)
-    p = two_sample(train, held_out[kept], seed)
-    told = (
+        return Exchangeability(copies, distinct, 1.0, many)
+    p = two_sample(train, held_out[distinct], seed)
+    sentence = (
         "held-out images can be told from training images without the network "
         f"(two-sample test on brightness, contrast, edges and thumbnails, p = {p:.1g})"
     )
-    return Exchangeability(copies, kept, p, told if p < TOLD_APART else None)
+    return Exchangeability(copies, distinct, p, sentence if p < TOLD_APART else None)
 
 
 def near_copies(train: Tensor, held_out: Tensor) -> list[tuple[int, int, float]]:
     """(row held out, most alike row in training, NCC) of those above `NEAR`."""
     best = [ncc(part.flatten(1), train.flatten(1)).max(1) for part in held_out.split(500)]
     values, rows = (
-        torch.cat([each.values for each in best]),
-        torch.cat([each.indices for each in best]),
+        torch.cat([match.values for match in best]),
+        torch.cat([match.indices for match in best]),
     )
     pairs = zip(values.tolist(), rows.tolist(), strict=True)
     return [(row, index, value) for row, (value, index) in enumerate(pairs) if value > NEAR]
@@ -354,9 +358,9 @@ def features(x: Tensor) -> Tensor:
     )
     rows = [x.mean((2, 3)), x.std((2, 3), correction=0), grey.flatten(1)]
     rows += [x.diff(dim=dim).abs().mean((2, 3)) for dim in (2, 3) if x.shape[dim] > 1]
-    found = torch.cat(rows, dim=1).double()
-    spread = found.std(0)
-    return torch.where(spread > 1e-9, (found - found.mean(0)) / spread.clamp_min(1e-12), 0.0)
+    values = torch.cat(rows, dim=1).double()
+    spread = values.std(0)
+    return torch.where(spread > 1e-9, (values - values.mean(0)) / spread.clamp_min(1e-12), 0.0)
 
 
 def two_sample(

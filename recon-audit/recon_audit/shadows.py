@@ -174,7 +174,10 @@ def train_network(
     device = next(module.parameters()).device
     net = fresh(module, recipe, generator, start).to(device)
     x, y = x.to(device), y.to(device)
-    optimiser = _optimiser(net, recipe)
+    learned = [p for p in net.parameters() if p.requires_grad] or list(net.parameters())
+    momentum = {"momentum": recipe.momentum} if recipe.optimiser == "sgd" else {}
+    make = OPTIMISERS[recipe.optimiser]
+    optimiser = make(learned, recipe.lr, weight_decay=recipe.weight_decay, **momentum)
     batch = min(recipe.batch or len(x), len(x))
     # the loss is asked once a pass: a few steps of Adam can halve it
     often = math.ceil(len(x) / batch)
@@ -217,19 +220,11 @@ def logits_at(net: nn.Module, anatomy: Anatomy, x: Tensor) -> Tensor:
 def _loss(net: nn.Module, anatomy: Anatomy, x: Tensor, y: Tensor) -> float:
     """In evaluation mode; NaN where answers are not finite."""
     net.eval()
-    found = math.nan
+    loss = math.nan
     with suppress(ReconError):
-        found = loss_of(logits_of(net, anatomy, x), y.cpu()).item()
+        loss = loss_of(logits_of(net, anatomy, x), y.cpu()).item()
     _train(net)
-    return found
-
-
-def _optimiser(net: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
-    parameters = [p for p in net.parameters() if p.requires_grad] or list(net.parameters())
-    more = {"momentum": recipe.momentum} if recipe.optimiser == "sgd" else {}
-    return OPTIMISERS[recipe.optimiser](
-        parameters, recipe.lr, weight_decay=recipe.weight_decay, **more
-    )
+    return loss
 
 
 def fresh(
@@ -241,11 +236,7 @@ def fresh(
     """
     net = copy.deepcopy(module).cpu()
     learned = {name: p for name, p in net.named_parameters() if p.requires_grad}
-    known = (
-        {}
-        if start is None
-        else {name: p.detach().cpu() for name, p in start.module.named_parameters()}
-    )
+    known = {} if start is None else dict(start.module.named_parameters())
     with draw_from(generator), torch.no_grad():
         done = _reset(net)
         for name, parameter in learned.items():
@@ -258,7 +249,7 @@ def fresh(
         for name, parameter in learned.items():
             if start is not None and name in known and name not in start.public:
                 if parameter.numel() > 1 and parameter.std() > 0:
-                    parameter.mul_(known[name].float().std() / parameter.std())
+                    parameter.mul_(known[name].cpu().float().std() / parameter.std())
             # its biases, too: else they outweigh the weights
             elif start is None and name.rpartition(".")[0] == first:
                 parameter.mul_(recipe.first_scale)
@@ -274,17 +265,17 @@ def _reset(net: nn.Module) -> set[int]:
     """
     done: set[int] = set()
     for part in net.modules():
-        own = list(part.parameters())
+        parameters = list(part.parameters())
         reset = getattr(part, "reset_parameters", None)
-        if not callable(reset) or (own and not any(p.requires_grad for p in own)):
+        if not callable(reset) or (parameters and not any(p.requires_grad for p in parameters)):
             continue
-        before = [p.clone() for p in own]
+        before = [p.clone() for p in parameters]
         refused = False
         try:
             reset()
         except Exception:  # a stranger's: it may want arguments
             refused = True
-        for p, old in zip(own, before, strict=True):
+        for p, old in zip(parameters, before, strict=True):
             if refused or not p.requires_grad:
                 p.copy_(old)
             elif not torch.equal(p, old):
@@ -298,8 +289,8 @@ def _train(net: nn.Module) -> None:
     """
     net.train()
     for part in net.modules():
-        own = list(part.parameters(recurse=False))
-        if own and not any(p.requires_grad for p in own):
+        parameters = list(part.parameters(recurse=False))
+        if parameters and not any(p.requires_grad for p in parameters):
             part.eval()
 
 
@@ -387,15 +378,14 @@ def _distance(a: nn.Module, b: nn.Module, start: Start | None = None) -> float:
     """Mean |log ‖W‖ / ‖W*‖| over trained matrices, of what a public start was moved by where that
     is known.
     """
-    before = (
-        {}
-        if start is None
-        else {n: p.detach() for n, p in start.module.named_parameters() if n in start.public}
-    )
-    found = []
+    before = {} if start is None else dict(start.module.named_parameters())
+    public = frozenset() if start is None else start.public
+    distances = []
     for (name, p), q in zip(a.named_parameters(), b.parameters(), strict=True):
         if p.dim() > 1 and q.requires_grad:
-            old = before.get(name, torch.zeros(())).to(p)
-            sizes = [max((each.detach() - old.to(each)).norm().item(), 1e-12) for each in (p, q)]
-            found.append(abs(math.log(sizes[0] / sizes[1])))
-    return sum(found) / max(len(found), 1)
+            sizes = []
+            for matrix in (p.detach(), q.detach()):
+                moved = matrix - before[name].detach().to(matrix) if name in public else matrix
+                sizes.append(max(moved.norm().item(), 1e-12))
+            distances.append(abs(math.log(sizes[0] / sizes[1])))
+    return sum(distances) / max(len(distances), 1)

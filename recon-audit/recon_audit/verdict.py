@@ -12,11 +12,10 @@ what report.json holds, so that a report without names says the same.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from recon_audit.attacks import KINDS, RECONSTRUCTIONS
 from recon_audit.images import printable
-from recon_audit.scoring import LEVEL
+from recon_audit.scoring import LEVEL, Json
 
 LEAKS, NOT_BY_THESE, CANNOT_TELL, INFERRED = (
     "leaks",
@@ -47,10 +46,10 @@ class Verdict:
 
 
 def decide(
-    result: dict[str, Any] | None,
+    result: Json | None,
     n: int,
-    power: dict[str, Any] | None,
-    membership: dict[str, Any] | None,
+    power: Json | None,
+    membership: Json | None,
     why_not: str | None,
     misfit: str | None = None,
 ) -> Verdict:
@@ -64,11 +63,11 @@ def decide(
             can be told.
     """
     if why_not is not None:
-        said = (
+        reason = (
             f"Nothing can be told: {why_not}, so that no count of one means anything beside a count"
             " of the other."
         )
-        return Verdict(CANNOT_TELL, None if membership is None else CANNOT_TELL, said)
+        return Verdict(CANNOT_TELL, None if membership is None else CANNOT_TELL, reason)
     images, sentence = _on_images(result, n, power)
     if misfit is not None:
         if images == LEAKS and membership is not None:
@@ -88,9 +87,7 @@ def decide(
     return Verdict(images, kind, sentence, more)
 
 
-def _on_images(
-    result: dict[str, Any] | None, n: int, power: dict[str, Any] | None
-) -> tuple[str, str]:
+def _on_images(result: Json | None, n: int, power: Json | None) -> tuple[str, str]:
     untold = "Whether images can be read out cannot be told"
     if result is None:
         return CANNOT_TELL, f"{untold}: none of the attacks asked for does that."
@@ -114,11 +111,11 @@ def _on_images(
     if power is None or not power["canaries"]:
         blind = ", and what they would have found was not measured"
     elif 2 * power["leaking"] < power["canaries"]:  # fewer than half of the canaries
-        found = f"images of only {power['leaking']} of" if power["leaking"] else "nothing in"
+        finding = f"images of only {power['leaking']} of" if power["leaking"] else "nothing in"
         many = "s" * (power["canaries"] > 1)
         who = "it" if len(ran) == 1 else "they"
         blind = (
-            f", but {who} found {found} {power['canaries']} network{many} trained in the same way"
+            f", but {who} found {finding} {power['canaries']} network{many} trained in the same way"
         )
     else:
         images = f"{power['found']:.0f} of {power['n']} images of a network trained in the same way"
@@ -133,44 +130,44 @@ def _on_images(
     )
 
 
-def _on_membership(table: dict[str, Any]) -> tuple[str, str]:
+def _on_membership(table: Json) -> tuple[str, str]:
     best = table["scores"][table["best"]]
     counts = count_words(best["named"])
     if table["p_value"] < LEVEL:
         return INFERRED, f"Who was trained on can be inferred: {counts}."
     there = "in networks trained in the same way it can"
     if max(table["power"][name] or 0.0 for name in ("auc", "multipliers_auc")) < BLIND_AREA:
-        said = (
+        sentence = (
             f"Whether it can be inferred who was trained on cannot be told, since {there}not either"
         )
-        return CANNOT_TELL, f"{said}: {counts}."
+        return CANNOT_TELL, f"{sentence}: {counts}."
     return NOT_BY_THESE, f"Who was trained on could not be inferred, though {there}: {counts}."
 
 
-def count_words(named: dict[str, dict[str, Any]]) -> str:
+def count_words(named: dict[str, Json]) -> str:
     """How many members can be named, by `recon.scoring.membership.named`, in words.
 
     A rate that needs more held-out images than there are is said to; where that is so of all rates,
     what is named without accusing any of them.
     """
-    shown = {rate: f"{100 * float(rate):g} %" for rate in named}
+    percent = {rate: f"{100 * float(rate):g} %" for rate in named}
     few = [rate for rate, row in named.items() if not row["resolved"]]
-    told = [
-        _count(f"at {shown[rate]} false alarms", row)
+    counts = [
+        _count(f"at {percent[rate]} false alarms", row)
         for rate, row in named.items()
         if rate not in few
     ]
-    if not told:
+    if not counts:
         row = next(iter(named.values()))
-        told = [_count(f"without a false alarm among {row['others']} held-out images", row)]
+        counts = [_count(f"without a false alarm among {row['others']} held-out images", row)]
     if few:
-        rates = " and ".join(shown[rate] for rate in few)
+        rates = " and ".join(percent[rate] for rate in few)
         needed = " and ".join(f"{1 / float(rate):,.0f}" for rate in few)
-        told.append(f"a rate of {rates} cannot be told, since it needs {needed} held-out images")
-    return "; ".join(told)
+        counts.append(f"a rate of {rates} cannot be told, since it needs {needed} held-out images")
+    return "; ".join(counts)
 
 
-def _count(where: str, row: dict[str, Any]) -> str:
+def _count(where: str, row: Json) -> str:
     chance = f"guessing names {row['guess']:.0f}, rarely more than {row['guess_most']}"
     less = "" if row["count"] > row["guess_most"] else ", so this is no more than guessing"
     interval = f"95 % interval {row['low']} to {row['high']}"
@@ -180,14 +177,14 @@ def _count(where: str, row: dict[str, Any]) -> str:
 # ------------------------------------------------------------------------------- what a report says
 
 
-def lines(report: dict[str, Any], verdict: Verdict) -> list[str]:
+def lines(report: Json, verdict: Verdict) -> list[str]:
     """How many images came back and which; how many members can be named; the worst single
     image.
     """
-    recovered = [each for each in report["leaked"] if each["how"] != "membership"]
+    recovered = [image for image in report["leaked"] if image["how"] != "membership"]
     first = verdict.on_images
     if recovered:
-        first += f" They are {enumerate_names([printable(each['image']) for each in recovered])}."
+        first += f" They are {enumerate_names([printable(image['image']) for image in recovered])}."
     second = "Whether it can be inferred who was trained on was not asked."
     if "membership" in report["attacks_asked"]:
         second = verdict.on_membership or "Nor can it be told who was trained on."
@@ -204,62 +201,62 @@ def enumerate_names(names: list[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
-def worst(leaked: list[dict[str, Any]]) -> str:
+def worst(leaked: list[Json]) -> str:
     """The image that came back best, and the surest member; the list has the most probable
     first.
     """
-    recovered = [each for each in leaked if each["how"] != "membership"]
-    members = [each for each in leaked if each["how"] == "membership"]
-    said = []
+    recovered = [image for image in leaked if image["how"] != "membership"]
+    members = [image for image in leaked if image["how"] == "membership"]
+    parts = []
     if recovered:
-        best = max(recovered, key=lambda each: each["score"])
-        said.append(
+        best = max(recovered, key=lambda image: image["score"])
+        parts.append(
             f"{printable(best['image'])}, which came back at a likeness (NCC) of"
             f" {best['score']:.2f}"
         )
     if members:
         odds = f"{members[0]['probability']:.0%} {SURE}"
-        said.append(
+        parts.append(
             f"{printable(members[0]['image'])}, which was trained on with a probability of {odds}"
         )
-    return f"The worst single image: {'; and '.join(said) or 'none was found to be given away'}."
+    return f"The worst single image: {'; and '.join(parts) or 'none was found to be given away'}."
 
 
-def attack_states(report: dict[str, Any]) -> list[dict[str, str]]:
+def attack_states(report: Json) -> list[dict[str, str]]:
     """Every attack: its name, its state ("ran", "did not apply", "not asked", "nothing to
     compare"), and how or why not.
     """
-    found = []
+    states = []
     results = (report["result"] or {}).get("attacks", {})
     for name in (*RECONSTRUCTIONS, "membership"):
-        state, said = "not asked", ""
+        state, words = "not asked", ""
         if name in report["attacks_asked"]:
             if report["exchangeability"]["why_not"] is not None or report["images"]["scored"] == 0:
                 state = "nothing to compare"
             elif name == "membership":
                 table = report["membership"]
-                state, said = (
+                state, words = (
                     RAN,
                     f"{len(table['scores'])} scores, {table['shadows']} shadow networks",
                 )
-                said += f". {table['multipliers_why_not']}" if table["multipliers_why_not"] else ""
+                words += f". {table['multipliers_why_not']}" if table["multipliers_why_not"] else ""
             else:
                 about = results[name]
                 state = RAN if about["why_not"] is None else NOT_APPLIED
-                said = about["why_not"] or about["how"]
-        found.append({"attack": name, "state": state, "said": said})
-    return found
+                words = about["why_not"] or about["how"]
+        states.append({"attack": name, "state": state, "said": words})
+    return states
 
 
-def power_words(report: dict[str, Any]) -> list[str]:
+def power_words(report: Json) -> list[str]:
     """What the attacks would have found, in sentences: on images, and on members."""
-    found = []
+    sentences = []
     images, members = report["power"], report["membership"]
     if images is None:
-        found.append("What the attacks on images would have found was not measured.")
+        sentences.append("What the attacks on images would have found was not measured.")
     else:
         many = images["canaries"] > 1
-        found.append(
+        sentences.append(
             f"In {images['canaries']} network{'s' * many} trained in the same way, the attacks on"
             f" images found {images['found']:.1f} of {images['n']} training"
             f" images{' on average' * many}, and {images['leaking']}"
@@ -267,8 +264,8 @@ def power_words(report: dict[str, Any]) -> list[str]:
         )
     if members is not None and members["power"]["auc"] is not None:
         share = members["power"]["tpr_0.01"]
-        found.append(
+        sentences.append(
             f"Of such a network's own training images, {share:.0%} can be named at 1 % false"
             " alarms, or at none where fewer than 100 images were held out."
         )
-    return found
+    return sentences

@@ -38,7 +38,6 @@ from recon_audit.inputs import load_images
 from recon_audit.networks import parse_arch, subject_of
 from recon_audit.scoring import (
     DECISIVE,
-    DRAWS,
     LEVEL,
     NULLS,
     THRESHOLDS,
@@ -262,27 +261,6 @@ def test_images_do_not_enter_the_attack(network, trained, data, pixels, tmp_path
         )
 
 
-@pytest.mark.parametrize(
-    "names",
-    [
-        ("0.weight", "0.bias", "2.weight", "4.weight"),
-        ("fc1.weight", "fc1.bias", "fc2.weight", "fc3.weight"),
-        ("module.net.8.weight", "module.net.8.bias", "module.net.9.weight", "module.net.10.weight"),
-        # by shape: alphabetical order is wrong
-        ("input.weight", "input.bias", "hidden.weight", "output.weight"),
-    ],
-)
-def test_names_of_a_state_dict(names, network, trained, tmp_path):
-    _, theta, _ = load_weights(trained, ARCH)
-    params = network.unflatten(theta)
-    file = write(
-        dict(zip(names, (params[k] for k in ("w1", "b1", "w2", "w3")), strict=True)), tmp_path / "s"
-    )
-    found, same, mapping = load_weights(file, ARCH)
-    assert found == network and torch.equal(same, theta)
-    assert mapping[0] == f"w1 = {names[0]}" and mapping[1] == f"b1 = {names[1]}"
-
-
 def by_construction(n, m, seed=0, dim=3072):
     """Training and held-out images of white noise, and as many candidates of noise."""
     generator = torch.Generator().manual_seed(seed)
@@ -365,26 +343,6 @@ def test_few_images_and_no_candidates_say_nothing(n, m):
     assert not score({"separation": noise[:0], "rows": noise}, nulls, LOOKS, torch.zeros(3072))[
         "leak"
     ]
-
-
-def test_nulls_are_drawn_anew_where_they_are_random():
-    nulls, _ = by_construction(6, 0)
-    drawn = nulls.excess(12)
-    assert set(drawn) == set(NULLS) and all(
-        x.shape == (DRAWS, len(THRESHOLDS)) for x in drawn.values()
-    )
-    assert (drawn["directions"] == drawn["directions"][0]).all() and (
-        drawn["mixtures"] != drawn["mixtures"][0]
-    ).any()
-
-
-def test_fewer_held_out_images_cut_what_is_compared(trained, data, pixels, tmp_path, monkeypatch):
-    monkeypatch.setitem(module.BUDGETS, "smoke", (1, 5, 2))
-    np.savez(tmp_path / "d.npz", train=pixels[:N], held_out=pixels[N : N + 6])
-    report = audit(trained, ARCH, tmp_path / "d.npz", tmp_path, profile="smoke", device="cpu")
-    assert (report["images"]["held_out"], report["images"]["scored"]) == (6, 6)
-    share = report["first_layer"]
-    assert share["by_held_out"] is None and share["by_training"] > 0.75
 
 
 def test_attacks_offer_two_candidates_per_image(network, trained, monkeypatch):

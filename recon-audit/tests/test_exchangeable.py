@@ -23,7 +23,7 @@ def test_copies_are_found_up_to_brightness_and_noise(images):
         (6, 12),
     ]
     found = compare_sets(images[:30], held_out, 0)
-    assert found.why_not is None and len(found.kept) == 27 and 4 not in found.kept
+    assert found.why_not is None and len(found.distinct) == 27 and 4 not in found.distinct
     held_out[:10] = images[:10]
     assert (
         "10 of 30 held-out images are near-copies" in compare_sets(images[:30], held_out, 0).why_not
@@ -49,7 +49,7 @@ CHANGES = {
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_other_brightness_texture_and_colour_are_told(images, change):
     found = compare_sets(images[:30], change(images[30:]), 0)
-    assert found.p < 0.01 and "two-sample test" in found.why_not
+    assert 0.001 <= found.p < 0.01 and "two-sample test" in found.why_not
 
 
 def test_features_of_constant_and_tiny_images_are_finite():

@@ -158,7 +158,3 @@ def test_an_image_that_cannot_be_read_is_named_or_counted(files, capsys, damage)
     arguments = [word for word in command(files) if not word.startswith("--labels")]
     told = said(capsys, [*arguments, f"--data={files / 'images'}"])
     assert told.count("\n") == 1 and ("3.png" in told or f"used {N} of {N + 1} files" in told)
-
-
-def test_there_are_enough_of_them():
-    assert len(CASES) + sum(map(len, WORDS.values())) >= 120

@@ -14,7 +14,7 @@ from PIL import Image
 from recon.errors import ReconError
 from recon_audit.fit import transform_of
 from recon_audit.images import Expected, Images, classes_of
-from recon_audit.inputs import check_pair, from_folder, images_of, load_images
+from recon_audit.inputs import from_folder, images_of, load_images
 
 N = 8
 
@@ -85,50 +85,53 @@ def test_names_that_no_terminal_should_believe(pixels, tmp_path):
 
 
 def test_pairs_that_do_not_fit(pixels):
-    with pytest.raises(ReconError, match="no held-out images"):
-        load_images(pixels)
-    with pytest.raises(ReconError, match="differ in shape"):
-        load_images(pixels[:N], pixels[N:, :4])
-    with pytest.raises(ReconError, match="is the training image"):
-        load_images(pixels[:N], pixels[1 : N + 3])
-    with pytest.raises(ReconError, match="8 train images and 3 labels"):
-        load_images((pixels[:N], [1, 2, 3]), pixels[N:])
-    with pytest.raises(ReconError, match="not int"):
-        load_images(3, pixels)
-    train, held_out = load_images(pixels[:N], pixels[N:] / 255)  # bytes and floats meet as floats
+    for train, held_out, words in (
+        (pixels, None, "no held-out images"),
+        (pixels[:N], pixels[N:, :4], "differ in shape"),
+        ((pixels[:N], [1, 2, 3]), pixels[N:], "8 train images and 3 labels"),
+        (3, pixels, "not int"),
+    ):
+        with pytest.raises(ReconError, match=words):
+            load_images(train, held_out)
+
+
+def test_bytes_and_floats_meet_as_floats(pixels):
+    train, held_out = load_images(pixels[:N], pixels[N:] / 255)
     assert train.pixels.dtype == held_out.pixels.dtype == np.float32 and train.pixels.max() <= 1
-    with pytest.raises(ReconError, match="only 2 training"):
-        check_pair(train.take([0, 1]), held_out)
+
+
+def test_images_in_both_sets_are_left_out(pixels):
+    _, held_out = load_images(pixels[:N], np.concatenate([pixels[N:], pixels[:2]]))
+    assert len(held_out) == N and "2 held-out images are training images" in held_out.note
 
 
 def labelled(names, labels=None):
     return Images(np.zeros((len(names), 1, 2, 2), np.uint8), names, labels)
 
 
-def test_labels(tmp_path):
+def test_labels_are_classes_where_they_fit():
     a, b = labelled(["x", "y"], ["cat", "dog"]), labelled(["z"], ["cat"])
     y, held_out, origin = classes_of(a, b, None, 2)
     assert y.tolist() == [0, 1] and held_out.tolist() == [0] and "came with" in origin
-    assert (
-        classes_of(a, b, "predicted", 2) is None and classes_of(labelled(["x"]), b, None, 2) is None
-    )
+    assert classes_of(a, b, "predicted", 2) is None
+    assert classes_of(labelled(["x"]), b, None, 2) is None
     assert classes_of(a, labelled(["z"], ["cow"]), None, 2) is None  # subfolders may be anything
     assert classes_of(a, b, ([2, 0], [1.0]), 3)[0].tolist() == [2, 0]
-    (tmp_path / "l.csv").write_text("x,1\ny,0\nz,1\n")
-    assert classes_of(a, b, tmp_path / "l.csv", 1)[1].tolist() == [1]
-    for given, outputs, words in (
-        (([0, 1], [5]), 2, "3 labels"),
-        (([0], [0]), 2, "2 and 1 images, and 1 and 1 labels"),
-        (tmp_path / "no.csv", 2, "cannot be read"),
-    ):
+    for pair, words in ((([0, 1], [5]), "3 labels"), (([0], [0]), "2 and 1 images, and 1 and 1")):
         with pytest.raises(ReconError, match=words):
-            classes_of(a, b, given, outputs)
-    (tmp_path / "l.csv").write_text("x,1\n")
-    with pytest.raises(ReconError, match="no line for y"):
-        classes_of(a, b, str(tmp_path / "l.csv"), 2)
-    (tmp_path / "l.csv").write_text("x\n")
-    with pytest.raises(ReconError, match="two fields"):
-        classes_of(a, b, str(tmp_path / "l.csv"), 2)
+            classes_of(a, b, pair, 2)
+
+
+def test_labels_of_a_table(tmp_path):
+    a, b, table = labelled(["x", "y"]), labelled(["z"]), tmp_path / "l.csv"
+    with pytest.raises(ReconError, match="cannot be read"):
+        classes_of(a, b, table, 2)
+    for text, words in (("x,1\n", "no line for y"), ("x\n", "two fields")):
+        table.write_text(text)
+        with pytest.raises(ReconError, match=words):
+            classes_of(a, b, str(table), 2)
+    table.write_text("x,1\ny,0\nz,1\n")
+    assert classes_of(a, b, table, 1)[1].tolist() == [1]
 
 
 def test_transforms(pixels):
@@ -138,18 +141,18 @@ def test_transforms(pixels):
     torch.testing.assert_close(pair(x)[:, 2], (x[:, 2] - 0.3) / 0.1)
     torch.testing.assert_close(pair.back(pair(x)), x)
     assert torch.equal(transform_of(None, train)(x), x)
+    torch.testing.assert_close(transform_of("image", train)(x), x - x.mean(0))
     torch.testing.assert_close(
-        transform_of("image", train)(x).mean(0), torch.zeros(train.shape), atol=1e-6, rtol=0
+        transform_of("channel", train)(x), x - x.mean((0, 2, 3), keepdim=True)
     )
     torch.testing.assert_close(transform_of(lambda z: 2 * z, train)(x), 2 * x)
-    for given, words in (
-        ((0.5, 0.0), "positive std"),
-        (([1, 2], 1.0), r"pair \(mean, std\)"),
-        (3, "must be one of"),
-        ("median", "unknown mean"),
-    ):
-        with pytest.raises(ReconError, match=words):
-            transform_of(given, train)
-    for function in (lambda z: z[:1], lambda z: z / 0, lambda z: z.nothing):
-        with pytest.raises(ReconError, match="transform"):
-            transform_of(function, train)(x)
+
+
+NO_TRANSFORMS = [(0.5, 0.0), ([1, 2], 1.0), 3, "median", lambda z: z[:1], lambda z: z / 0]
+
+
+@pytest.mark.parametrize("way", NO_TRANSFORMS, ids=range(len(NO_TRANSFORMS)))
+def test_what_is_no_transform(pixels, way):
+    train = images_of(pixels, "train", Expected())
+    with pytest.raises(ReconError):
+        transform_of(way, train)(train.scaled)

@@ -112,13 +112,6 @@ def test_an_operation_that_is_not_known_is_one_sentence(module, tmp_path):
         subject_of(path)
 
 
-def test_a_damaged_file_is_one_sentence(module, tmp_path):
-    path = exported(module, tmp_path / "net.onnx", "gemm")
-    path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(ReconError, match="damaged or is no ONNX file"):
-        subject_of(path)
-
-
 def test_without_the_package_it_says_what_to_do(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "onnx", None)
     (tmp_path / "net.onnx").write_bytes(b"\x08\x08")
