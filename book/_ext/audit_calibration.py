@@ -1,4 +1,4 @@
-"""How often an audit cries wolf, drawn from recon-audit/benchmarks/audit_calibration.json."""
+"""How often an audit cries wolf, drawn from benchmarks/audit_calibration.json."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the page on audits shows of recon-audit/benchmarks: tables and a figure, never typed."""
+"""What the page on audits shows of benchmarks: tables and a figure, never typed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from claim_parts import Sources
 from scipy.stats import binomtest
 from sphinx.application import Sphinx
 
-from companion.press.numbers import AUDIT_BENCHMARKS, benchmark
+from companion.press.numbers import benchmark
 from recon.scoring.membership import RARE, guessed
 
 FIGURE = "audit-calibration.png"
@@ -118,7 +118,7 @@ def verdicts(networks: list[dict[str, Any]]) -> list[int]:
 def write_calibration(app: Sphinx) -> None:
     """Before pages are read: the figure, in the folder of the page."""
     root = Path(app.srcdir)
-    if not (root / AUDIT_BENCHMARKS / "audit_calibration.json").is_file():
+    if not (root / "benchmarks" / "audit_calibration.json").is_file():
         return  # a page that shows it will say so
     mpl.use("Agg")
     folder = root / "book" / "figures"
@@ -150,7 +150,7 @@ def scores_compared(sources: Sources) -> str:
 
 
 def gallery(sources: Sources) -> str:
-    """Verdicts on the networks of recon-audit/benchmarks/audit_gallery.json, and a sentence on what
+    """Verdicts on the networks of benchmarks/audit_gallery.json, and a sentence on what
     one reads off them.
     """
     networks: dict[str, dict[str, Any]] = benchmark(sources.root, "audit_gallery")["networks"]

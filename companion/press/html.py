@@ -13,7 +13,6 @@ from tempfile import TemporaryDirectory
 import yaml
 from sphinx_external_toc.parsing import MalformedError, parse_toc_yaml
 
-from companion.press.numbers import AUDIT_BENCHMARKS
 from companion.press.runner import ReconRunError, fault, read_notebook
 from recon.errors import ReconError
 
@@ -112,10 +111,9 @@ def _stage(root: Path, pages: list[Path], results: Path, stage: Path) -> None:
     )
     for name in ("_config.yml", "_toc.yml"):
         shutil.copy(root / name, stage)
-    for folder in (Path("benchmarks"), AUDIT_BENCHMARKS):
-        (stage / folder).mkdir(parents=True)
-        for path in (root / folder).glob("*.json"):
-            shutil.copy(path, stage / folder)
+    (stage / "benchmarks").mkdir(parents=True)
+    for path in (root / "benchmarks").glob("*.json"):
+        shutil.copy(path, stage / "benchmarks")
     (stage / EXECUTED).mkdir()
     for page in pages:
         shutil.copy(page, stage / EXECUTED)

@@ -25,7 +25,6 @@ from recon.errors import ReconError
 from recon.store.files import atomic_path
 
 TEMPLATE = Path("book") / "readme.md.jinja"
-AUDIT_BENCHMARKS = Path("recon-audit") / "benchmarks"
 PAPERS_REPRODUCED = ("runkel2024", "chen2022")
 
 
@@ -112,14 +111,11 @@ def _found(at_seed_0: Path, at_others: Path, name: str, seed: int = 0) -> Any:
 
 
 def benchmark(root: Path, name: str) -> Any:
-    """What a benchmark wrote, those of the audit in its own folder; ReconError where it cannot be
-    read.
-    """
-    folder = AUDIT_BENCHMARKS if name.startswith("audit_") else Path("benchmarks")
+    """What a benchmark wrote; ReconError where it cannot be read."""
     try:
-        return json.loads((root / folder / f"{name}.json").read_text(encoding="utf-8"))
+        return json.loads((root / "benchmarks" / f"{name}.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ReconError(f"{folder}/{name}.json cannot be read: {error}") from error
+        raise ReconError(f"benchmarks/{name}.json cannot be read: {error}") from error
 
 
 def kinds(root: Path, results: Path) -> list[str]:

@@ -39,9 +39,9 @@ def test_the_measured_audits_keep_their_promise():
     """Of the file that the page shows: false alarms at the rule's level, and found members on a
     network's own.
     """
-    told = json.loads(
-        (ROOT / "recon-audit" / "benchmarks" / "audit_calibration.json").read_text(encoding="utf-8")
-    )["networks"]
+    told = json.loads((ROOT / "benchmarks" / "audit_calibration.json").read_text(encoding="utf-8"))[
+        "networks"
+    ]
     assert len(told) >= 200
     null, own = (alarms(told, case, "either") for case in ("null", "own"))
     assert (null < LEVEL).mean() <= LEVEL and (own < LEVEL).mean() > 0.5

@@ -63,8 +63,8 @@ def weighted_logit(a: Tensor) -> Tensor:
 
 def constants(released: Weights) -> tuple[float, float]:
     """C = nω‖θ*‖² and c = nωb, the values of Σ h(a_i) and Σ s_i a_i on the solution set."""
-    assert released.y is not None
-    scaled = len(released.y) * released.weight_decay * released.theta_star
+    objective = Objective.of(released)
+    scaled = len(objective.y) * objective.weight_decay * released.theta_star
     return float(scaled @ released.theta_star), float(scaled[-1])
 
 
@@ -130,8 +130,7 @@ class Curve:
 
     @property
     def _y(self) -> Tensor:
-        assert self.released.y is not None
-        return self.released.y
+        return Objective.of(self.released).y
 
     @cached_property
     def _ends(self) -> list[tuple[Tensor, tuple[float, Tensor]]]:
@@ -188,11 +187,12 @@ def solution_set(released: Weights, box: Box | None = None) -> SolutionSet:
     """All training sets with the labels and the classifier θ* (d + 1,) of `released`, with pixels
     in the box.
     """
-    assert released.y is not None
     low, high = (
         released.theta_star.new_tensor([bound]) for bound in box or (-torch.inf, torch.inf)
     )
-    return SolutionSet(released.y, released.theta_star, released.weight_decay, low, high)
+    return SolutionSet(
+        Objective.of(released).y, released.theta_star, released.weight_decay, low, high
+    )
 
 
 def walk(

@@ -6,12 +6,11 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 
 import pytest
 
 from companion.chapters import ROOT
-from companion.press.numbers import AUDIT_BENCHMARKS, rendered
+from companion.press.numbers import rendered
 from recon.errors import ReconError
 
 sys.path.append(str(ROOT / "book" / "_ext"))
@@ -38,12 +37,10 @@ def audit(verdict, membership, comparable=True, p=1.0, rate=0.02):
 @pytest.fixture
 def write(tmp_path):
     """Sources of a checkout that has one benchmark's file alone."""
-    for folder in (Path("benchmarks"), AUDIT_BENCHMARKS):
-        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "benchmarks").mkdir()
 
     def sources(name, content):
-        folder = AUDIT_BENCHMARKS if name.startswith("audit_") else Path("benchmarks")
-        (tmp_path / folder / f"{name}.json").write_text(json.dumps(content))
+        (tmp_path / "benchmarks" / f"{name}.json").write_text(json.dumps(content))
         return Sources(tmp_path, tmp_path, [])
 
     return sources
@@ -87,7 +84,7 @@ def test_every_part_is_written_from_the_files_that_are_there_and_refused_without
 def test_the_page_says_what_the_files_say():
     text = rendered((ROOT / "book" / "audit.md").read_text(encoding="utf-8"), ROOT)
     assert "{{" not in text and "{%" not in text
-    early = json.loads((ROOT / AUDIT_BENCHMARKS / "audit_early.json").read_text())
+    early = json.loads((ROOT / "benchmarks" / "audit_early.json").read_text())
     assert early["counts"]["verdict"].get("leaks", 0) == 0 and len(early["networks"]) >= 50
     compared = json.loads((ROOT / "benchmarks" / "membership.json").read_text())
     # "agree to the last digit"

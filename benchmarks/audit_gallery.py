@@ -1,4 +1,4 @@
-"""Six networks as people train them, audited: `python recon-audit/benchmarks/audit_gallery.py`
+"""Six networks as people train them, audited: `python benchmarks/audit_gallery.py`
 writes audit_gallery.json.
 
 CIFAR-10, animals or vehicles, 50 images; ResNet-18 all ten classes, 120 images. As many others are

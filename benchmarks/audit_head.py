@@ -1,5 +1,5 @@
 """A head on a frozen backbone, audited on its features: `python
-recon-audit/benchmarks/audit_head.py` writes audit_head.json.
+benchmarks/audit_head.py` writes audit_head.json.
 
 EfficientNet-Lite0 with its public weights; a hundred CIFAR-10 images of ten classes, and 400 others
 held out. Two heads: SGD with weight decay, as in the chapter on heads, and AdamW at its default.
@@ -8,22 +8,19 @@ Seed 0, one thread.
 
 from __future__ import annotations
 
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
+from timing import write
 
 import recon
 from recon.images.features import backbone, features
 from recon.images.partitions import partition
 from recon.images.registry import load_pool
 from recon.training.recipes import Recipe, build, train
-
-sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
-from timing import write  # noqa: E402
 
 N, OTHERS, WIDTH, BATCH = 100, 400, 512, 25
 SGD = Recipe(

@@ -1,4 +1,4 @@
-"""Ordinary networks must not be said to leak: `python recon-audit/benchmarks/audit_early.py
+"""Ordinary networks must not be said to leak: `python benchmarks/audit_early.py
 [networks]` writes audit_early.json.
 
 3072-100-100-1 from PyTorch's start, Adam, on 50 CIFAR-10 images (another set for each network),
@@ -13,10 +13,11 @@ import copy
 import sys
 import time
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import torch
+from resumed import each
+from timing import write
 from torch import Tensor, nn
 from verdicts_only import verdicts_only
 
@@ -24,10 +25,6 @@ import recon
 from recon.images.partitions import partition
 from recon.images.registry import load_pool
 from recon_audit.shadows import Recipe, fresh
-
-sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
-from resumed import each  # noqa: E402
-from timing import write  # noqa: E402
 
 N, WIDTH, NETWORKS, CANARIES, PATIENCE, LONGEST = 50, 100, 50, 10, 30, 2000
 ADAM = Recipe("adam", 1e-3, None, LONGEST)

@@ -1,7 +1,7 @@
 """How often `recon.audit` is wrong where there is nothing to find, and how often right where there
 is.
 
-`python recon-audit/benchmarks/audit_calibration.py [networks]` prints and writes
+`python benchmarks/audit_calibration.py [networks]` prints and writes
 audit_calibration.json beside it. Every network is trained on 100 CIFAR-10 images of 8×8: a dense
 one (`MLP`), a convolutional one (`CNN`), or a dense head on convolutions that were trained on other
 images and stay as they are (`head`). It is audited twice: with two other sets of 100 images in the
@@ -17,12 +17,13 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from functools import cache, partial
-from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 import torch
+from resumed import each
+from timing import write
 from torch import Tensor, nn
 from verdicts_only import verdicts_only
 
@@ -33,10 +34,6 @@ from recon.images.registry import load_pool
 from recon.scoring.membership import auc, lira, permutation_p, true_rate
 from recon_audit.anatomy import examine, logits_of
 from recon_audit.shadows import Recipe, train_network
-
-sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
-from resumed import each  # noqa: E402
-from timing import write  # noqa: E402
 
 N, SIDE, SHADOWS, BACKBONE = 100, 8, 4, 1000
 ADAM, SGD = Recipe("adam", 1e-2, None, 120, 1e-2), Recipe("sgd", 1e-1, 50, 240, 1e-2)
