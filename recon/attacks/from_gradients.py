@@ -137,9 +137,15 @@ class HybridSettings:
     """
     Attributes:
         share: of the published steps.
+        whole: one cosine of the whole gradient, or one for each tensor.
+        descent.
+        tv: factor of the published weights of the total variation.
     """
 
     share: float = 1.0
+    whole: bool = False
+    descent: Descent = PAPERS
+    tv: float = 1.0
 
 
 @door(Needs("Hybrid", Gradient, "no", "needed", "shape", f"{CLOSED}; invertible activation"))
@@ -152,11 +158,10 @@ def by_hybrid(
     """R-GAP, improved layer by layer by gradient matching; see `recon.attacks.gradient_matching`.
     Nothing is drawn.
     """
-    return _scored(
-        released,
-        hybrid(by_layers(released, shape_or_prior), (settings or HybridSettings()).share),
-        {},
-    )
+    s = settings or HybridSettings()
+    gradient = by_layers(released, shape_or_prior)
+    images = hybrid(gradient, s.share, whole=s.whole, descent=s.descent, tv=s.tv)
+    return _scored(released, images, {})
 
 
 @dataclass(frozen=True)

@@ -246,6 +246,7 @@ def hybrid(
     *,
     whole: bool = False,
     descent: Descent = PAPERS,
+    tv: float = 1.0,
 ) -> Tensor:
     """Hybrid, eq. (16): from the last layer to the first, each started from the minimum-norm
     solution of eq. (8) and improved by gradient matching; images (B, c, h, w). The linear systems
@@ -255,6 +256,7 @@ def hybrid(
     Args:
         share: of the published steps.
         whole: see `GradientMatching`.
+        tv: factor of β, the weight of the total variation, in every layer.
     """
     if gradient.network.depth == 0:
         raise ReconError("the network has no convolution: eq. (4) alone gives the image")
@@ -269,7 +271,7 @@ def hybrid(
             for name in ("x", "z", "delta")
         )
         attack = GradientMatching(
-            gradient, steps, descent, layer, whole, alpha, beta, gamma, (z, delta)
+            gradient, steps, descent, layer, whole, alpha, tv * beta, gamma, (z, delta)
         )
         kept = checkpoints.at(f"hybrid-{layer}") if checkpoints is not None else None
         result = reconstruct(

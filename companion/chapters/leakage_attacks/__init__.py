@@ -7,8 +7,10 @@ seed changes them.
 from companion.chapters.leakage_attacks import (
     experiment,
     experiment_matching,
+    experiment_weights,
     story,
     story_matching,
+    story_weights,
 )
 from companion.chapters.leakage_common import gradient_experiment
 
@@ -31,4 +33,13 @@ MATCHING = gradient_experiment(
     summary="all attacks on twenty images of all classes: one cosine or many, and whose steps",
     cost="10 s, 2 min, six hours",
     paper_size={"hybrid_share": 1.0},
+)
+WEIGHTS = gradient_experiment(
+    experiment_weights,
+    story_weights,
+    name="leakage-weights",
+    chapter="11-leakage-attacks",
+    section="C&C 4",
+    summary="the weight of total variation, tuned for every attack on other images",
+    cost="10 s, 1 min, two hours",
 )
