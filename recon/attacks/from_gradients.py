@@ -99,12 +99,14 @@ class CosineSettings:
         whole: one cosine of the whole gradient, or one for each tensor.
         descent.
         tv: weight of the total variation.
+        deviation: of the starting images.
     """
 
     steps: int = COSINE_STEPS
     whole: bool = False
     descent: Descent = PAPERS
     tv: float = 0.01
+    deviation: float = 1.0
 
 
 CHEN = CosineSettings()  # as Chen & Campbell (2022) run it
@@ -125,7 +127,7 @@ def by_cosine_tv(
         settings: `CHEN`, the default, or `GEIPING`.
     """
     s = settings or CHEN
-    start = _start(released, shape_or_prior, generator)
+    start = s.deviation * _start(released, shape_or_prior, generator)
     found = cosine_tv(released, start, s.steps, whole=s.whole, descent=s.descent, tv=s.tv)
     return _scored(
         released, found.x_hat.view_as(start), {"energy": found.energy, "history": found.history}

@@ -57,17 +57,20 @@ def _hybrid(
 
 CHEN = "CangxiongChen/training-data-leakage@beb50470 hybrid.py"
 GEIPING = "JonasGeiping/invertinggradients@1157b61c"
-ONE_COSINE = {"whole": True, "descent": GEIPINGS}
+#: of CIFAR-10, by which they divide images, so that a step is smaller and a weight larger on ours:
+#: inversefed/consts.py:10 and reconstruction_algorithms.py:171
+DEVIATION = 0.25
+ONE_COSINE = {"whole": True, "descent": replace(GEIPINGS, step_size=DEVIATION * 0.1)}
 #: name -> attack; "geiping" has one cosine of the whole gradient and the steps of Geiping et al.
 WAYS = {
     "cosine_tv": Way(partial(_cosine_tv, {}), {0.01: f"{CHEN}:998"}),
     "cosine_tv_geiping": Way(
-        partial(_cosine_tv, ONE_COSINE),
+        partial(_cosine_tv, ONE_COSINE | {"deviation": DEVIATION}),
         {
-            1e-1: f"{GEIPING} inversefed/reconstruction_algorithms.py:22",
-            1e-2: f"{GEIPING} ResNet32-10 - Recovering 100 CIFAR-100 images.ipynb:213",
-            1e-4: f"{GEIPING} inversefed/options.py:37",
-            1e-6: f"{GEIPING} Recovery from Gradient Information.ipynb:217",
+            1e-1 / DEVIATION: f"{GEIPING} inversefed/reconstruction_algorithms.py:22",
+            1e-2 / DEVIATION: f"{GEIPING} ResNet32-10 - Recovering 100 CIFAR-100 images.ipynb:213",
+            1e-4 / DEVIATION: f"{GEIPING} inversefed/options.py:37",
+            1e-6 / DEVIATION: f"{GEIPING} Recovery from Gradient Information.ipynb:217",
         },
     ),
     "hybrid": Way(partial(_hybrid, {}), {1.0: f"{CHEN}:615"}),
@@ -158,7 +161,7 @@ def compute(sizes: WeightSizes, context: Context) -> Outcome[Metrics]:
 
 
 def victims(sizes: WeightSizes, context: Context) -> tuple[Victims, Victims]:
-    """Images to tune on and others to judge, of all classes in turn; the paper's two are of these."""
+    """Images to tune on and to judge, of all classes in turn; the paper's two are judged."""
     together = Victims.of_all_classes(context.pool, sizes.images + sizes.tuning)
     return _part(together, slice(sizes.images, None)), _part(together, slice(sizes.images))
 
