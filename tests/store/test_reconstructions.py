@@ -8,7 +8,6 @@ from safetensors.torch import load_file, save_file
 
 from companion.store.kept import RECONSTRUCTIONS, keep_reconstructions, kept_reconstructions
 from recon.errors import ReconError
-from recon.images.registry import load_pool
 from recon.scoring.metrics import ncc
 
 
@@ -41,12 +40,6 @@ def test_a_damaged_picture_is_named(tmp_path):
         save_file(found | {"webp": webp.contiguous()}, tmp_path / RECONSTRUCTIONS)
         with pytest.raises(ReconError, match="damaged"):
             kept_reconstructions(tmp_path)
-
-
-def test_smooth_pictures_are_packed_to_less(tmp_path):
-    x = load_pool("photos").pixels(range(20)).flatten(1)
-    keep_reconstructions({"x_hat": x}, tmp_path)
-    assert (tmp_path / RECONSTRUCTIONS).stat().st_size < 0.8 * x.numel()
 
 
 def test_a_constant_one_and_stacks_are_kept_and_what_has_none_is_not(tmp_path):
