@@ -51,10 +51,6 @@ def test_the_lock_holds_exact_pins_once_each_and_names_no_host():
     assert not re.search(r"://|--", "\n".join(LOCK_LINES))
 
 
-def test_torch_and_torchvision_are_a_pair():
-    assert (pin(LOCK["torch"]), pin(LOCK["torchvision"])) == ("2.15.0", "0.29.2")
-
-
 def test_this_environment_is_the_locked_one():
     for name, requirement in LOCK.items():
         if requirement.marker is None or requirement.marker.evaluate():
@@ -66,21 +62,10 @@ def test_this_environment_is_the_locked_one():
 
 
 def test_conda_environment_installs_the_lock_at_a_python_that_is_declared():
-    python = next(
-        d for d in CONDA["dependencies"] if isinstance(d, str) and d.startswith("python=")
-    )
+    python, pip, packages = CONDA["dependencies"]
+    assert pip == "pip"
     assert SpecifierSet(PROJECT["requires-python"]).contains(python.removeprefix("python=") + ".0")
-    (pip,) = (d["pip"] for d in CONDA["dependencies"] if isinstance(d, dict))
-    assert CONDA["name"] == PROJECT["name"]
-    assert pip == ["-r requirements.lock", "-e .", "-e companion", "-e recon-audit"]
-    # the rest comes from the lock
-    assert [d for d in CONDA["dependencies"] if isinstance(d, str)] == [python, "pip"]
-
-
-def test_ruff_and_citation_agree_with_the_project():
-    tool = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
-    assert tool["ruff"]["target-version"] == "py311"
-    assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == PROJECT["version"]
+    assert packages["pip"] == ["-r requirements.lock", "-e .", "-e companion", "-e recon-audit"]
 
 
 def test_the_table_of_contents_lists_every_chapter():
@@ -112,9 +97,7 @@ OTHER = "recon needs Python 3.11 to 3.14: name one with make PYTHON=python3.11"
     [
         ("Darwin", "x86_64", (3, 12, 1), INTEL),
         ("Darwin", "arm64", (3, 10, 9), OTHER),
-        ("Linux", "x86_64", (3, 15, 0), OTHER),
-        ("Darwin", "arm64", (3, 14, 2), "set up"),
-        ("Linux", "x86_64", (3, 11, 0), "set up"),
+        ("Linux", "x86_64", (3, 14, 2), "set up"),
     ],
 )
 def test_make_refuses_what_has_no_wheels_before_pip(system, machine, version, sentence, tmp_path):
@@ -132,37 +115,22 @@ def test_make_refuses_what_has_no_wheels_before_pip(system, machine, version, se
     assert not (tmp_path / ".venv").exists()
 
 
+def commands(name: str, job: str) -> list[str]:
+    return [step["run"] for step in workflow(name)[job]["steps"] if "run" in step]
+
+
 def workflow(name: str) -> dict:
-    return yaml.safe_load((ROOT / ".github" / "workflows" / f"{name}.yml").read_text())
-
-
-def commands(job: dict) -> list[str]:
-    return [step["run"] for step in job["steps"] if "run" in step]
+    return yaml.safe_load((ROOT / ".github" / "workflows" / f"{name}.yml").read_text())["jobs"]
 
 
 def test_every_python_that_is_declared_is_tested_and_no_other():
-    jobs = workflow("test")["jobs"]
-    tested = jobs["test"]["strategy"]["matrix"]["python"]
+    tested = workflow("test")["test"]["strategy"]["matrix"]["python"]
     declared = SpecifierSet(PROJECT["requires-python"])
     assert tested == [f"3.{minor}" for minor in range(50) if declared.contains(f"3.{minor}")]
-    companion = tomllib.loads((ROOT / "companion" / "pyproject.toml").read_text())["project"]
-    assert companion["requires-python"] == PROJECT["requires-python"]
-    assert commands(jobs["test"]) == ["make test"]
-    assert commands(jobs["smoke"]) == ["make book PROFILE=smoke DATA=photos ALL=1"]
+    assert commands("test", "test") == ["make test"]
+    assert commands("test", "smoke") == ["make book PROFILE=smoke DATA=photos ALL=1"]
 
 
 def test_what_is_published_was_executed_by_the_job_before():
-    jobs = workflow("book")["jobs"]
-    execute, publish = jobs["execute"], jobs["publish"]
-    assert "make book ALL=1 DATA=cifar10" in commands(execute) and publish["needs"] == "execute"
-    (pages,) = [step for step in execute["steps"] if "pages-artifact" in step.get("uses", "")]
-    assert pages["with"]["path"] == "build/laptop-cifar10/html" and "if" not in pages
-
-
-@pytest.mark.parametrize("name", ["test", "book"])
-def test_a_failing_command_fails_its_job(name):
-    text = (ROOT / ".github" / "workflows" / f"{name}.yml").read_text()
-    assert not re.search(r"continue-on-error|\|\||set \+e", text)
-    steps = [step for job in workflow(name)["jobs"].values() for step in job["steps"]]
-    uses = [step["uses"] for step in steps if "uses" in step]
-    assert uses and all(re.fullmatch(r"actions/[\w/-]+@v\d+", action) for action in uses)
+    assert "make book ALL=1 DATA=cifar10" in commands("book", "execute")
+    assert workflow("book")["publish"]["needs"] == "execute"
