@@ -286,42 +286,29 @@ DEEP = b"[" * 100_000
 ANY = {
     "empty": overwrite(b""),
     "cut in half": overwrite(lambda b: b[: len(b) // 2]),
-    "last byte cut": overwrite(lambda b: b.rstrip()[:-1]),
     "binary": overwrite(b"\xff\xfe\x00" * 99),
     "deeply nested": overwrite(DEEP),
     "huge": sparse,
     "a pipe": instead(os.mkfifo),
-    "links in a circle": instead(lambda path: path.symlink_to(path)),
     "a link to nowhere": instead(lambda path: path.symlink_to(path.parent / "nowhere")),
     "a link to /dev/zero": instead(lambda path: path.symlink_to("/dev/zero")),
 }
 FOLDER = {"a folder": instead(lambda path: (path / "below").mkdir(parents=True))}
 JSON = {
     "a list": overwrite(b"[]"),
-    "a number": overwrite(b"1"),
-    "a string": overwrite(b'"a"'),
-    "null": overwrite(b"null"),
     "not a number": overwrite(b"NaN"),
-    "a number of 5000 digits": overwrite(b"9" * 5000),
     "deep inside": overwrite(lambda b: b.replace(b'"none": null', b'"none": ' + DEEP)),
     "a digit changed": overwrite(lambda b: b.replace(b'"seed": 0', b'"seed": 1')),
     "infinity smuggled in": overwrite(lambda b: b.replace(b'"none": null', b'"none": Infinity')),
     "a field missing": edit(lambda m: m.pop("seed")),
     "a field too many": edit(lambda m: m.update(more=1)),
-    "data a string": edit(lambda m: m.update(data="photos")),
     "data without a name": edit(lambda m: m["data"].pop("name")),
     "seed a string": edit(lambda m: m.update(seed="0")),
-    "profile a list": edit(lambda m: m.update(profile=[])),
-    "claims a number": edit(lambda m: m.update(claims=3)),
     "claims of strings": edit(lambda m: m.update(claims=["a"])),
     "a claim without verdict": edit(lambda m: m["claims"][0].pop("verdict")),
-    "a claim with a number": edit(lambda m: m["claims"][0].update(ours=1.0)),
-    "a claim's id a list": edit(lambda m: m["claims"][0].update(id=[["a\nb"]])),
 }
 TENSORS = {
     "header of 2^63 bytes": overwrite(header(b"{}", 2**63)),
-    "header longer than the file": overwrite(header(b"{}", 4096)),
-    "header a list": overwrite(header(b"[]")),
     "header deeply nested": overwrite(header(b'{"x":' + DEEP)),
     "tensor larger than the file": overwrite(
         header(b'{"x":{"dtype":"F32","shape":[1099511627776],"data_offsets":[0,4398046511104]}}')
@@ -331,9 +318,6 @@ TENSORS = {
             b'{"x":{"dtype":"F32","shape":[4294967296,4294967296,4294967296],"data_offsets":[0,4]}}'
         )
         + bytes(4)
-    ),
-    "unknown type": overwrite(
-        header(b'{"x":{"dtype":"PICKLE","shape":[1],"data_offsets":[0,1]}}') + b"x"
     ),
     "a value's bit flipped": overwrite(lambda b: b[:-5] + bytes([b[-5] ^ 64]) + b[-4:]),
     "another program's file": lambda path: safetensors_of(path, {"format": "pt"}),
