@@ -28,7 +28,7 @@ from companion.chapters.catalogue import NOTHING, REPLAYS, read_replays
 from companion.store.checkpoints import Checkpoints
 from companion.store.kept import RECONSTRUCTIONS, kept_reconstructions
 from companion.store.record import record
-from companion.store.results import TRACE, Result
+from companion.store.results import TRACE, Claim
 from companion.store.sweep import sweep
 from companion.store.time_limit import OutOfTime, time_limit
 from recon.errors import ReconError
@@ -79,45 +79,49 @@ def replay(
 ) -> Replay:
     """Replay a kept result; ReconError where there is none, or not the images it was made with."""
     began = time.monotonic()
-    stored, chosen = kept(name, seed), experiment(name)
+    stored = kept(name, seed)
+    chosen = experiment(name)
+    sizes = sizes_at(stored, chosen)
     pool = load_pool(stored.made.data.name, data_root)
     if pool.sha256 != stored.made.data.sha256:
         raise ReconError(
             f"the kept run of {name} was made with other images than those of {pool.name} here"
         )
-    with TemporaryDirectory() as folder:
-        several = partial(sweep, folder=Path(folder))
-        context = Context(pool, torch.device("cpu"), seed, Checkpoints(Path(folder)), several)
-        reconstructions = _reconstructions(chosen, seed)
-        differences = list(_scores(chosen, stored, context, reconstructions))
-        trace = Trace()
-        computed = _outcome(chosen, stored, context, trace, seconds)
-    known = {
+    before = {
         key.removeprefix(TRACE): rows
         for key, rows in stored.arrays.items()
         if key.startswith(TRACE)
     }
-    differences += differing_traces(known, trace.rows)
-    if computed is not None:
-        differences += _differing_claims(chosen, stored, computed)
-    compared = known.keys() & trace.rows.keys()
-    parts = {
-        "start": bool(compared),
-        "scores": reconstructions is not None,
-        "a part": any(name.endswith(PART) and not NETWORK.fullmatch(name) for name in compared),
-    }
-    by = (
-        "whole"
-        if computed is not None
-        else " and ".join([name for name, done in parts.items() if done][:2])
-    )
+    differences: list[str] = []
+    done = []
+    trace = Trace()
+    with TemporaryDirectory() as folder:
+        several = partial(sweep, folder=Path(folder))
+        context = Context(pool, torch.device("cpu"), seed, Checkpoints(Path(folder)), several)
+        if chosen.rescored and (kept_folder(name, seed) / RECONSTRUCTIONS).is_file():
+            x_hat = kept_reconstructions(kept_folder(name, seed))[0]
+            scores = record(chosen.rescored(sizes, context, x_hat))
+            differences += differing_scores(record(stored.metrics), scores)
+            done.append("scores")
+        outcome = _outcome(chosen, sizes, context, trace, seconds)
+    differences += differing_traces(before, trace.rows)
+    compared = before.keys() & trace.rows.keys()
+    if compared:
+        done.insert(0, "start")
+    if any(row.endswith(PART) and not NETWORK.fullmatch(row) for row in compared):
+        done.append("a part")
+    by = " and ".join(done[:2]) or NOTHING
+    if outcome is not None:
+        by = "whole"
+        again = chosen.claims(chosen.metrics(record(outcome.metrics)), sizes)
+        differences += _differing_claims(stored.claims, again)
     return Replay(
         name=name,
         seed=seed,
         kept_at=stored.made.commit,
-        by=by or NOTHING,
-        agrees=bool(by) and not differences,
-        largest=max((share for _, share in shares(known, trace.rows)), default=0.0),
+        by=by,
+        agrees=by != NOTHING and not differences,
+        largest=max((share for *_, share in shares(before, trace.rows)), default=0.0),
         differences=tuple(differences),
         seconds=round(time.monotonic() - began, 1),
     )
@@ -145,110 +149,68 @@ def of_this_week(count: int = 4) -> list[tuple[str, int]]:
 
 
 def _outcome(
-    chosen: Experiment[Any, Any],
-    stored: Result[Any],
-    context: Context,
-    trace: Trace,
-    seconds: float,
+    chosen: Experiment[Any, Any], sizes: Any, context: Context, trace: Trace, seconds: float
 ) -> Outcome[Any] | None:
     """The run, begun anew; None where the time was too short for all of it."""
     torch.set_flush_denormal(True)
     try:
         with recorded(trace), time_limit(seconds):
-            return chosen.compute(sizes_at(stored, chosen), context)
+            return chosen.compute(sizes, context)
     except OutOfTime:
         return None
 
 
-def differing_traces(known: Mapping[str, Tensor], again: Mapping[str, Tensor]) -> Iterator[str]:
+def differing_traces(before: Mapping[str, Tensor], now: Mapping[str, Tensor]) -> list[str]:
     """A sentence for each row of two traces, name -> (k, 2) of step and number, that differs by
     more than rounding explains at its first such step.
     """
-    seen = set()
-    for (name, step, before, now), share in shares(known, again):
-        if share > 1 and name not in seen:
-            seen.add(name)
-            yield f"{name}, step {step:.0f}: {now:.6g} instead of {before:.6g}"
+    sentences: dict[str, str] = {}
+    for name, step, old, new, share in shares(before, now):
+        if share > 1:
+            sentences.setdefault(name, f"{name}, step {step:.0f}: {new:.6g} instead of {old:.6g}")
+    return list(sentences.values())
 
 
 def shares(
-    known: Mapping[str, Tensor], again: Mapping[str, Tensor]
-) -> Iterator[tuple[tuple[str, float, float, float], float]]:
-    """Of what both traces have: (name, step, number before and now), and by which share of its band
+    before: Mapping[str, Tensor], now: Mapping[str, Tensor]
+) -> Iterator[tuple[str, float, float, float, float]]:
+    """Of what both traces have: name, step, number before and now, and by which share of its band
     they differ.
     """
-    for name in sorted(known.keys() & again.keys()):
-        for (step, before), (_, now) in zip(
-            known[name].tolist(), again[name].tolist(), strict=False
-        ):
-            band = (
-                RESULT_BAND
-                if name.endswith(PART)
-                else next(b for last, b in BANDS.items() if step <= last)
-            )
-            apart = abs(now - before)
-            share = 0.0 if apart <= TINY else apart / (band * max(abs(before), abs(now)))
-            yield (name, step, before, now), share
+    for name in sorted(before.keys() & now.keys()):
+        for (step, old), (_, new) in zip(before[name].tolist(), now[name].tolist(), strict=False):
+            band = next(band for last, band in BANDS.items() if step <= last)
+            if name.endswith(PART):
+                band = RESULT_BAND
+            difference = abs(new - old)
+            share = difference / (band * max(abs(old), abs(new))) if difference > TINY else 0.0
+            yield name, step, old, new, share
 
 
-def close(before: float, now: float, band: float) -> bool:
-    """Whether two numbers differ by no more than a share `band` of the larger, or both are
-    rounding.
-
-    >>> close(1.0, 1.01, 0.02), close(1.0, 1.1, 0.02), close(1e-12, 0.0, 0.02)
-    (True, False, True)
-    """
-    return math.isclose(before, now, rel_tol=band, abs_tol=TINY)
-
-
-def _reconstructions(chosen: Experiment[Any, Any], seed: int) -> Tensor | None:
-    """Those that are kept of a run, where its experiment can score them."""
-    folder = kept_folder(chosen.name, seed)
-    if chosen.rescored is None or not (folder / RECONSTRUCTIONS).is_file():
-        return None
-    return kept_reconstructions(folder)[0]
-
-
-def _scores(
-    chosen: Experiment[Any, Any], stored: Result[Any], context: Context, x_hat: Tensor | None
-) -> Iterator[str]:
-    """A sentence for each score of the kept reconstructions that is not the kept one."""
-    if chosen.rescored is not None and x_hat is not None:
-        scores = record(chosen.rescored(sizes_at(stored, chosen), context, x_hat))
-        yield from _differing(record(stored.metrics), scores, "")
-
-
-def _differing(before: Any, now: Any, place: str) -> Iterator[str]:
-    """Numbers of `now`, at the same places in `before`, which may have more, equal but for the
-    rounding of what is kept.
+def differing_scores(before: Any, now: Any, place: str = "") -> Iterator[str]:
+    """A sentence for each number of `now` that differs, but for the rounding of what is kept, from
+    the one at the same place in `before`, which may have more.
     """
     if isinstance(now, Mapping):
         for name, value in now.items():
-            yield from _differing(before[name], value, f"{place}.{name}".lstrip("."))
+            yield from differing_scores(before[name], value, f"{place}.{name}".lstrip("."))
     elif isinstance(now, list):
         for number, (old, new) in enumerate(zip(before, now, strict=False)):
-            yield from _differing(old, new, f"{place}.{number}")
+            yield from differing_scores(old, new, f"{place}.{number}")
     else:
         least = ROUNDED_L2 if isinstance(now, float) else AT_THRESHOLD
         if not math.isclose(before, now, rel_tol=SCORE_BAND, abs_tol=least):
             yield f"{place}: {now:.6g} instead of {before:.6g}"
 
 
-def _differing_claims(
-    chosen: Experiment[Any, Any], stored: Result[Any], outcome: Outcome[Any]
-) -> Iterable[str]:
-    """Of a run that was done again from end to end: claims with another verdict, or another
-    number.
-    """
-    metrics = chosen.metrics(record(outcome.metrics))
-    again = {claim.id: claim for claim in chosen.claims(metrics, sizes_at(stored, chosen))}
-    for claim in stored.claims:
-        now = again[claim.id]
-        if now.verdict != claim.verdict:
-            yield f"{claim.id}: {now.verdict} instead of {claim.verdict}"
-        if (
-            claim.value is not None
-            and now.value is not None
-            and not close(claim.value, now.value, RESULT_BAND)
-        ):
-            yield f"{claim.id}: {now.value:.6g} instead of {claim.value:.6g}"
+def _differing_claims(before: Iterable[Claim], now: Iterable[Claim]) -> Iterator[str]:
+    """Of a run that was done again from end to end: claims with another verdict or number."""
+    again = {claim.id: claim for claim in now}
+    for old in before:
+        new = again[old.id]
+        if new.verdict != old.verdict:
+            yield f"{old.id}: {new.verdict} instead of {old.verdict}"
+        if old.value is None or new.value is None:
+            continue
+        if not math.isclose(old.value, new.value, rel_tol=RESULT_BAND, abs_tol=TINY):
+            yield f"{old.id}: {new.value:.6g} instead of {old.value:.6g}"
