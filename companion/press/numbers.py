@@ -41,8 +41,8 @@ def rendered(text: str, root: Path = ROOT, results: Path | None = None) -> str:
     environment.filters |= {"percent": "{:.0%}".format, "number": number}
     environment.filters |= {"fixed": fixed, "commas": "{:,}".format}
     environment.globals |= {
-        "run": partial(_found, results, root / "book" / "seeds"),
-        "kept": partial(_found, root / "book" / "paper-size", root / "book" / "paper-size"),
+        "run": partial(_result, results, root / "book" / "seeds"),
+        "kept": partial(_result, root / "book" / "paper-size", root / "book" / "paper-size"),
         "benchmark": partial(benchmark, root),
         "kinds": partial(kinds, root, results),
         "counts": partial(counts, root, results),
@@ -100,7 +100,7 @@ def fixed(value: float, digits: int = 1) -> str:
     return f"{value:.{digits}f}"
 
 
-def _found(at_seed_0: Path, at_others: Path, name: str, seed: int = 0) -> Any:
+def _result(at_seed_0: Path, at_others: Path, name: str, seed: int = 0) -> Any:
     """What a result says: metrics, made, and its claims by id."""
     result = load(at_others / name / f"seed-{seed}" if seed else at_seed_0 / name, arrays=False)
     return SimpleNamespace(
@@ -120,19 +120,20 @@ def benchmark(root: Path, name: str) -> Any:
 
 def kinds(root: Path, results: Path) -> list[str]:
     """The verdicts that claims of the two papers have."""
-    found = {kind for paper in PAPERS_REPRODUCED for kind in _counted(root, results, paper)}
-    return [kind for kind in VERDICTS if kind in found]
+    counters = [_counter(root, results, paper) for paper in PAPERS_REPRODUCED]
+    return [kind for kind in VERDICTS if any(kind in counter for counter in counters)]
 
 
 def counts(root: Path, results: Path, paper: str) -> list[int]:
     """How many claims of a paper have each of `kinds`; what was run twice counts once, by the run
     that counts.
     """
-    found = _counted(root, results, paper)
-    return [found[kind] for kind in kinds(root, results)]
+    counter = _counter(root, results, paper)
+    return [counter[kind] for kind in kinds(root, results)]
 
 
 @cache
-def _counted(root: Path, results: Path, paper: str) -> Counter[str]:
-    counted = best(rows(results, root))
-    return Counter(counted[name].verdict for name in claims_page(root)[paper] if name in counted)
+def _counter(root: Path, results: Path, paper: str) -> Counter[str]:
+    best_rows = best(rows(results, root))
+    names = [name for name in claims_page(root)[paper] if name in best_rows]
+    return Counter(best_rows[name].verdict for name in names)

@@ -57,8 +57,8 @@ def read_notebook(path: Path) -> NotebookNode:
         )
     try:
         nb = nbformat.convert(nbformat.reader.reads(path.read_text(encoding="utf-8")), 4)
-        if found := next(iter_validate(nb), None):  # nbformat.read only logs it
-            raise found
+        if error := next(iter_validate(nb), None):  # nbformat.read only logs it
+            raise error
     except (*MALFORMED, OSError) as error:
         raise ReconError(f"notebook {path} cannot be read: {_one_line(str(error))}") from error
     return nb
@@ -114,8 +114,8 @@ def execute(
         ) from error
     clean(nb)
     lighten(nb)
-    if found := fault(nb):
-        raise ReconRunError(f"chapter {source.stem} failed: {found}")
+    if reason := fault(nb):
+        raise ReconRunError(f"chapter {source.stem} failed: {reason}")
     return nb
 
 
@@ -198,23 +198,20 @@ def lighter(png: bytes) -> bytes:
     its size and dots an inch stay. The bytes as they are where neither is shorter.
     """
     with Image.open(io.BytesIO(png)) as picture:
-        options = {"dpi": picture.info["dpi"]} if "dpi" in picture.info else {}
         flat = Image.new("RGB", picture.size, "white")
         flat.paste(picture, mask=picture.convert("RGBA").getchannel("A"))
-    few = flat.quantize(256, dither=Image.Dither.NONE)
-    error = np.square(np.asarray(few.convert("RGB"), float) - np.asarray(flat, float)).mean()
-    packed = io.BytesIO()
-    (few if error < SEEN else flat).save(packed, "PNG", optimize=True, **options)
+        few = flat.quantize(256, dither=Image.Dither.NONE)
+        error = np.square(np.asarray(few.convert("RGB"), float) - np.asarray(flat, float)).mean()
+        packed = io.BytesIO()
+        dots = picture.info.get("dpi", (200, 200))
+        (few if error < SEEN else flat).save(packed, "PNG", optimize=True, dpi=dots)
     return min(png, packed.getvalue(), key=len)
 
 
 def fault(nb: NotebookNode) -> str | None:
     """The first reason why this is not a complete, error-free execution; None if it is one."""
-    code = [
-        (i, cell)
-        for i, cell in enumerate(nb.cells)
-        if cell.cell_type == "code" and cell.source.strip()
-    ]
+    cells = enumerate(nb.cells)
+    code = [(i, cell) for i, cell in cells if cell.cell_type == "code" and cell.source.strip()]
     if not code:
         return "it has no code cells"
     for i, cell in code:
@@ -226,19 +223,6 @@ def fault(nb: NotebookNode) -> str | None:
     return None
 
 
-def check_pictures(nb: NotebookNode, published: Path) -> None:
-    """ReconRunError where a chapter's published page has pictures, and this execution has none."""
-    with suppress(ReconError):  # a chapter that is not published yet
-        if _has_pictures(read_notebook(published)) and not _has_pictures(nb):
-            reason = "drew no picture: its published page has some"
-            raise ReconRunError(f"chapter {published.stem} {reason}")
-
-
-def _has_pictures(nb: NotebookNode) -> bool:
-    outputs = (output for cell in nb.cells for output in cell.get("outputs", []))
-    return any("image/png" in output.get("data", {}) for output in outputs)
-
-
 def check_no_paths(nb: NotebookNode, name: str, root: Path) -> None:
     """ReconRunError naming the cell whose source or output holds a path of this machine (repository
     or home).
@@ -246,14 +230,10 @@ def check_no_paths(nb: NotebookNode, name: str, root: Path) -> None:
     places = {str(root.resolve()), str(root), os.path.expanduser("~")} - {"", "/", "~", "."}
     longest_first = sorted(map(re.escape, places), key=len, reverse=True)
     pattern = re.compile(rf"(?<![\w+/])(?:{'|'.join(longest_first)})(?![\w+-])")
-    parts = [
-        ("the metadata", nb.metadata),
-        *((f"cell {i}", cell) for i, cell in enumerate(nb.cells)),
-    ]
-    for where, part in parts:
-        if found := pattern.search(json.dumps(_without_images(part), ensure_ascii=False)):
+    for number, cell in enumerate(nb.cells):
+        if match := pattern.search(json.dumps(_without_images(cell), ensure_ascii=False)):
             raise ReconRunError(
-                f"chapter {name} shows a path of this machine in {where}: {found.group()}"
+                f"chapter {name} shows a path of this machine in cell {number}: {match.group()}"
             )
 
 

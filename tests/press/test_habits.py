@@ -7,13 +7,10 @@ import json
 from pathlib import Path
 
 import pytest
-from nbformat.v4 import new_output
 from tiny import chapter, write
 
 from companion.press import runner
-from companion.press.edition import executed
-from companion.press.runner import ReconRunError, execute, kernels
-from companion.press.stamps import Edition
+from companion.press.runner import execute, kernels
 
 FACTS = """import os, sys
 import matplotlib as mpl
@@ -97,22 +94,3 @@ def test_no_habit_changes_an_output(habit, calm, tmp_path, monkeypatch):
     for name, value in habit(tmp_path / "habit").items():
         monkeypatch.setenv(name, value)
     assert calm[0] == EXPECTED and outputs(tmp_path) == calm
-
-
-@pytest.mark.parametrize("backend", [{}, {"MPLBACKEND": "agg"}])
-def test_a_chapter_that_has_lost_its_pictures_fails(backend, tmp_path, monkeypatch):
-    """Its published page shows some.  Not with another backend, nor before it is published."""
-    source, page = write(tmp_path, "01-one", chapter("1")), chapter("1")
-    monkeypatch.setattr(runner, "execute", lambda *_: chapter("1"))
-
-    def names() -> list[str]:
-        return [name for name, _ in executed([source], tmp_path, backend, Edition(), lambda *_: {})]
-
-    assert names() == ["01-one.ipynb"]
-    page.cells[-1].outputs = [new_output("display_data", {"image/png": "aGk="})]
-    write(tmp_path, "01-one", page, "book/executed")
-    if backend:
-        assert names() == ["01-one.ipynb"]
-    else:
-        with pytest.raises(ReconRunError, match="chapter 01-one drew no picture: its published"):
-            names()
