@@ -10,10 +10,12 @@ from itertools import permutations
 import pytest
 import torch
 
-from companion.chapters.common import match_table
+from companion.chapters.base import Context
+from companion.chapters.common import match_table, nulls_of
 from companion.store.record import record
+from recon.nets.mlp import three_layer
 from recon.scoring.matching import target_decoy
-from tests.records import bundle_of
+from tests.records import bundle_of, replace
 
 KEYS = ("ncc_0.5", "ncc_0.6", "ncc_0.7", "ncc_0.8", "ncc_channel_0.6", "ssim_0.4")
 DIM = 3072
@@ -94,3 +96,14 @@ def test_a_table_reads_what_it_writes(table):
     assert record(as_json) == table
     assert set(as_json["matches"]) == set(as_json["best_null_name"]) == set(KEYS)
     assert {"competition", "excess"} <= set(as_json)
+
+
+def test_means_of_each_class_of_the_starting_images_are_among_the_baselines(images):
+    """The mean of all three, then that of each class: the second is one image."""
+    classes = torch.tensor([0.0, 0.0, 1.0])
+    network = three_layer(4, DIM)
+    theta = normal(network.n_params, seed=6)
+    context = Context(None, torch.device("cpu"), 0, None, None)
+    means = nulls_of(context, replace(images, init_y=classes), network, theta, 6)["means"]
+    wanted = torch.stack([images.init.mean(0), images.init[:2].mean(0), images.init[2]])
+    torch.testing.assert_close(means[::2], wanted)
