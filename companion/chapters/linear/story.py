@@ -17,7 +17,8 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     moved, trivial, kernel = metrics.counterfactual, metrics.trivial, metrics.kernel
     lines = torch.tensor(kernel.anscombe_lines)
     same_line = bool((lines - lines[0]).abs().max() < 0.01)
-    in_kernel = max(kernel.anscombe_product_max) < 1e-10 < min(kernel.anscombe_gradient_norm)
+    most, least = max(kernel.anscombe_product_max), min(kernel.anscombe_gradient_norm)
+    in_kernel = most < 1e-10 < least
     zero_solves = trivial.residual_as_in_paper == 0
     bias_matters = trivial.residual_with_bias_and_decay > 1e-6
     same = moved.relative_theta_error <= 1e-8 and moved.mean_change_l2 <= 0.2 * moved.nn_train_l2
@@ -28,22 +29,14 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     return [
         claim(
             "linear-underdetermined",
-            ours=(
-                f"{moved.unknowns} unknowns, rank {moved.jacobian_rank}, solution set of dimension"
-                f" {moved.solution_dim}"
-            ),
-            null="determined: 1 unknown an equation",
+            moved,
             verdict=verdict(moved.solution_dim > 0.9 * moved.unknowns),
             value=moved.unknowns / (moved.unknowns - moved.solution_dim),
             null_value=1.0,
         ),
         claim(
             "linear-trivial",
-            ours=f"residual {trivial.residual_as_in_paper:.0f} as stated",
-            null=(
-                "with a bias column of ones and weight decay:"
-                f" {trivial.residual_with_bias_and_decay:.2g}"
-            ),
+            trivial,
             verdict=(
                 ("partly" if bias_matters else "reproduced") if zero_solves else "not reproduced"
             ),
@@ -52,45 +45,21 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
         ),
         claim(
             "linear-kernel",
-            ours=(
-                "Anscombe's quartet: one line, product of X̄ᵀ and the gradient at most"
-                f" {max(kernel.anscombe_product_max):.0e}; kernel dimension {kernel.repeated} for"
-                f" one image repeated {moved.n} times"
-            ),
-            null=(
-                f"norms of these gradients: from {min(kernel.anscombe_gradient_norm):.1f}; kernel"
-                f" dimension {kernel.train} for {moved.n} different photographs"
-            ),
+            {"n": moved.n, "most": most, "least": least, "kernel": kernel},
             verdict=verdict(in_kernel and same_line),
-            value=max(kernel.anscombe_product_max),
-            null_value=min(kernel.anscombe_gradient_norm),
+            value=most,
+            null_value=least,
         ),
         claim(
             "linear-counterfactual",
-            ours=(
-                f"relative error of θ {moved.relative_theta_error:.0e} after moving each image by"
-                f" {moved.mean_change_l2:.2f} in L2; distance to the nearest training image"
-                f" {moved.nn_train_l2:.1f}"
-            ),
-            null=(
-                f"unmoved images: {moved.relative_theta_error_unmoved:.2f}; held-out images'"
-                f" distance {moved.held_out_nn_l2:.1f}"
-            ),
+            moved,
             verdict="finding" if same and unlike else "not reproduced",
             value=moved.relative_theta_error,
             null_value=moved.relative_theta_error_unmoved,
         ),
         claim(
             "linear-8bit",
-            ours=(
-                f"{twins.agree} of {twins.numbers} float32 numbers equal (n = {twins.n} each); the"
-                f" float64 classifier is within {twins.largest_relative_difference:.0e} of each;"
-                f" photographs changed by {twins.mean_change_levels:.1f} of 255 levels"
-            ),
-            null=(
-                f"moved, then rounded: {twins.agree_rounded} equal; photographs as they were:"
-                f" {twins.agree_unmoved}"
-            ),
+            twins,
             verdict="finding" if all_bits else "partly" if nearly else "not reproduced",
             value=twins.agree,
             null_value=max(twins.agree_rounded, twins.agree_unmoved),
