@@ -129,7 +129,7 @@ def kernels(folder: Path, env: Mapping[str, str]) -> Iterator[None]:
     from ipykernel.kernelspec import write_kernel_spec
 
     options = [
-        "--IPKernelApp.log_level=ERROR",  # a warning about the local transport is not the reader's
+        "--IPKernelApp.log_level=CRITICAL",  # its transport and how it ends are no news
         # two dots a pixel; pages show them at half their size
         "--InlineBackend.figure_formats=retina",
     ]
