@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import date
 from functools import partial
+from itertools import dropwhile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -42,6 +43,10 @@ SECONDS = 120.0
 #: training on the logarithm of the loss, 0.09 at twenty
 BANDS = {5: 1e-3, 10: 1e-2, 10_000_000: 0.5}
 RESULT_BAND = 0.2  # of what a finished part of a run gives
+#: of what begins after a network was trained, whose weights rounding has moved: at least five times
+#: what another processor was seen to make, 0.03
+AFTER_TRAINING_BAND = 0.2
+TRAINING = re.compile(r".*training( \d+)?")
 PART = ": result"  # row of a trace: what one of several runs gave
 #: of a network that is trained first: a start, and no part of what attacks it
 NETWORK = re.compile(r"(net|network)?-?\d*: result")
@@ -179,13 +184,17 @@ def shares(
     before: Mapping[str, Tensor], now: Mapping[str, Tensor]
 ) -> Iterator[tuple[str, float, float, float, float]]:
     """Of what both traces have: name, step, number before and now, and by which share of its band
-    they differ.
+    they differ. Names are in the order in which they came.
     """
+    since_training = dropwhile(lambda row: not TRAINING.fullmatch(row), now)
+    moved = {row for row in since_training if not TRAINING.fullmatch(row)}
     for name in sorted(before.keys() & now.keys()):
         for (step, old), (_, new) in zip(before[name].tolist(), now[name].tolist(), strict=False):
             band = next(band for last, band in BANDS.items() if step <= last)
             if name.endswith(PART):
                 band = RESULT_BAND
+            elif name in moved:
+                band = max(band, AFTER_TRAINING_BAND)
             difference = abs(new - old)
             share = difference / (band * max(abs(old), abs(new))) if difference > TINY else 0.0
             yield name, step, old, new, share

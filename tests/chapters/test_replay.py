@@ -35,6 +35,8 @@ def replayed(stored, monkeypatch):
     """Its replay; scores are of reconstructions in the book, which a run at smoke has none of."""
     chosen = replace(experiment(NAME), rescored=None)
     monkeypatch.setattr(replaying, "experiment", lambda name: chosen)
+    # at smoke the inner training comes to its end
+    monkeypatch.setattr(replaying, "DECIDED_BY_ROUNDING", {})
 
     def again(kept=stored, seconds=60.0):
         monkeypatch.setattr(replaying, "kept", lambda name, seed: kept)
@@ -89,6 +91,15 @@ def test_the_band_grows_with_the_steps():
             now[number, 1] += share * allowed
             assert bool(list(differing_traces({"x": before}, {"x": now}))) == seen
     assert not list(differing_traces({"x": before}, {"y": before}))
+
+
+def test_what_comes_after_a_training_may_differ_by_more():
+    training, before, now = (torch.tensor([[1.0, number]]) for number in (1.0, 100.0, 103.0))
+    far = torch.tensor([[1.0, 130.0]])
+    old = {"net: training": training, "attack": before}
+    assert not differing_traces(old, {"net: training": training, "attack": now})
+    assert differing_traces(old, {"attack": now, "net: training": training})
+    assert differing_traces(old, {"net: training": training, "attack": far})
 
 
 def test_nothing_replayed_is_no_agreement(replayed, stored):
