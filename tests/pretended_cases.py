@@ -28,7 +28,6 @@ from torch import Tensor, nn
 
 from recon import attacks
 from recon.attacks import from_gradients, from_weights, heads
-from recon.attacks.batches import ModuleSystem, basin_hopping
 from recon.attacks.bilevel_span import SpanAttack, SpanWeights
 from recon.attacks.gauss_newton import gauss_newton
 from recon.attacks.haim_recipe import PublishedSettings
@@ -180,10 +179,6 @@ def batch(steps: int, put: Put) -> Any:
     return gauss_newton(put(a_batch()[0]), steps=steps)
 
 
-def hopping(steps: int, put: Put) -> Any:
-    return basin_hopping(ModuleSystem.of(of_a_batch(put), IMAGE), steps // 2, enough=0.0)
-
-
 def published(steps: int, put: Put) -> Any:
     weights, settings = released(put, 128, 12, 9, 1), PublishedSettings(4, steps)
     return attacks.by_published_recipe(weights, IMAGE, settings, seeded())
@@ -259,8 +254,6 @@ ATTACKS = {
 BELOW = {
     "sparse_features": Case(sparse_features, 1),  # a round looks at what is alike
     "gauss_newton__of_a_batch": Case(batch, NEWTON),
-    # a hop, to which two steps count here, has 15 of Gauss–Newton; is it better, is it good enough
-    "basin_hopping": Case(hopping, (15 * NEWTON + 2) / 2),
 }
 TRAINERS = {
     "train_to_kkt": Case(to_kkt, LOOP),

@@ -20,16 +20,16 @@ known of the training.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
 
 import torch
-from scipy.optimize import nnls
 from torch import Tensor, nn
 
 from recon.errors import ReconError
+from recon.training.kkt import nonnegative
 
 # of the mean squared norm of a gradient: copies share a multiplier, and rounding is not fitted
 RIDGE = 1e-6
@@ -104,10 +104,7 @@ def multipliers(problem: KKTSystem, ridge: float = RIDGE) -> Multipliers:
     matrix = problem.gram + ridge * size * torch.eye(
         len(problem), dtype=torch.float64, device=size.device
     )
-    factor = torch.linalg.cholesky(matrix)
-    right = torch.linalg.solve_triangular(factor, problem.products[:, None], upper=False)[:, 0]
-    solution, _ = nnls(factor.mT.cpu().numpy(), right.cpu().numpy(), maxiter=30 * len(matrix))
-    values = torch.from_numpy(solution).to(matrix)
+    values = nonnegative(torch.linalg.cholesky(matrix), problem.products)
     score = values + (problem.products - matrix @ values) / matrix.diagonal()
     energy = problem.norm - 2 * problem.products @ values + values @ problem.gram @ values
     return Multipliers(values, score, (energy / problem.norm).clamp_min(0).sqrt().item())
@@ -128,7 +125,6 @@ def from_module(
     x: Tensor,
     y: Tensor,
     start: nn.Module | None = None,
-    answers: Callable[[nn.Module, Tensor], Tensor] | None = None,
     budget: int = BUDGET,
 ) -> KKTSystem:
     """Of any module in evaluation mode on inputs x (N, ...) with classes y (N,), image by image by
@@ -136,7 +132,6 @@ def from_module(
 
     Args:
         start: the module before training.
-        answers: logits (n, K) of a module and inputs, by default what it returns.
         budget: bytes of gradients that are held at once; more parameters take more passes.
     """
     learned = {name for name, p in module.named_parameters() if p.requires_grad}
@@ -149,9 +144,7 @@ def from_module(
     def gradient(chosen: list[nn.Parameter], image: Tensor, label: Tensor) -> Tensor:
         """∇ φ (p,) with respect to these parameters."""
         with torch.enable_grad():
-            phi = confidence(
-                (module(image) if answers is None else answers(module, image)).reshape(1, -1), label
-            ).sum()
+            phi = confidence(module(image).reshape(1, -1), label).sum()
             grads = torch.autograd.grad(phi, chosen, allow_unused=True, materialize_grads=True)
         return torch.cat([g.detach().flatten() for g in grads])
 

@@ -288,10 +288,7 @@ def whiten(basis: Tensor, shape: Shape) -> tuple[Tensor, Tensor]:
     """K (r, r) and the derivatives z = ∇(K basis) (r, 2C, P) with (1/N) z zᵀ = 1, N = 2C·P."""
     z = derivatives(basis, shape)
     flat = z.flatten(1).double()
-    values, vectors = torch.linalg.eigh(flat @ flat.mT / flat.shape[1])
-    whitening = ((vectors * values.clamp_min(1e-12 * values[-1]).rsqrt()) @ vectors.mT).to(
-        basis.dtype
-    )
+    whitening = inverse_root(flat @ flat.mT / flat.shape[1]).to(basis.dtype)
     return whitening, (whitening @ z.flatten(1)).view_as(z)
 
 
@@ -321,9 +318,14 @@ def rotate(
 
 def orthogonalise(w: Tensor) -> Tensor:
     """(w wᵀ)^(−½) w: the orthogonal matrix nearest to w (..., r, r)."""
-    values, vectors = torch.linalg.eigh((w @ w.mT).double())
-    root = (vectors * values.clamp_min(1e-12 * values[..., -1:]).rsqrt().unsqueeze(-2)) @ vectors.mT
-    return root.to(w.dtype) @ w
+    return inverse_root((w @ w.mT).double()).to(w.dtype) @ w
+
+
+def inverse_root(square: Tensor) -> Tensor:
+    """M^(−½) of symmetric M (..., r, r), with eigenvalues at least 1e-12 of the largest."""
+    values, vectors = torch.linalg.eigh(square)
+    roots = values.clamp_min(1e-12 * values[..., -1:]).rsqrt()
+    return (vectors * roots.unsqueeze(-2)) @ vectors.mT
 
 
 def extend(w: Tensor, generator: torch.Generator) -> Tensor:

@@ -213,7 +213,13 @@ def certificate(
     weights = x.new_tensor(layer_weights or (1.0,) * network.depth)
     by_layer, products = sign[:, None] * by_layer * sign, sign * products
     matrix, target = torch.einsum("l,lij->ij", weights, by_layer), weights @ products
-    multipliers = _fit(matrix, target, unsigned)
+    matrix.diagonal().add_(1e-12 * matrix.diagonal().mean())
+    factor = torch.linalg.cholesky(matrix)
+    multipliers = (
+        torch.cholesky_solve(target[:, None], factor)[:, 0]
+        if unsigned
+        else nonnegative(factor, target)
+    )
     norms = layer_norms(network, params)
     quadratic = torch.einsum("i,lij,j->l", multipliers, by_layer, multipliers)
     energy = (norms - 2 * products @ multipliers + quadratic).clamp_min(0)
@@ -221,15 +227,13 @@ def certificate(
     return Certificate(multipliers, residual, (energy / norms).sqrt(), energy)
 
 
-def _fit(matrix: Tensor, target: Tensor, unsigned: bool) -> Tensor:
-    matrix = matrix.clone()
-    matrix.diagonal().add_(1e-12 * matrix.diagonal().mean())
-    factor = torch.linalg.cholesky(matrix)
-    if unsigned:
-        return torch.cholesky_solve(target[:, None], factor)[:, 0]
+def nonnegative(factor: Tensor, target: Tensor) -> Tensor:
+    """λ ≥ 0 (n,) with the smallest ½ λᵀ K λ − bᵀ λ for b = `target` (n,) and K = L Lᵀ, L the Cholesky
+    `factor` (n, n), in float64; by SciPy's NNLS.
+    """
     right = torch.linalg.solve_triangular(factor, target[:, None], upper=False)[:, 0]
-    solution, _ = nnls(factor.mT.cpu().numpy(), right.cpu().numpy(), maxiter=30 * len(matrix))
-    return torch.from_numpy(solution).to(matrix.device)
+    solution, _ = nnls(factor.mT.cpu().numpy(), right.cpu().numpy(), maxiter=30 * len(factor))
+    return torch.from_numpy(solution).to(factor)
 
 
 def _check(network: MLP, x: Tensor, y: Tensor, theta_init: Tensor) -> None:
