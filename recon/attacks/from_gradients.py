@@ -234,8 +234,8 @@ def by_imprint(
     generator: MaybeGenerator = None,
 ) -> Candidates:
     """A batch read off a first layer that was made for it; see `recon.attacks.imprint`. Nothing is
-    drawn, nothing to be set. score: 1 for what is one image for certain, 0 for a mixture. ReconError for a layer that
-    was not made so.
+    drawn, nothing to be set. score: 1 for what is one image for certain, 0 for a mixture.
+    ReconError for a layer that was not made so.
     """
     if not isinstance(released.network, ModuleNetwork):
         raise ReconError(

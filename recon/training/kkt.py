@@ -228,8 +228,8 @@ def certificate(
 
 
 def nonnegative(factor: Tensor, target: Tensor) -> Tensor:
-    """λ ≥ 0 (n,) with the smallest ½ λᵀ K λ − bᵀ λ for b = `target` (n,) and K = L Lᵀ, L the Cholesky
-    `factor` (n, n), in float64; by SciPy's NNLS.
+    """λ ≥ 0 (n,) with the smallest ½ λᵀ K λ − bᵀ λ, in float64, by SciPy's NNLS; b is `target` (n,)
+    and K = L Lᵀ with the Cholesky `factor` L (n, n).
     """
     right = torch.linalg.solve_triangular(factor, target[:, None], upper=False)[:, 0]
     solution, _ = nnls(factor.mT.cpu().numpy(), right.cpu().numpy(), maxiter=30 * len(factor))

@@ -9,6 +9,7 @@ from small_networks import some_images
 from torch import nn
 
 from recon.attacks.batches import ModuleSystem
+from recon.attacks.gauss_newton import gauss_newton
 from recon.nets.conv import Conv, ConvNet
 from recon.nets.module import ModuleNetwork, default_start
 from recon.released import Gradient
