@@ -36,6 +36,7 @@ from recon.attacks.reconstruct import reconstruct
 from recon.attacks.recover import RecoverSettings
 from recon.attacks.separation import FirstLayer, SeparationSettings
 from recon.nets.mlp import MLP, affine, one_hidden
+from recon.optim.descent import HeavyBall
 from recon.optim.lbfgs import LBFGSSettings
 from recon.released import Gradient, Weights
 from recon.training import denoiser, inner_problem, kkt, recipes
@@ -109,7 +110,8 @@ def decoreco(steps: int, put: Put, outputs: int = 1, **options: Any) -> Any:
 
 
 def bilevel(steps: int, put: Put, *widths: int) -> Any:
-    settings = from_weights.BilevelSettings(steps, 1.0, 0.5, inner_first=5, inner_next=2)
+    boxed = HeavyBall(1.0, 0.5, tol=1e-8, box=(0.0, 1.0))
+    settings = from_weights.BilevelSettings(steps, boxed, inner_first=5, inner_next=2)
     return attacks.by_bilevel(labelled(put, *widths), IMAGE, settings, seeded())
 
 

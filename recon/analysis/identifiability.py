@@ -9,7 +9,6 @@ at an image of their own that has the gradient.
 
 from dataclasses import dataclass
 
-import numpy as np
 import scipy.linalg
 import torch
 from torch import Tensor
@@ -17,7 +16,7 @@ from torch import Tensor
 from recon.attacks.batches import BatchSystem
 from recon.attacks.gauss_newton import RowSpace
 from recon.attacks.gradient_system import JointSystem
-from recon.attacks.rgap import Stacked
+from recon.attacks.rgap import Stacked, all_above
 from recon.released import Gradient
 
 
@@ -28,12 +27,8 @@ def rank_deficiency(system: Stacked) -> int:
     eigensolver on at most min(rows, unknowns).
     """
     gram = system.gram()
-    threshold = np.finfo(np.float64).eps * np.trace(gram)
-    try:
-        scipy.linalg.cholesky(gram - threshold * np.eye(len(gram)), overwrite_a=True)
-        rank = len(gram)
-    except np.linalg.LinAlgError:
-        rank = int((scipy.linalg.eigvalsh(gram) > threshold).sum())
+    full, threshold = all_above(gram)
+    rank = len(gram) if full else int((scipy.linalg.eigvalsh(gram) > threshold).sum())
     return rank - system.shape[1]
 
 

@@ -31,15 +31,13 @@ from torch import Tensor
 
 from recon.attacks.gauss_newton import Dense
 from recon.attacks.rgap import (
+    LayerSystem,
     convolution_matrix,
-    features_from_fully_connected,
-    generic_rank,
+    generic_deficiencies,
     gradient_matrix,
-    minimum_norm,
-    system_of,
 )
-from recon.errors import ReconError
 from recon.nets.conv import ConvNet
+from recon.nets.gram import per_image_gradients
 from recon.nets.module import ModuleNetwork
 from recon.nets.network import Params
 from recon.released import Gradient
@@ -74,37 +72,19 @@ class JointSystem:
             peel: whether layers with full rank are solved first · ReconError for several images,
                 and for an activation without an inverse.
         """
-        if len(gradient.labels) != 1:
-            raise ReconError(f"one image at a time, not {len(gradient.labels)}")
-        gradient = gradient.to(torch.float64, "cpu")
-        network, shapes = gradient.network, gradient.network.image_shapes()
-        x = features_from_fully_connected(gradient).view(1, *shapes[-1])
-        last, bias = network.last
-        back = (gradient.gradients[bias] @ gradient.theta[last]).view_as(x)
-        depth = network.depth
-        while peel and depth:
-            conv, weight, shape = (
-                network.convs[depth - 1],
-                gradient.theta[f"w{depth}"],
-                shapes[depth - 1],
-            )
-            target = gradient.gradients[f"w{depth}"]
-            if generic_rank(conv, shape) < math.prod(shape):
-                break
-            delta = back * network.activation.slope(x)
-            system = system_of(conv, weight, delta[0], shape)
-            v = np.concatenate(
-                [network.activation.inverse(x).flatten().numpy(), target.flatten().numpy()]
-            )
+        at = LayerSystem.last(gradient)
+        network, exact = at.gradient.network, at.gradient
+        deficiencies = generic_deficiencies(network)
+        while peel and at.layer and deficiencies[at.layer - 1] == 0:
+            system, v = at.system, at.v
             if not system.full_rank():
                 break
-            before = minimum_norm(system, v)
-            if np.linalg.norm(system.apply(before) - v) > PEELED * np.linalg.norm(v):
+            misfit = system.apply(at.x.flatten().numpy()) - v
+            if np.linalg.norm(misfit) > PEELED * np.linalg.norm(v):
                 break
-            x, back = torch.from_numpy(before).view(1, *shape), conv.transpose(delta, weight, shape)
-            depth -= 1
-        targets = {f"w{i}": gradient.gradients[f"w{i}"] for i in range(1, depth + 1)}
-        return JointSystem(network, gradient.theta, depth, x[0], back[0], targets)
+            at = at.before(at.x)
+        targets = {f"w{i}": exact.gradients[f"w{i}"] for i in range(1, at.layer + 1)}
+        return JointSystem(network, exact.theta, at.layer, at.output[0], at.back[0], targets)
 
     @property
     def unknowns(self) -> int:
@@ -138,22 +118,12 @@ class JointSystem:
 
     def __call__(self, x: Tensor) -> Tensor:
         """h(x), (rows,)."""
-        network, shapes = self.network, self.network.image_shapes()
-        image, inputs, outputs = x.view(1, *shapes[0]), [], []
-        for i in range(1, self.depth + 1):
-            inputs.append(network.convs[i - 1].patches(image))
-            image = network.activation(self.theta[f"w{i}"].flatten(1) @ inputs[-1]).view(
-                1, *shapes[i]
-            )
-            outputs.append(image)
-        gradients: list[Tensor] = []
-        back = self.back[None]
-        for i in range(self.depth, 0, -1):
-            delta = back * network.activation.slope(outputs[i - 1])
-            gradients.insert(0, delta.flatten(2) @ inputs[i - 1].mT)
-            if i > 1:
-                back = network.convs[i - 1].transpose(delta, self.theta[f"w{i}"], shapes[i - 1])
-        return self._joined([image.flatten(), *(g.flatten() for g in gradients)])
+        if self.depth == 0:
+            return self._joined([x])
+        image, network = x.view(1, *self.network.shape), self.network
+        layers, z = network.chain(self.theta, image, lambda _: self.back[None], last=self.depth)
+        blocks = network.activation(z[-1]), *per_image_gradients(layers).values()
+        return self._joined([block.flatten() for block in blocks])
 
     def jacobian(self, x: Tensor) -> Tensor:
         """∂h/∂x (rows, unknowns)."""

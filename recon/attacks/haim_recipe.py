@@ -19,7 +19,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from recon.attacks.decoreco import DecoReco, half_and_half
+from recon.attacks.decoreco import DecoReco
 from recon.attacks.reconstruct import Reconstruction, reconstruct
 from recon.errors import ReconError
 from recon.optim.descent import SGD
@@ -65,7 +65,6 @@ def marks(steps: int, early: int = 30, late: int = 20) -> tuple[int, ...]:
 
 def recipe_attack(
     weights: Weights,
-    labels: Tensor,
     unit: Tensor,
     steps: int,
     step_x: float = STEP_X,
@@ -76,10 +75,10 @@ def recipe_attack(
     """The recipe as `DecoReco`, from λ = unit (1, m). With c_i = λ_i/m, λ's step and penalty scale
     by 1/m² and m².
     """
-    m = len(labels)
+    m = unit.shape[1]
     return DecoReco(
-        *(weights, labels, unit / m, steps),
-        multipliers="free",
+        *(weights, unit / m, steps),
+        logarithmic=False,
         optimiser_x=SGD(step_x, MOMENTUM),
         optimiser_multipliers=SGD(step_multipliers / m**2, MOMENTUM),
         alpha=alpha,
@@ -182,9 +181,8 @@ def recover_as_published(
     start = noise.to(theta_star) if x_init is None else x_init[None].to(theta_star)
     scale = m / CANDIDATES if settings.scaled else 1.0
     _, step_x, *smooth = RUNS[settings.run]
-    labels = half_and_half(m, theta_star.device, theta_star.dtype)
     attack = recipe_attack(
-        weights, labels, unit, settings.steps, scale * step_x, scale * STEP_MULTIPLIERS, *smooth
+        weights, unit, settings.steps, scale * step_x, scale * STEP_MULTIPLIERS, *smooth
     )
     run = TracedRecipe(attack, settings.precision)
     result = reconstruct(

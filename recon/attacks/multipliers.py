@@ -29,7 +29,7 @@ import torch
 from torch import Tensor, nn
 
 from recon.errors import ReconError
-from recon.training.kkt import nonnegative
+from recon.training.kkt import confidence, nonnegative
 
 # of the mean squared norm of a gradient: copies share a multiplier, and rounding is not fitted
 RIDGE = 1e-6
@@ -70,22 +70,6 @@ class Multipliers:
     values: Tensor
     score: Tensor
     residual: float
-
-
-def confidence(logits: Tensor, labels: Tensor) -> Tensor:
-    """φ = log p_y − log(1 − p_y), (..., N) for logits (..., N, K) and classes (N,); K = 1 is one
-    logit for class 1.
-
-    >>> confidence(torch.tensor([[2.0], [2.0]]), torch.tensor([1, 0])).tolist()
-    [2.0, -2.0]
-    """
-    if logits.shape[-1] == 1:
-        return logits[..., 0] * (2 * labels - 1)
-    true = logits.gather(-1, labels.expand(logits.shape[:-1])[..., None])[..., 0]
-    others = torch.where(
-        torch.nn.functional.one_hot(labels, logits.shape[-1]).bool(), -torch.inf, logits
-    )
-    return true - others.logsumexp(-1)
 
 
 def multipliers(problem: KKTSystem, ridge: float = RIDGE) -> Multipliers:

@@ -151,25 +151,35 @@ class ConvNet:
         return F.linear(x.flatten(1), theta[weight], theta[bias])
 
     def chain(
-        self, theta: Params, x: Tensor, direction: Direction, first: int = 1
+        self,
+        theta: Params,
+        x: Tensor,
+        direction: Direction,
+        first: int = 1,
+        last: int | None = None,
     ) -> tuple[list[LayerPass], list[Tensor]]:
-        """Layers `first` … d and the fully connected one, as functions of x_{first−1} (B, c, h, w).
+        """Layers `first` … d and the fully connected one, as functions of x_{first−1} (B, c, h, w),
+        and z of the convolutions; or up to x_last alone, of which `direction` gives ∂ℓ/∂x_last.
         Written out, so that one backward pass through it gives what gradient matching needs; each
         x_{i−1} is unfolded once, for its convolution, its weight gradient and (`GradientMatching`)
         its linear system.
         """
-        shapes, (weight, bias) = self.image_shapes(), self.last
+        shapes, convolutions = self.image_shapes(), range(first, (last or self.depth) + 1)
+        layers: list[LayerPass] = []
         patches, z, outputs = [], [], []
-        for i in range(first, self.depth + 1):
+        for i in convolutions:
             patches.append(self.convs[i - 1].patches(x))
             z.append(theta[f"w{i}"].flatten(1) @ patches[-1])
             x = self.activation(z[-1]).view(len(x), *shapes[i])
             outputs.append(x)
-        features = x.flatten(1)
-        delta = direction(F.linear(features, theta[weight], theta[bias]))
-        layers = [LayerPass(weight, bias, features, delta)]
-        back = (delta @ theta[weight]).view_as(x)
-        for i in range(self.depth, first - 1, -1):
+        if last is None:
+            features, (weight, bias) = x.flatten(1), self.last
+            delta = direction(F.linear(features, theta[weight], theta[bias]))
+            layers.append(LayerPass(weight, bias, features, delta))
+            back = (delta @ theta[weight]).view_as(x)
+        else:
+            back = direction(x)
+        for i in reversed(convolutions):
             delta = back * self.activation.slope(outputs[i - first])
             layers.insert(
                 0, LayerPass(f"w{i}", None, patches[i - first], delta.flatten(2), shared=True)

@@ -34,24 +34,6 @@ def per_image_gradients(passes: list[LayerPass]) -> Params:
     return gradients
 
 
-def gram_matrix(layer: LayerPass) -> Tensor:
-    """K_ij = ⟨∇_l Φ(x_i), ∇_l Φ(x_j)⟩ (..., n, n) of one fully connected layer l, weights and bias
-    together.
-    """
-    h, delta = layer.input, layer.delta
-    return (delta @ delta.mT) * (h @ h.mT + (1 if layer.bias else 0))
-
-
-def products_with_theta(theta: Params, layer: LayerPass) -> Tensor:
-    """b_i = ⟨θ_l, ∇_l Φ(x_i)⟩ = ⟨δ_i, z_i⟩ (..., n) of one fully connected layer l, weights and
-    bias together.
-    """
-    z = layer.input @ theta[layer.weight].mT
-    if layer.bias:
-        z = z + theta[layer.bias].unsqueeze(-2)
-    return (layer.delta * z).sum(-1)
-
-
 def gram(
     network: MLP,
     theta: Params,
@@ -68,11 +50,12 @@ def gram(
         alpha: slope of the smoothed ReLU', None for the step itself.
         labels (n,): see `output_direction`.
     """
-    passes = network.layers(
-        theta, x, lambda outputs: output_direction(outputs, labels), alpha=alpha
-    )
-    products = [products_with_theta(theta, layer) for layer in passes]
-    return torch.stack([gram_matrix(layer) for layer in passes]), torch.stack(products)
+    p = network.passes(theta, x, lambda outputs: output_direction(outputs, labels), alpha=alpha)
+    matrices, products = [], []
+    for h, z, delta, (_, bias) in zip(p.h, p.z[1:], p.delta[1:], network.names, strict=True):
+        matrices.append((delta @ delta.mT) * (h @ h.mT + (1 if bias else 0)))
+        products.append((delta * z).sum(-1))
+    return torch.stack(matrices), torch.stack(products)
 
 
 def layer_norms(network: MLP, theta: Params) -> Tensor:

@@ -80,12 +80,10 @@ class InnerSolution:
     Attributes:
         theta: θ(x) (S, p).
         logits (S, n): where Newton's method can go on from.
-        iterations of it.
     """
 
     theta: Tensor
     logits: Tensor
-    iterations: int
 
 
 def with_ones(x: Tensor) -> Tensor:
@@ -116,7 +114,7 @@ def solve_affine(
     gram = xb @ xb.mT / (len(y) * objective.weight_decay)
     z = torch.zeros_like(gram[..., 0]) if logits is None else logits
     identity = torch.eye(len(y), dtype=x.dtype, device=x.device)
-    for iteration in range(1, max_iter + 1):  # noqa: B007
+    for _ in range(max_iter):
         s = torch.sigmoid(z)
         mismatch = z + (gram @ (s - y).unsqueeze(-1)).squeeze(-1)
         step = torch.linalg.solve(
@@ -128,7 +126,7 @@ def solve_affine(
     theta = ((y - torch.sigmoid(z)).unsqueeze(-2) @ xb).squeeze(-2) / (
         len(y) * objective.weight_decay
     )
-    return InnerSolution(theta, z, iteration)
+    return InnerSolution(theta, z)
 
 
 #: of `solve_lbfgs`

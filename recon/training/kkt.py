@@ -48,15 +48,25 @@ class Trained:
     history: Tensor
 
 
+def confidence(logits: Tensor, labels: Tensor) -> Tensor:
+    """φ = log p_y − log(1 − p_y), (..., N) for logits (..., N, K) and classes (N,); K = 1 is one
+    logit for class 1.
+
+    >>> confidence(torch.tensor([[2.0], [2.0]]), torch.tensor([1, 0])).tolist()
+    [2.0, -2.0]
+    """
+    if logits.shape[-1] == 1:
+        return logits[..., 0] * (2 * labels - 1)
+    true = F.one_hot(labels.long(), logits.shape[-1]).bool()
+    return (logits * true).sum(-1) - logits.masked_fill(true, -torch.inf).logsumexp(-1)
+
+
 def margins(network: MLP, theta: Params, x: Tensor, y: Tensor) -> Tensor:
     """m_i (..., n) with logistic loss log(1 + e^{−m_i}): (2y − 1) Φ(x_i; θ) for one logit; for K
     outputs the soft margin Φ_y − log Σ_{j≠y} e^{Φ_j}, whose logistic loss is the cross-entropy.
     """
     outputs = network(theta, x)
-    if network.widths[-1] == 1:
-        return (2 * y - 1) * outputs
-    true = F.one_hot(y.long(), outputs.shape[-1]).bool()
-    return (outputs * true).sum(-1) - outputs.masked_fill(true, -torch.inf).logsumexp(-1)
+    return confidence(outputs.unsqueeze(-1) if network.widths[-1] == 1 else outputs, y)
 
 
 def log_logistic_loss(margins: Tensor) -> Tensor:
