@@ -19,6 +19,7 @@ from recon.errors import ReconError
 from recon.nets.conv import ConvNet
 from recon.nets.mlp import MLP, Params
 from recon.nets.module import Loss, ModuleNetwork
+from recon.nets.network import Shape
 
 Device = torch.device | str | None
 #: the network of weights: of the closed forms, or any module
@@ -226,7 +227,7 @@ def _move(network: Any, device: Device, dtype: torch.dtype | None) -> Any:
     return ModuleNetwork(deepcopy(network.module).to(device=device, dtype=dtype))
 
 
-def _check(name: str, tensor: Tensor, shape: tuple[int, ...]) -> None:
+def _check(name: str, tensor: Tensor, shape: Shape) -> None:
     if tensor.shape != shape:
         raise ReconError(f"{name} must have shape {shape}, not {tuple(tensor.shape)}")
     if not torch.isfinite(tensor).all():

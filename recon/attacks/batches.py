@@ -23,7 +23,7 @@ from recon.attacks.gauss_newton import Dense, Normal, jacobian_columns
 from recon.errors import ReconError
 from recon.nets.conv import ConvNet, cross_entropy_direction
 from recon.nets.module import ModuleNetwork
-from recon.nets.network import Params
+from recon.nets.network import Params, Shape
 from recon.released import Gradient, check_labels
 
 FAINT = 0.1  # standard deviation of a start
@@ -154,13 +154,11 @@ class ModuleSystem:
     """
 
     gradient: Gradient[ModuleNetwork]
-    shape: tuple[int, ...]
+    shape: Shape
     seed: int = 0
 
     @staticmethod
-    def of(
-        gradient: Gradient[ModuleNetwork], shape: tuple[int, ...], seed: int = 0
-    ) -> ModuleSystem:
+    def of(gradient: Gradient[ModuleNetwork], shape: Shape, seed: int = 0) -> ModuleSystem:
         """In float64, whatever the module computes in."""
         return ModuleSystem(gradient.to(torch.float64), shape, seed)
 

@@ -26,7 +26,7 @@ from recon.errors import ReconError
 from recon.nets.conv import ConvNet, cross_entropy_direction
 from recon.nets.gram import per_image_gradients
 from recon.nets.module import ModuleNetwork
-from recon.nets.network import LayerPass, Params
+from recon.nets.network import LayerPass, Params, Shape
 from recon.optim.descent import Adam
 from recon.optim.loop import Checkpoint, Checkpoints
 from recon.optim.tree import State, keep, unevaluated
@@ -139,10 +139,10 @@ class GradientMatching:
     beta: float = 0.0
     gamma: float = 0.0
     system: tuple[Tensor, Tensor] | None = None
-    image: tuple[int, ...] = ()
+    image: Shape = ()
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> Shape:
         """Of one x, (c, h, w)."""
         network = self.gradient.network
         return (

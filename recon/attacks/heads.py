@@ -208,7 +208,7 @@ def span_of(
             f" {rank}"
         )
     values, directions = right_singular(w / column_norms(w) if preconditioned else w)
-    rank = signal_rank(values, (w.shape[0], w.shape[1])) if rank is None else rank
+    rank = signal_rank(values, w.shape) if rank is None else rank
     rows = (
         directions[:rank]
         if preconditioned

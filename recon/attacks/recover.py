@@ -5,7 +5,6 @@ Every decision is made by the attack's own energy or by what a candidate contrib
 enters.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -113,9 +112,12 @@ def recover(
         checkpoint = checkpoints.at(name) if checkpoints is not None and name else None
         return reconstruct(attack, start, steps, checkpoint=checkpoint, label=name or "scale")
 
-    scale = choose_scale(
-        settings, lambda value: run(seeds[-1:], value, settings.scale_steps, None).energy.item()
-    )
+    scale, *others = settings.multiplier_scales
+    if others:
+        scale = min(
+            settings.multiplier_scales,
+            key=lambda value: run(seeds[-1:], value, settings.scale_steps, None).energy.item(),
+        )
     size = AT_ONCE_ON_CPU if theta_star.device.type == "cpu" else settings.restarts
     batches = [
         range(r, min(r + size, settings.restarts)) for r in range(0, settings.restarts, size)
@@ -151,13 +153,6 @@ def tuned_attack(
         alpha=settings.alpha,
         layer_weights=settings.layer_weights,
     )
-
-
-def choose_scale(settings: RecoverSettings, energy_of: Callable[[float], float]) -> float:
-    """The multiplier scale whose short run ends at the lowest energy."""
-    if len(settings.multiplier_scales) == 1:
-        return settings.multiplier_scales[0]
-    return min(settings.multiplier_scales, key=energy_of)
 
 
 def contribution(attack: DecoReco, x: Tensor, multipliers: Tensor) -> Tensor:

@@ -34,13 +34,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from recon.errors import ReconError
-from recon.nets.conv import Conv, ConvNet, Params, cross_entropy_direction
+from recon.nets.conv import Conv, ConvNet, ImageShape, Params, cross_entropy_direction
 from recon.released import Gradient
 
-Shape = tuple[int, int, int]
 
-
-def taps(conv: Conv, shape: Shape) -> np.ndarray:
+def taps(conv: Conv, shape: ImageShape) -> np.ndarray:
     """Input index q read by tap t at position p, −1 in the padding; (c·k·k, positions)."""
     index = torch.arange(1, 1 + math.prod(shape), dtype=torch.float64).view(1, *shape)
     return (
@@ -48,17 +46,17 @@ def taps(conv: Conv, shape: Shape) -> np.ndarray:
     )
 
 
-def convolution_matrix(conv: Conv, weight: Tensor, shape: Shape) -> sparse.csr_array:
+def convolution_matrix(conv: Conv, weight: Tensor, shape: ImageShape) -> sparse.csr_array:
     """W of eq. (1a), (o·positions, c·h·w)."""
     return _reading(taps(conv, shape), weight, shape)
 
 
-def gradient_matrix(conv: Conv, delta: Tensor, shape: Shape) -> sparse.csr_array:
+def gradient_matrix(conv: Conv, delta: Tensor, shape: ImageShape) -> sparse.csr_array:
     """K of eq. (1b), (o·c·k·k, c·h·w), from δ = ∇_z ℓ (o, positions) or (o, h', w')."""
     return _reading(taps(conv, shape).T, delta, shape)
 
 
-def _reading(table: np.ndarray, values: Tensor, shape: Shape) -> sparse.csr_array:
+def _reading(table: np.ndarray, values: Tensor, shape: ImageShape) -> sparse.csr_array:
     """M[(o, b), q] = values[o, a] where entry (a, b) of the table reads input q."""
     a, b = np.nonzero(table >= 0)
     channels = len(values)
@@ -134,14 +132,14 @@ def systems(network: ConvNet, theta: Params, x: Tensor, labels: Tensor) -> list[
     ]
 
 
-def system_of(conv: Conv, weight: Tensor, delta: Tensor, shape: Shape) -> Stacked:
+def system_of(conv: Conv, weight: Tensor, delta: Tensor, shape: ImageShape) -> Stacked:
     """U of one layer with weights (o, c, k, k) and δ = ∇_z ℓ (o, positions) or (o, h', w'), for
     inputs of `shape`.
     """
     return Stacked(convolution_matrix(conv, weight, shape), gradient_matrix(conv, delta, shape))
 
 
-def generic_rank(conv: Conv, shape: Shape) -> int:
+def generic_rank(conv: Conv, shape: ImageShape) -> int:
     """min(n_in, n_out + |W| − c_out²): an upper bound, reached by every layer of Table 1.
 
     Less where few positions read few pixels each (large strides, wide padding).
@@ -332,7 +330,7 @@ class LayerSystem:
         return self.gradient.theta[f"w{self.layer}"]
 
     @property
-    def _shape(self) -> Shape:
+    def _shape(self) -> ImageShape:
         return self.gradient.network.image_shapes()[self.layer - 1]
 
 

@@ -38,10 +38,9 @@ from torch.nn.functional import normalize
 from tqdm import tqdm
 
 from recon.errors import ReconError
+from recon.nets.network import Shape
 from recon.optim.spectrum import right_singular, signal_rank, signal_span
 from recon.released import Weights
-
-Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -96,7 +95,7 @@ def start_left(w1: Tensor, w1_init: Tensor) -> float:
     w1, w1_init = w1.double(), w1_init.double()  # for squares of any scale
     kappa = (w1 * w1_init).sum() / w1_init.square().sum()
     values, directions = right_singular(w1 - kappa * w1_init)
-    span = directions[: signal_rank(values, (w1.shape[0], w1.shape[1]))]
+    span = directions[: signal_rank(values, w1.shape)]
     outside, start = (x - (x @ span.mT) @ span for x in (w1, w1_init))
     if start.norm() < 1e-4 * w1_init.norm():
         return kappa.item()

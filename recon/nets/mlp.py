@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from recon.errors import ReconError
-from recon.nets.network import Direction, Flat, LayerPass, Params
+from recon.nets.network import Direction, Flat, LayerPass, Params, Shapes
 
 
 @dataclass(frozen=True)
@@ -88,9 +88,9 @@ class MLP(Flat):
             for layer, bias in enumerate(biases, start=1)
         ]
 
-    def shapes(self) -> dict[str, tuple[int, ...]]:
+    def shapes(self) -> Shapes:
         """Name -> shape of every parameter tensor, in order."""
-        shapes: dict[str, tuple[int, ...]] = {}
+        shapes: Shapes = {}
         for (weight, bias), fan_in, fan_out in zip(
             self.names, self.widths[:-1], self.widths[1:], strict=True
         ):

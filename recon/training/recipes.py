@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn.utils import skip_init
 
 from recon.errors import ReconError
+from recon.nets.network import Shape
 
 STARTS = ("small", "default", "kaiming")
 OPTIMISERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
@@ -208,7 +209,7 @@ def train(
     x: Tensor,
     y: Tensor,
     generator: torch.Generator,
-    shape: tuple[int, ...] | None = None,
+    shape: Shape | None = None,
     stop: Callable[[nn.Module], bool] | None = None,
     module: nn.Sequential | None = None,
 ) -> Trained:
@@ -266,7 +267,7 @@ def _batch(recipe: Recipe, n: int, generator: torch.Generator, device: torch.dev
 
 
 def _augmented(
-    x: Tensor, recipe: Recipe, shape: tuple[int, ...] | None, generator: torch.Generator
+    x: Tensor, recipe: Recipe, shape: Shape | None, generator: torch.Generator
 ) -> Tensor:
     """Every image (n, d) flipped with probability ½, and shifted by up to four pixels, zeros moving
     in.

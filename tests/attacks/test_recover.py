@@ -19,7 +19,6 @@ from recon.attacks.reconstruct import reconstruct
 from recon.attacks.recover import (
     RecoverSettings,
     agreement,
-    choose_scale,
     contribution,
     merge,
     random_start,
@@ -171,12 +170,6 @@ def test_a_contribution_is_the_norm_of_a_gradient(weights, layer_weights):
         assert found[i].item() == pytest.approx(
             multipliers[0, i].item() * math.sqrt(square), rel=1e-9
         )
-
-
-def test_the_scale_of_the_lowest_energy_is_taken_and_one_alone_is_not_tried():
-    energies = {1e-3: 2.0, 3e-3: 0.5, 1e-2: 0.7, 3e-2: 3.0}
-    assert choose_scale(RecoverSettings(m=4), energies.__getitem__) == 3e-3
-    assert choose_scale(RecoverSettings(m=4, multiplier_scales=(0.4,)), {}.__getitem__) == 0.4
 
 
 def test_settings_of_the_book():
