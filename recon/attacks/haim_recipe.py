@@ -106,8 +106,6 @@ class TracedRecipe:
 
     def init(self, x_init: Tensor) -> State:
         """State at x_init (1, m, d); ReconError for shapes that do not fit."""
-        if len(x_init) != 1:
-            raise ReconError(f"one start (1, m, d) is wanted, not {tuple(x_init.shape)}")
         state, columns = self.attack.init(x_init), self.attack.network.depth + 2
         trace = x_init.new_full((len(marks(self.attack.steps)), columns), torch.nan)
         return {

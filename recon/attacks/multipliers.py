@@ -47,9 +47,6 @@ class KKTSystem:
     products: Tensor
     norm: Tensor
 
-    def __len__(self) -> int:
-        return len(self.products)
-
     def __add__(self, other: KKTSystem) -> KKTSystem:
         return KKTSystem(
             self.gram + other.gram, self.products + other.products, self.norm + other.norm
@@ -86,7 +83,7 @@ def multipliers(problem: KKTSystem, ridge: float = RIDGE) -> Multipliers:
             " to fit"
         )
     matrix = problem.gram + ridge * size * torch.eye(
-        len(problem), dtype=torch.float64, device=size.device
+        len(problem.gram), dtype=torch.float64, device=size.device
     )
     values = nonnegative(torch.linalg.cholesky(matrix), problem.products)
     score = values + (problem.products - matrix @ values) / matrix.diagonal()
@@ -125,16 +122,13 @@ def from_module(
     }
     before = {} if start is None else dict(start.named_parameters())
 
-    def gradient(chosen: list[nn.Parameter], image: Tensor, label: Tensor) -> Tensor:
-        """∇ φ (p,) with respect to these parameters."""
-        with torch.enable_grad():
-            phi = confidence(module(image).reshape(1, -1), label).sum()
-            grads = torch.autograd.grad(phi, chosen, allow_unused=True, materialize_grads=True)
-        return torch.cat([g.detach().flatten() for g in grads])
-
     def part(names: list[str]) -> KKTSystem:
-        chosen = [parameters[name] for name in names]
-        rows = [gradient(chosen, x[i : i + 1], y[i : i + 1]) for i in range(len(x))]
+        chosen, rows = [parameters[name] for name in names], []
+        for image, label in zip(x.split(1), y.split(1), strict=True):
+            with torch.enable_grad():
+                phi = confidence(module(image).reshape(1, -1), label).sum()
+                grads = torch.autograd.grad(phi, chosen, allow_unused=True, materialize_grads=True)
+            rows.append(torch.cat([g.detach().flatten() for g in grads]))
         moved = [
             parameters[name].detach() - (before[name].detach().to(x) if before else 0)
             for name in names

@@ -136,7 +136,11 @@ def _rows(
     if pool.interchangeable:
         order = np.append(order, _spare(members, sizes))
     random = np.random.default_rng([seed, label])
-    training = _training_rows(order, sizes["train"], sets, seed, random)
+    size = sizes["train"]
+    if sets * size <= len(order):  # disjoint
+        training = np.split(_block(order, sets * size, seed, random), sets)
+    else:
+        training = [_block(order, size, sets * seed + k, random) for k in range(sets)]
     taken = np.concatenate(training)
     rows = {f"train {k}": np.sort(block) for k, block in enumerate(training)}
     for part in PARTS[1:]:
@@ -151,15 +155,6 @@ def _spare(members: dict[str, np.ndarray], sizes: dict[str, int]) -> np.ndarray:
     spare = [members[part][sizes[part] :][::-1] for part in PARTS[1:]]
     turn = np.argsort(np.concatenate([np.arange(len(rows)) for rows in spare]), kind="stable")
     return np.concatenate(spare)[turn]
-
-
-def _training_rows(
-    order: np.ndarray, size: int, sets: int, seed: int, random: np.random.Generator
-) -> list[np.ndarray]:
-    """`sets` times `size` rows, disjoint if `order` holds as many."""
-    if sets * size <= len(order):
-        return np.split(_block(order, sets * size, seed, random), sets)
-    return [_block(order, size, sets * seed + k, random) for k in range(sets)]
 
 
 def _block(

@@ -118,15 +118,15 @@ class MLP(Flat):
             )
         shapes, theta = self.shapes(), {}
         for layer, (names, fan_in) in enumerate(zip(self.names, self.widths[:-1], strict=True)):
+            small = scheme == "small" and layer == 0
+            draw = torch.randn if small else torch.rand
             for name in filter(None, names):
-                shape = shapes[name]
-                if scheme == "small" and layer == 0:
-                    theta[name] = 1e-4 * torch.randn(
-                        shape, generator=generator, dtype=dtype, device=generator.device
-                    )
-                    continue
-                u = torch.rand(shape, generator=generator, dtype=dtype, device=generator.device)
-                theta[name] = u if scheme == "uniform" else (2 * u - 1) / math.sqrt(fan_in)
+                u = draw(shapes[name], generator=generator, dtype=dtype, device=generator.device)
+                if small:
+                    u = 1e-4 * u
+                elif scheme != "uniform":
+                    u = (2 * u - 1) / math.sqrt(fan_in)
+                theta[name] = u
         return theta
 
     def __call__(self, theta: Params, x: Tensor) -> Tensor:

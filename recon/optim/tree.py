@@ -24,14 +24,14 @@ def dot(a: Tensor, b: Tensor) -> Tensor:
     return (a * b).flatten(1).sum(-1)
 
 
-def mapped(function: Callable[..., Tensor], tree: State, *others: State) -> State:
+def mapped(function: Callable[..., Tensor], tree: Any, *others: Any) -> Any:
     """`function` of every tensor, and of those at the same place in trees that hold at least the
     same names.
     """
+    if not isinstance(tree, dict):
+        return function(tree, *others)
     return {
         name: mapped(function, value, *(other[name] for other in others))
-        if isinstance(value, dict)
-        else function(value, *(other[name] for other in others))
         for name, value in tree.items()
     }
 
