@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from recon.attacks.batches import BatchSystem
-from recon.attacks.gauss_newton import RowSpace
+from recon.attacks.gauss_newton import row_space
 from recon.attacks.gradient_system import JointSystem
 from recon.attacks.rgap import Stacked, all_above
 from recon.released import Gradient
@@ -48,7 +48,7 @@ class Determined:
     """What a gradient fixes of an image, to first order, at that image.
 
     Attributes:
-        rank: of the joint Jacobian, as `RowSpace` counts it.
+        rank: of the joint Jacobian, as `row_space` counts it.
         deficiency: rank − unknowns ≤ 0.
         unread: entries (c·h·w,) that no equation reads.
     """
@@ -70,7 +70,7 @@ def determined(system: JointSystem, x: Tensor) -> Determined:
     if system.depth == 0:
         return Determined(system.unknowns, 0, torch.zeros(system.unknowns, dtype=torch.bool))
     jacobian = system.jacobian(x.double())
-    rank = RowSpace.of(jacobian).basis.shape[1]
+    rank = row_space(jacobian).shape[1]
     return Determined(rank, rank - jacobian.shape[1], (jacobian == 0).all(0))
 
 

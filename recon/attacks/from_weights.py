@@ -1,15 +1,14 @@
 """Attacks on trained weights; see `recon.attacks.registry`."""
 
-import copy
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from recon.attacks.bilevel import BilevelAttack
 from recon.attacks.bilevel_span import SpanAttack, SpanWeights
 from recon.attacks.haim_recipe import PublishedSettings, recover_as_published
-from recon.attacks.multipliers import from_module, multipliers
+from recon.attacks.multipliers import from_network, multipliers
 from recon.attacks.reconstruct import Attack, reconstruct
 from recon.attacks.recover import RecoverSettings, recover
 from recon.attacks.registry import (
@@ -27,8 +26,6 @@ from recon.attacks.registry import (
 from recon.attacks.separation import SeparationSettings, separate
 from recon.attacks.training_inversion import Train, invert_training
 from recon.errors import ReconError
-from recon.nets.mlp import MLP, Params
-from recon.nets.module import ModuleNetwork
 from recon.optim.descent import HeavyBall
 from recon.optim.lbfgs import LBFGSSettings
 from recon.optim.loop import Checkpoint, Checkpoints
@@ -242,38 +239,12 @@ def by_multipliers(
     `recon.attacks.multipliers`. Nothing is drawn, nothing to be set. score: λ_i, or by how much i
     is refused.
     """
-    network, theta_init = released.network, released.theta_init
-    start = None if theta_init is None else _module_at(network, theta_init)
-    module = _module_at(network, released.theta_star)
-    problem = from_module(module, shape_or_prior.x, shape_or_prior.y, start)
+    pool, theta_init = shape_or_prior, released.theta_init
+    problem = from_network(released.network, released.theta_star, pool.x, pool.y, theta_init)
     fit = multipliers(problem)
-    knows = "θ* and candidates with their classes" + (
-        "; θ⁰" if released.theta_init is not None else ""
-    )
+    knows = "θ* and candidates with their classes" + ("; θ⁰" if theta_init is not None else "")
     about = {"multipliers": fit.values, "residual": fit.residual}
-    return Candidates(shape_or_prior.x, fit.score, knows, about)
-
-
-class _AsModule(nn.Module):
-    """A network of dense layers with its parameters, for images of any shape."""
-
-    def __init__(self, network: MLP, theta: Params) -> None:
-        super().__init__()
-        self.network = network
-        self.theta = nn.ParameterDict(theta)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.network(dict(self.theta), x.flatten(1))
-
-
-def _module_at(network: MLP | ModuleNetwork, theta: Tensor) -> nn.Module:
-    """With these parameters (p,)."""
-    if isinstance(network, MLP):
-        return _AsModule(network, network.unflatten(theta))
-    module = copy.deepcopy(network.module)
-    for name, value in network.unflatten(theta).items():
-        module.get_parameter(name).data = value.clone()
-    return module
+    return Candidates(pool.x, fit.score, knows, about)
 
 
 @dataclass(frozen=True)

@@ -134,11 +134,6 @@ class SparseFeatures:
     certified: Tensor
     basis: Tensor
 
-    @property
-    def rank(self) -> int:
-        """Dimensions of the span."""
-        return len(self.basis)
-
 
 def sparse_features(
     layer: FirstLayer,

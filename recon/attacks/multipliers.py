@@ -19,16 +19,17 @@ known of the training.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from recon.errors import ReconError
+from recon.nets.mlp import MLP
+from recon.nets.module import ModuleNetwork
 from recon.training.kkt import confidence, nonnegative
 
 # of the mean squared norm of a gradient: copies share a multiplier, and rounding is not fitted
@@ -101,42 +102,44 @@ def from_gradients(gradients: Tensor, target: Tensor) -> KKTSystem:
     return reduce(add, map(part, gradients.split(COLUMNS, dim=1), target.split(COLUMNS)))
 
 
-def from_module(
-    module: nn.Module,
+def from_network(
+    network: MLP | ModuleNetwork,
+    theta_star: Tensor,
     x: Tensor,
     y: Tensor,
-    start: nn.Module | None = None,
+    theta_init: Tensor | None = None,
     budget: int = BUDGET,
 ) -> KKTSystem:
-    """Of any module in evaluation mode on inputs x (N, ...) with classes y (N,), image by image by
-    autograd. Frozen parameters do not count, unless all are frozen.
+    """Of θ* (p,) and inputs x (N, ...) with classes y (N,), image by image by autograd. Frozen
+    parameters of a module do not count, unless all are frozen.
 
     Args:
-        start: the module before training.
+        theta_init (p,): θ⁰.
         budget: bytes of gradients that are held at once; more parameters take more passes.
     """
-    learned = {name for name, p in module.named_parameters() if p.requires_grad}
-    module = copy.deepcopy(module).requires_grad_(True)
-    parameters = {
-        name: p for name, p in module.named_parameters() if name in learned or not learned
+    theta = {
+        name: value.detach().clone().requires_grad_()
+        for name, value in network.unflatten(theta_star).items()
     }
-    before = {} if start is None else dict(start.named_parameters())
+    moved = network.unflatten(theta_star if theta_init is None else theta_star - theta_init)
+    learned = set(theta)
+    if isinstance(network, MLP):
+        x = x.flatten(1)
+    else:
+        trained = {name for name, p in network.module.named_parameters() if p.requires_grad}
+        learned = trained or learned
 
     def part(names: list[str]) -> KKTSystem:
-        chosen, rows = [parameters[name] for name in names], []
+        chosen, rows = [theta[name] for name in names], []
         for image, label in zip(x.split(1), y.split(1), strict=True):
             with torch.enable_grad():
-                phi = confidence(module(image).reshape(1, -1), label).sum()
+                phi = confidence(network(theta, image).reshape(1, -1), label).sum()
                 grads = torch.autograd.grad(phi, chosen, allow_unused=True, materialize_grads=True)
             rows.append(torch.cat([g.detach().flatten() for g in grads]))
-        moved = [
-            parameters[name].detach() - (before[name].detach().to(x) if before else 0)
-            for name in names
-        ]
-        target = torch.cat([change.flatten() for change in moved])
+        target = torch.cat([moved[name].flatten() for name in names])
         return from_gradients(torch.stack(rows), target)
 
-    sizes = {name: p.numel() for name, p in parameters.items()}
+    sizes = {name: value.numel() for name, value in theta.items() if name in learned}
     return reduce(add, map(part, _parts(sizes, len(x) * x.element_size(), budget)))
 
 

@@ -303,7 +303,8 @@ class LayerSystem:
     @property
     def system(self) -> Stacked:
         """U_i."""
-        return system_of(self._conv, self._weight, self.delta[0], self._shape)
+        conv, weight, shape = self._parts
+        return system_of(conv, weight, self.delta[0], shape)
 
     @property
     def v(self) -> np.ndarray:
@@ -314,24 +315,19 @@ class LayerSystem:
     @cached_property
     def x(self) -> Tensor:
         """x_{i−1} by minimum norm (1, c, h, w)."""
-        return torch.from_numpy(minimum_norm(self.system, self.v)).view(1, *self._shape)
+        return torch.from_numpy(minimum_norm(self.system, self.v)).view(1, *self._parts[2])
 
     def before(self, x: Tensor) -> LayerSystem:
         """Of layer i − 1, from its output x_{i−1}."""
-        back = self._conv.transpose(self.delta, self._weight, self._shape)
+        conv, weight, shape = self._parts
+        back = conv.transpose(self.delta, weight, shape)
         return LayerSystem(self.gradient, self.layer - 1, x, back)
 
     @property
-    def _conv(self) -> Conv:
-        return self.gradient.network.convs[self.layer - 1]
-
-    @property
-    def _weight(self) -> Tensor:
-        return self.gradient.theta[f"w{self.layer}"]
-
-    @property
-    def _shape(self) -> ImageShape:
-        return self.gradient.network.image_shapes()[self.layer - 1]
+    def _parts(self) -> tuple[Conv, Tensor, ImageShape]:
+        """Its convolution, the weights, and the shape of x_{i−1}."""
+        network, k = self.gradient.network, self.layer - 1
+        return network.convs[k], self.gradient.theta[f"w{self.layer}"], network.image_shapes()[k]
 
 
 def layer_by_layer(

@@ -20,11 +20,12 @@ from recon.attacks.from_weights import Pool, by_multipliers
 from recon.attacks.multipliers import (
     confidence,
     from_gradients,
-    from_module,
+    from_network,
     multipliers,
 )
 from recon.errors import ReconError
 from recon.nets.mlp import MLP, affine
+from recon.nets.module import ModuleNetwork
 from recon.released import Weights
 from recon.training.kkt import KKTSettings, certificate, train_to_kkt
 
@@ -36,6 +37,12 @@ def exact():
     """θ = Σ λ_i g_i with some λ_i = 0."""
     gradients, truth = normal(12, 50), normal(12, seed=1).clamp_min(0)
     return gradients, truth, truth @ gradients
+
+
+def from_module(module, x, y, start=None, **options):
+    network = ModuleNetwork(module.eval())
+    before = None if start is None else network.flatten(dict(start.named_parameters())).detach()
+    return from_network(network, network.flatten(network.parameters()), x, y, before, **options)
 
 
 @contextmanager
