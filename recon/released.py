@@ -81,16 +81,13 @@ class Weights(Generic[W]):
         is.
         """
 
-        def move(tensor: Tensor) -> Tensor:
-            return tensor.to(device=device, dtype=dtype)
-
-        return replace(
-            self,
-            network=_move(self.network, device, dtype),
-            theta_star=move(self.theta_star),
-            theta_init=None if self.theta_init is None else move(self.theta_init),
-            y=None if self.y is None else move(self.y),
-        )
+        tensors = {"theta_star": self.theta_star, "theta_init": self.theta_init, "y": self.y}
+        there: dict[str, Any] = {
+            name: tensor.to(device=device, dtype=dtype)
+            for name, tensor in tensors.items()
+            if tensor is not None
+        }
+        return replace(self, network=_move(self.network, device, dtype), **there)
 
     @property
     def params(self) -> Params:

@@ -98,7 +98,7 @@ def _normal_factors(
 
 def jacobian_dense(x: Tensor, y: Tensor, theta: Tensor) -> Tensor:
     """J, (d + 1, n·d), row by row from `adjoint`: for small cases and tests."""
-    identity = torch.eye(len(theta), dtype=x.dtype, device=x.device)
+    identity = torch.eye(len(theta)).to(x)
     return torch.stack([adjoint(x, y, theta, u).flatten() for u in identity])
 
 

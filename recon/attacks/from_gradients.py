@@ -175,7 +175,7 @@ def by_hybrid(
     )
 
 
-STEPS_OF_A_MODULE = 40  # of Gauss–Newton, without closed forms
+STEPS, STEPS_OF_A_MODULE = 30, 40  # of Gauss–Newton, with closed forms and without
 
 
 @register(
@@ -199,18 +199,16 @@ def by_gauss_newton(
     float64; nothing to be set.
     """
     try:
-        systems = [
-            JointSystem.of(victim)
-            for victim in convolutional_gradient(released, shape_or_prior).split()
-        ]
+        victims = convolutional_gradient(released, shape_or_prior).split()
+        systems: list[Any] = [JointSystem.of(victim) for victim in victims]
+        steps = STEPS
     except ReconError:
         if isinstance(released.network, ConvNet):
             raise
         seed = int(torch.randint(2**31, (), generator=default_generator(generator)))
-        system = ModuleSystem.of(cast(Gradient[ModuleNetwork], released), shape_or_prior, seed)
-        solved = [gauss_newton(system, steps=STEPS_OF_A_MODULE)]
-    else:
-        solved = [gauss_newton(system) for system in systems]
+        module = cast(Gradient[ModuleNetwork], released)
+        systems, steps = [ModuleSystem.of(module, shape_or_prior, seed)], STEPS_OF_A_MODULE
+    solved = [gauss_newton(system, steps=steps) for system in systems]
     device = released.labels.device
     images = torch.cat([solution.x for solution in solved]).view(-1, *shape_or_prior).to(device)
     energies = [solution.energy.to(device) for solution in solved]

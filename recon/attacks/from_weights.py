@@ -46,7 +46,7 @@ def by_separation(
     source, its share in what training has written.
     """
     layer = first_layer_of(released, shape_or_prior)
-    separated = separate(layer, shape_or_prior, settings, default_generator(generator))
+    separated = separate(layer, shape_or_prior, settings, generator)
     about = {
         name: getattr(separated, name) for name in ("sparsity", "stability", "mixing", "contrast")
     }

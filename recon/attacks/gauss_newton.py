@@ -170,7 +170,7 @@ def jacobian_columns(function: Callable[[Tensor], Any], x: Tensor) -> Any:
     """Derivatives of all that `function` returns by each entry of x (k,), tensors with a leading
     dimension k.
     """
-    unit = torch.eye(len(x), dtype=x.dtype, device=x.device)
+    unit = torch.eye(len(x)).to(x)
     with warnings.catch_warnings():
         # of torch's own, when forward mode is first used
         warnings.simplefilter("ignore", FutureWarning)

@@ -51,15 +51,15 @@ def matmul_precision(precision: str) -> Iterator[None]:
 
 
 @lru_cache(maxsize=8)
-def marks(steps: int, early: int = 30, late: int = 20) -> tuple[int, ...]:
-    """Steps at which `TracedRecipe` notes where it is: `early` evenly on a log scale, `late`
-    evenly, the last one.
+def marks(steps: int) -> tuple[int, ...]:
+    """Steps at which `TracedRecipe` notes where it is: 30 evenly on a log scale, 20 evenly, the
+    last one.
 
-    >>> marks(10, early=3, late=2)
-    (1, 3, 5, 10)
+    >>> marks(100)[:8], marks(100)[-4:]
+    ((1, 2, 3, 4, 5, 6, 7, 8), (85, 90, 95, 100))
     """
-    logarithmic = {round(math.exp(v)) for v in torch.linspace(0, math.log(steps), early).tolist()}
-    linear = {round(v) for v in torch.linspace(0, steps, late + 1).tolist()[1:]}
+    logarithmic = {round(math.exp(v)) for v in torch.linspace(0, math.log(steps), 30).tolist()}
+    linear = {round(v) for v in torch.linspace(0, steps, 21).tolist()[1:]}
     return tuple(sorted(logarithmic | linear))
 
 

@@ -83,9 +83,8 @@ def multipliers(problem: KKTSystem, ridge: float = RIDGE) -> Multipliers:
             "the gradients at the candidates vanish or are not finite: there are no multipliers"
             " to fit"
         )
-    matrix = problem.gram + ridge * size * torch.eye(
-        len(problem.gram), dtype=torch.float64, device=size.device
-    )
+    matrix = problem.gram.clone()
+    matrix.diagonal().add_(ridge * size)
     values = nonnegative(torch.linalg.cholesky(matrix), problem.products)
     score = values + (problem.products - matrix @ values) / matrix.diagonal()
     energy = problem.norm - 2 * problem.products @ values + values @ problem.gram @ values

@@ -28,7 +28,6 @@ number of images.
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -197,7 +196,9 @@ def separate(
         raise ReconError(f"images of shape {tuple(shape)} do not make {update.shape[1]} inputs")
     basis = drop_constants(signal_span(update)[: settings.rank], update, shape)
     if not len(basis):
-        return _nothing(update, settings.restarts)
+        images, numbers = update[:0], update.new_empty(0)
+        contrast = update.new_full((settings.restarts,), torch.nan)
+        return Separated(images, update[:, :0], images, numbers, numbers, numbers, contrast)
     generator = generator or torch.Generator().manual_seed(0)
     sources, contrast = unmix(basis, shape, settings, generator)
     best = int(contrast.mean(1).argmin())
@@ -258,9 +259,7 @@ def unmix(
     w = orthogonalise(w)
     sources = basis.new_empty(settings.restarts, 0, basis.shape[1])
     contrast = basis.new_empty(settings.restarts, 0)
-    for k, rank in enumerate(
-        tqdm(ranks, desc="separating", leave=False, disable=not sys.stderr.isatty())
-    ):
+    for k, rank in enumerate(tqdm(ranks, desc="separating", leave=False, disable=None)):
         part = basis[:rank]
         whitening, z = whiten(part, shape)
         if k:
@@ -350,9 +349,3 @@ def stability(sources: Tensor, best: int) -> Tensor:
     if not others:
         return torch.full_like(unit[best, :, 0], torch.nan)
     return torch.stack([(unit[best] @ other.mT).abs().amax(1) for other in others]).mean(0)
-
-
-def _nothing(update: Tensor, restarts: int) -> Separated:
-    images, numbers = update[:0], update.new_empty(0)
-    contrast = update.new_full((restarts,), torch.nan)
-    return Separated(images, update[:, :0], images, numbers, numbers, numbers, contrast)

@@ -101,7 +101,11 @@ def partitions(
     ]
 
     def draw(name: str) -> Partition:
-        return _take(pool, np.concatenate([of_class[name] for of_class in rows]))
+        chosen = np.concatenate([of_class[name] for of_class in rows])
+        y, index, labels = (
+            torch.from_numpy(array[chosen]) for array in (pool.y, pool.index, pool.labels)
+        )
+        return Partition(pool.pixels(chosen), y.float(), index, labels)
 
     init, held_out = draw("init"), draw("held_out")
     return [Dataset(draw(f"train {k}"), init, held_out) for k in range(sets)]
@@ -134,7 +138,10 @@ def _rows(
     members = {part: np.flatnonzero((pool.part == part) & (pool.y == label)) for part in sizes}
     order = members["train"]
     if pool.interchangeable:
-        order = np.append(order, _spare(members, sizes))
+        # the other parts from their far ends in turn: all but the sets that seed 0 has
+        spare = [members[part][sizes[part] :][::-1] for part in PARTS[1:]]
+        turn = np.argsort(np.concatenate([np.arange(len(rows)) for rows in spare]), kind="stable")
+        order = np.append(order, np.concatenate(spare)[turn])
     random = np.random.default_rng([seed, label])
     size = sizes["train"]
     if sets * size <= len(order):  # disjoint
@@ -146,15 +153,6 @@ def _rows(
     for part in PARTS[1:]:
         rows[part] = np.sort(_block(members[part], sizes[part], seed, random, taken))
     return rows
-
-
-def _spare(members: dict[str, np.ndarray], sizes: dict[str, int]) -> np.ndarray:
-    """What training may take of the other parts, from their far ends in turn: all but the sets that
-    seed 0 has.
-    """
-    spare = [members[part][sizes[part] :][::-1] for part in PARTS[1:]]
-    turn = np.argsort(np.concatenate([np.arange(len(rows)) for rows in spare]), kind="stable")
-    return np.concatenate(spare)[turn]
 
 
 def _block(
@@ -172,10 +170,3 @@ def _block(
     if free[block].sum() == size:
         return order[block]
     return random.permutation(order[free])[:size]
-
-
-def _take(pool: ImagePool, rows: np.ndarray) -> Partition:
-    y, index, labels = (
-        torch.from_numpy(array[rows]) for array in (pool.y, pool.index, pool.labels)
-    )
-    return Partition(pool.pixels(rows), y.float(), index, labels)

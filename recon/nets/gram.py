@@ -12,6 +12,7 @@ weights; its gradients are small, and are formed.
 
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from recon.errors import ReconError
 from recon.nets.mlp import MLP
@@ -60,8 +61,8 @@ def gram(
 
 def layer_norms(network: MLP, theta: Params) -> Tensor:
     """‖θ_l‖² of every layer, weights and bias together, (L,)."""
-    squares = [[theta[name].square().sum() for name in names if name] for names in network.names]
-    return torch.stack([torch.stack(layer).sum() for layer in squares])
+    squares = (sum(theta[name].square().sum() for name in names if name) for names in network.names)
+    return torch.stack([torch.as_tensor(layer) for layer in squares])
 
 
 def output_direction(outputs: Tensor, labels: Tensor | None) -> Tensor:
@@ -75,6 +76,6 @@ def output_direction(outputs: Tensor, labels: Tensor | None) -> Tensor:
         return torch.ones_like(outputs)
     if labels is None:
         raise ReconError(f"a network with {outputs.shape[-1]} outputs needs labels")
-    true = torch.nn.functional.one_hot(labels.long(), outputs.shape[-1]).to(outputs.dtype)
+    true = one_hot(labels.long(), outputs.shape[-1]).to(outputs.dtype)
     other = outputs.masked_fill(true.bool(), -torch.inf).argmax(-1)
-    return true - torch.nn.functional.one_hot(other, outputs.shape[-1]).to(outputs.dtype)
+    return true - one_hot(other, outputs.shape[-1]).to(outputs.dtype)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from recon.errors import ReconError
-from recon.nets.network import Direction, Flat, LayerPass, Params, Shapes
+from recon.nets.network import Direction, Flat, Params, Shapes
 
 
 @dataclass(frozen=True)
@@ -140,23 +140,6 @@ class MLP(Flat):
             if layer < self.depth:
                 x = self.activation(x)
         return x.squeeze(-1) if self.widths[-1] == 1 else x
-
-    def layers(
-        self, theta: Params, x: Tensor, direction: Direction, *, alpha: float | None = None
-    ) -> list[LayerPass]:
-        """Input h_{l−1} and gradient δ_l = ∂Φ/∂z_l of every linear layer, from the input to the
-        output.
-
-        Args:
-            x (..., n, d).
-            direction: outputs (..., n, K), also for K = 1, -> ∂Φ/∂outputs.
-            alpha: see `passes`.
-        """
-        p = self.passes(theta, x, direction, alpha=alpha)
-        return [
-            LayerPass(weight, bias, h, delta)
-            for (weight, bias), h, delta in zip(self.names, p.h, p.delta[1:], strict=True)
-        ]
 
     def passes(
         self, theta: Params, x: Tensor, direction: Direction, *, alpha: float | None = None

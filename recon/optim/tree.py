@@ -54,5 +54,5 @@ def unevaluated(x: Tensor, **more: Tensor) -> State:
     """What is accepted before the first evaluation: x (S, ...) at energy (S,) = ∞, so that any
     number is lower.
     """
-    infinite = torch.full(x.shape[:1], torch.inf, dtype=x.dtype, device=x.device)
+    infinite = x.new_full(x.shape[:1], torch.inf)
     return {"x": x.clone(), "energy": infinite, **more}

@@ -113,7 +113,7 @@ def solve_affine(
     xb, y = with_ones(x), objective.y
     gram = xb @ xb.mT / (len(y) * objective.weight_decay)
     z = torch.zeros_like(gram[..., 0]) if logits is None else logits
-    identity = torch.eye(len(y), dtype=x.dtype, device=x.device)
+    identity = torch.eye(len(y)).to(x)
     for _ in range(max_iter):
         s = torch.sigmoid(z)
         mismatch = z + (gram @ (s - y).unsqueeze(-1)).squeeze(-1)

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from recon.errors import ReconError
 from recon.nets.gram import gram, layer_norms
-from recon.nets.mlp import MLP, Params
+from recon.nets.mlp import MLP
 from recon.optim.descent import SGD, HeavyBall
 from recon.optim.loop import Checkpoint, LoopSettings, iterate
 from recon.optim.subspace import in_span
@@ -50,7 +50,7 @@ class Trained:
 
 def confidence(logits: Tensor, labels: Tensor) -> Tensor:
     """φ = log p_y − log(1 − p_y), (..., N) for logits (..., N, K) and classes (N,); K = 1 is one
-    logit for class 1.
+    logit for class 1. A margin: its logistic loss log(1 + e^{−φ}) is the cross-entropy.
 
     >>> confidence(torch.tensor([[2.0], [2.0]]), torch.tensor([1, 0])).tolist()
     [2.0, -2.0]
@@ -59,14 +59,6 @@ def confidence(logits: Tensor, labels: Tensor) -> Tensor:
         return logits[..., 0] * (2 * labels - 1)
     true = F.one_hot(labels.long(), logits.shape[-1]).bool()
     return (logits * true).sum(-1) - logits.masked_fill(true, -torch.inf).logsumexp(-1)
-
-
-def margins(network: MLP, theta: Params, x: Tensor, y: Tensor) -> Tensor:
-    """m_i (..., n) with logistic loss log(1 + e^{−m_i}): (2y − 1) Φ(x_i; θ) for one logit; for K
-    outputs the soft margin Φ_y − log Σ_{j≠y} e^{Φ_j}, whose logistic loss is the cross-entropy.
-    """
-    outputs = network(theta, x)
-    return confidence(outputs.unsqueeze(-1) if network.widths[-1] == 1 else outputs, y)
 
 
 def log_logistic_loss(margins: Tensor) -> Tensor:
@@ -160,7 +152,8 @@ def train_to_kkt(
         """Energy log E; down its gradient ∇E/E, or, by the reference recipe, down ∇E."""
         theta = state["x"].detach().requires_grad_()
         with torch.enable_grad():
-            log_loss = log_logistic_loss(margins(small, small.unflatten(theta), inputs, y))
+            outputs = small(small.unflatten(theta), inputs)
+            log_loss = log_logistic_loss(confidence(outputs.reshape(1, len(y), -1), y))
         grad = torch.autograd.grad(log_loss.sum(), theta)[0]
         value = log_loss.detach()
         moved = optimiser.step(state, value, grad if scaled else value.exp() * grad)
@@ -256,5 +249,5 @@ def _check(network: MLP, x: Tensor, y: Tensor, theta_init: Tensor) -> None:
     if len(x) > 1 and (x == x[:1]).all():
         raise ReconError("all training images are equal: there is nothing to separate")
     classes = max(2, network.widths[-1])
-    if not torch.isin(y, torch.arange(classes, dtype=y.dtype, device=y.device)).all():
+    if not torch.isin(y, torch.arange(classes).to(y)).all():
         raise ReconError(f"labels must be 0 … {classes - 1}")
