@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 ORDER = [
     f"{package}.{name}"
     for package, names in (
-        ("recon", "errors images nets released optim training attacks scoring analysis store cli"),
+        ("recon", "errors store images nets released optim training attacks scoring analysis cli"),
         ("companion", "store chapters press cli"),
     )
     for name in names.split()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from small_networks import layer_passes
 
 from companion.chapters.base import Context
 from companion.chapters.decoreco import experiment_published, story
@@ -28,7 +29,7 @@ def test_a_contribution_is_the_length_of_a_gradient():
     weights = Weights(network, network.flatten(network.init(torch.Generator().manual_seed(0))))
     generator = torch.Generator().manual_seed(1)
     x, multipliers = torch.randn(4, 9, generator=generator), torch.rand(4, generator=generator)
-    gradients = per_image_gradients(network.layers(weights.params, x, torch.ones_like, alpha=ALPHA))
+    gradients = per_image_gradients(layer_passes(network, weights.params, x, alpha=ALPHA))
     length = sum(gradient.flatten(1).square().sum(1) for gradient in gradients.values()).sqrt()
     torch.testing.assert_close(contribution(weights, x, multipliers), multipliers / 4 * length)
 

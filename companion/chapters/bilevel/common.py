@@ -10,7 +10,7 @@ from torch import Tensor
 from companion.chapters.base import Tensors
 from companion.store.record import Record
 from recon.images.bundle import Bundle
-from recon.scoring.matching import nearest
+from recon.scoring.metrics import l2
 
 STARTS = ("random", "truth", "partition")
 #: Table 1 of Runkel et al. (2024): average ‖θ* − θ‖² of each start, for the affine and the
@@ -37,13 +37,13 @@ def measure(x_hat: Tensor, x_init: Tensor, images: Bundle) -> Record:
     than to the training images · own_start_is_nearest: whose nearest image of the partition is the
     one in their own row, where start (c) began.
     """
-    to_train, to_init = nearest(x_hat, images.train, "l2"), nearest(x_hat, images.init, "l2")
+    to_train, to_init = l2(x_hat, images.train).min(1), l2(x_hat, images.init).min(1)
     row = torch.arange(len(x_hat), device=x_hat.device)
     return Record(
         moved_l2=(x_hat - x_init).norm(dim=-1).mean().item(),
-        nn_train_l2=to_train.score.mean().item(),
-        nearer_to_partition=(to_init.score < to_train.score).double().mean().item(),
-        own_start_is_nearest=(to_init.index == row).double().mean().item(),
+        nn_train_l2=to_train.values.mean().item(),
+        nearer_to_partition=(to_init.values < to_train.values).double().mean().item(),
+        own_start_is_nearest=(to_init.indices == row).double().mean().item(),
     )
 
 
@@ -60,7 +60,7 @@ def held_out_distance(images: Bundle) -> float:
     """Mean L2 distance of a held-out image to its nearest training image, the null of every
     "resembles".
     """
-    return nearest(images.held_out, images.train, "l2").score.mean().item()
+    return l2(images.held_out, images.train).amin(1).mean().item()
 
 
 def converged(history: Tensor, tol: float) -> bool:

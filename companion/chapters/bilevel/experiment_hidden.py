@@ -33,8 +33,7 @@ from recon.optim.descent import HeavyBall
 from recon.optim.lbfgs import LBFGSSettings, lbfgs
 from recon.optim.subspace import Subspace, reduced
 from recon.optim.tree import State
-from recon.scoring.matching import nearest
-from recon.scoring.metrics import ncc
+from recon.scoring.metrics import l2, ncc
 from recon.training.one_hidden_layer import HiddenObjective
 
 PAPER_WIDTH = 6144
@@ -389,7 +388,7 @@ def _path(row: Tensors, images: Bundle) -> Record:
             step=step + 1,
             distance_sum=trace[step, 0].item(),
             ncc_with_start=trace[step, 1].item(),
-            nn_train_l2=nearest(x, images.train, "l2").score.mean().item(),
+            nn_train_l2=l2(x, images.train).amin(1).mean().item(),
         )
 
     return Record(

@@ -24,7 +24,7 @@ from companion.chapters.claims import claim
 from companion.chapters.pictures import image_rows, levels, photographs
 from companion.store.record import Record
 from companion.store.results import Claim, Result, orders_below, verdict
-from recon.scoring.matching import nearest
+from recon.scoring.metrics import l2
 
 SMALL = 0.1  # of what two seeds are apart, or of what training adds to a start
 OWN = 0.95  # of the images from the partition
@@ -300,9 +300,9 @@ def beside_nearest(images: Tensors, train: Tensor) -> Tensors:
     """Images (k, d) by name, the training images (n, d) nearest to them, and their L2 distances."""
     chosen = Tensors()
     for name, x in images.items():
-        match = nearest(x, train, "l2")
-        chosen |= {name: levels(x), f"{name}.train": levels(train[match.index])}
-        chosen[f"{name}.l2"] = match.score
+        match = l2(x, train).min(1)
+        chosen |= {name: levels(x), f"{name}.train": levels(train[match.indices])}
+        chosen[f"{name}.l2"] = match.values
     return chosen
 
 

@@ -53,10 +53,11 @@ def summed(network: MLP, theta: Params, points: Points) -> Params:
         raise ReconError("the sum of gradients is that of a network with one logit")
     c = points.signed[:, None]
     found: Params = {}
-    for layer in network.layers(theta, points.x, torch.ones_like):
-        found[layer.weight] = (c * layer.delta).mT @ layer.input
-        if layer.bias:
-            found[layer.bias] = (c * layer.delta).sum(0)
+    p = network.passes(theta, points.x, torch.ones_like)
+    for (weight, bias), h, delta in zip(network.names, p.h, p.delta[1:], strict=True):
+        found[weight] = (c * delta).mT @ h
+        if bias:
+            found[bias] = (c * delta).sum(0)
     return found
 
 

@@ -420,7 +420,7 @@ def _attack(
     layer, rank = _searched(cell, task, update)
     settings = replace(sizes.attack, rank=rank or sizes.attack.rank)
     candidates = sparse_features(layer, public, settings, preconditioned)
-    x_hat, basis, rank = candidates.x_hat, candidates.basis, candidates.rank
+    x_hat, basis, rank = candidates.x_hat, candidates.basis, len(candidates.basis)
     mixtures = (
         torch.randn(rank, rank, generator=generator) @ basis * public.units if rank else x_hat
     )

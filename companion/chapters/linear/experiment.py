@@ -14,7 +14,6 @@ from companion.chapters.linear.eight_bit import EightBitSettings, classifier, in
 from companion.store.record import Record
 from recon.analysis.solution_set import (
     Projection,
-    ProjectionSettings,
     SolutionSet,
     jacobian_rank,
     residual,
@@ -133,8 +132,8 @@ def project(
     """Images x (n, d), minus the mean (d,), onto the solution set for labels y, every pixel in [0,
     1].
     """
-    settings = ProjectionSettings(sizes.tol, sizes.iterations)
-    return SolutionSet(y, theta, weight_decay, -mean, 1 - mean).project(x, settings)
+    solutions = SolutionSet(y, theta, weight_decay, -mean, 1 - mean)
+    return solutions.project(x, sizes.tol, sizes.iterations)
 
 
 def nearest_l2(x: Tensor, x_train: Tensor) -> float:
