@@ -28,7 +28,7 @@ from recon_audit.aggregates import aggregates, check_salt
 from recon_audit.attacks import RECONSTRUCTIONS
 from recon_audit.comparison import Comparison, Settings, save_attempts
 from recon_audit.inputs import MIN_IMAGES
-from recon_audit.prepare import Case, Submission, prepare
+from recon_audit.prepare import Case, prepare
 from recon_audit.report import FILES, PDF, SCHEMA, Leaked, Report, page
 from recon_audit.scoring import Exchangeability, Json, compare_sets
 from recon_audit.shadows import Recipe
@@ -42,8 +42,6 @@ NEAR = 0.5
 #: parts of the report that come last, and those that are there where an attack made them
 WORDS = ("verdict", "membership_verdict", "lines", "tried", "power_words", "summary")
 RESULTS = (
-    "settings",
-    "multiplier_scale",
     "first_layer",
     "recipe",
     "result",
@@ -103,17 +101,6 @@ def audit(
             `out`, and salted hashes for names; salt: theirs, by default a random one that
             `Report.salt` holds.
     """
-    submission = Submission(
-        model,
-        train,
-        held_out,
-        labels=labels,
-        theta_init=theta_init,
-        start=start,
-        backbone=backbone,
-        transform=transform,
-        arch=arch,
-    )
     check_seed(seed)
     if profile not in SHADOWS:
         raise ReconError(f"unknown profile '{profile}': choose one of {', '.join(SHADOWS)}")
@@ -147,7 +134,17 @@ def audit(
                 raise ReconError(
                     f"{folder / FOLDER} holds what an earlier audit recovered: remove it first"
                 )
-        case = prepare(submission)
+        case = prepare(
+            model,
+            train,
+            held_out,
+            labels=labels,
+            theta_init=theta_init,
+            start=start,
+            backbone=backbone,
+            transform=transform,
+            arch=arch,
+        )
         report = audit_case(
             case, settings, folder, (salt or token_hex(16)) if aggregates_only else None
         )

@@ -134,7 +134,7 @@ class Comparison:
                 "train": _named(recovered, train),
                 "held_out": _named(by_chance, held_out),
             },
-            **self._decoreco(tried, released),
+            "first_layer": self._explained(tried, released),
         }
         leaked = []
         if result["leak"]:
@@ -169,19 +169,16 @@ class Comparison:
         candidates = {attempt.name: attempt.x_hat.to(device) for attempt in tried}
         return score(candidates, nulls, self.looks, mean, std)
 
-    def _decoreco(self, tried: list[Attempt], released: Released) -> Json:
-        """What the report says of DecoReco's own condition; nothing where it does not apply."""
+    def _explained(self, tried: list[Attempt], released: Released) -> Json | None:
+        """What the report says of DecoReco's own condition, see `first_layer`; None where it does
+        not apply.
+        """
         weights = released.dense
         attempt = next((attempt for attempt in tried if attempt.name == "decoreco"), None)
         if attempt is None or weights is None:
-            return {}
+            return None
         images = (x.flatten(1).to(weights.theta_star) for x in (self.case.x, self.case.x_held_out))
-        scale = attempt.tensors.get("multiplier_scale")
-        return {
-            "settings": asdict(attempt.settings) if attempt.settings else None,
-            "multiplier_scale": None if scale is None else scale.item(),
-            "first_layer": first_layer(weights, attempt.tensors, attempt.settings, *images),
-        }
+        return first_layer(weights, attempt.tensors, attempt.settings, *images)
 
     # --------------------------------------------------------------------------------- with shadows
 

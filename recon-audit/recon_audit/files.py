@@ -167,23 +167,11 @@ def _graph_of(path: Path) -> tuple[Any, State]:
     try:
         import onnx
         from onnx import numpy_helper
-        from onnx.external_data_helper import load_external_data_for_tensor
     except ImportError as error:
         mend = "the package onnx is not installed: pip install onnx, or save the state_dict()"
         raise ReconError(f"{path} is an ONNX file, and {mend}") from error
-    with one_reason(f"{path} is damaged or is no ONNX file"):
-        graph = onnx.load(str(path), load_external_data=False).graph
-        for tensor in graph.initializer:
-            if tensor.data_location == onnx.TensorProto.EXTERNAL:  # as today's exporter writes it
-                where = next(
-                    (entry.value for entry in tensor.external_data if entry.key == "location"), ""
-                )
-                if not where or Path(where).name != where or not (path.parent / where).is_file():
-                    raise ReconError(
-                        f"{path} keeps {tensor.name} in another file, {where!r}, which is not"
-                        " beside it"
-                    )
-                load_external_data_for_tensor(tensor, str(path.parent))
+    with one_reason(f"{path} is no ONNX file, or its weights in a second file are not beside it"):
+        graph = onnx.load(str(path)).graph  # what points out of the folder, onnx refuses
         return graph, {
             tensor.name: torch.from_numpy(numpy_helper.to_array(tensor).copy())
             for tensor in graph.initializer

@@ -214,12 +214,22 @@ class Head:
     Attributes:
         module: what was trained.
         first: the part of the network that is given the features.
-        name: of the parameters of `module` those in the network.
+        place: where `part_at` has what was trained from.
     """
 
     module: nn.Module
     first: nn.Module
-    name: dict[str, str]
+    place: tuple[str, int]
+
+
+def part_at(module: nn.Module, name: str, skipped: int) -> nn.Module:
+    """The submodule of that name; of a Sequential what comes after the first parts, `skipped` of
+    them.
+    """
+    part = module.get_submodule(name)
+    if isinstance(part, nn.Sequential):
+        part = nn.Sequential(*list(part)[skipped:])
+    return part.eval()
 
 
 def head_of(module: nn.Module, anatomy: Anatomy, shape: tuple[int, ...]) -> Head | None:
@@ -230,28 +240,18 @@ def head_of(module: nn.Module, anatomy: Anatomy, shape: tuple[int, ...]) -> Head
     if len(learned) == len(list(module.parameters())):
         return None
     common = commonprefix([name.split(".")[:-1] for name in learned])  # type: ignore[type-var]
-    within = ".".join(common)
-    part = module.get_submodule(within)
-    first, prefix, offset = part, f"{within}." if within else "", 0
-    if isinstance(part, nn.Sequential):
-        children = list(part.children())
-        offset = next(
-            k
-            for k, child in enumerate(children)
+    within, skipped = ".".join(common), 0
+    first = module.get_submodule(within)
+    if isinstance(first, nn.Sequential):
+        skipped, first = next(
+            (k, child)
+            for k, child in enumerate(first)
             if any(p.requires_grad for p in child.parameters())
         )
-        part, first = nn.Sequential(*children[offset:]), children[offset]
     elif not within:
         return None
-    names = {}
-    for name, _ in part.named_parameters():
-        child, _, suffix = name.partition(".")
-        names[name] = (
-            f"{prefix}{int(child) + offset}.{suffix}"
-            if offset or child.isdigit()
-            else prefix + name
-        )
-    head = Head(part.eval(), first, names)
+    part = part_at(module, within, skipped)
+    head = Head(part, first, (within, skipped))
     x = torch.rand(4, *shape, generator=torch.Generator().manual_seed(1))
     inputs = _record_input(module, head, anatomy, x)
     if inputs is None or inputs.dim() != 2:

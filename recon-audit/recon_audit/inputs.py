@@ -18,7 +18,7 @@ from PIL import Image
 from torch import Tensor
 
 from recon.errors import ReconError, one_reason
-from recon_audit.images import Expected, Images, from_array, labels_in, printable
+from recon_audit.images import Expected, Images, as_array, from_array, labels_in, printable
 
 TWICE = 16  # items that are read twice: a flip leaves an image as it was in half of the cases
 MIN_IMAGES = 6  # with 5 of each even a perfect attack has p = 9/252 in `recon_audit.scoring.score`
@@ -77,19 +77,16 @@ def check_pair(train: Images, held_out: Images) -> tuple[Images, Images]:
             few = f"with fewer than {MIN_IMAGES} nothing is significant{note}"
             raise ReconError(f"there are only {len(part)} {name} images, and {few}")
     known = {_digest(image): name for image, name in zip(train.pixels, train.names, strict=True)}
-    shared = [row for row, image in enumerate(held_out.pixels) if _digest(image) in known]
-    if len(held_out) - len(shared) < MIN_IMAGES:
-        twin = (
-            f"{held_out.names[shared[0]]} is the training image"
-            f" {known[_digest(held_out.pixels[shared[0]])]}"
-        )
-        raise ReconError(f"{twin}: held-out images must be ones that the network never saw")
+    digests = map(_digest, held_out.pixels)
+    shared = {row: known[digest] for row, digest in enumerate(digests) if digest in known}
     if shared:
-        note = (
-            f"{len(shared)} held-out images are training images (the first:"
-            f" {held_out.names[shared[0]]}) and left out"
-        )
-        left = held_out.take([row for row in range(len(held_out)) if row not in set(shared)])
+        row, twin = next(iter(shared.items()))
+        name = held_out.names[row]
+        if len(held_out) - len(shared) < MIN_IMAGES:
+            never = "held-out images must be ones that the network never saw"
+            raise ReconError(f"{name} is the training image {twin}: {never}")
+        note = f"{len(shared)} held-out images are training images (the first: {name}) and left out"
+        left = held_out.take([row for row in range(len(held_out)) if row not in shared])
         held_out = replace(left, note="; ".join(filter(None, (held_out.note, note))))
     return train, held_out
 
@@ -146,12 +143,7 @@ def _from_dataset(source: Sequence[Any], part: str, expected: Expected) -> Image
     images = from_array(np.stack(pixels), part, expected)
     if len(items[0]) == 1:
         return images
-    labels = [item[1] for item in items]
-    plain = [
-        value.tolist() if isinstance(value, Tensor | np.ndarray | np.generic) else value
-        for value in labels
-    ]
-    return replace(images, labels=labels_in(plain))
+    return replace(images, labels=labels_in([as_array(item[1]) for item in items]))
 
 
 def _pair(item: Any) -> tuple[Any, ...]:
@@ -184,9 +176,7 @@ def _pixels_of(image: Any) -> np.ndarray:
             else image
         )
         image = image.convert("L") if image.mode in ("1", "LA") else image
-    if isinstance(image, Tensor) and image.is_floating_point():
-        image = image.detach().cpu().float()
-    return np.asarray(image)
+    return as_array(image)
 
 
 # ------------------------------------------------------------------------------------------ on disk

@@ -190,8 +190,7 @@ def card(report: Json) -> str:
 def numbers(report: Json) -> Json:
     """What a program reads: verdicts, counts, and the interval of each."""
     result, members, power = report["result"], report["membership"], report["power"]
-    back = [entry for entry in report["leaked"] if entry["how"] != "membership"]
-    recovered = {entry["image"] if entry["index"] is None else entry["index"] for entry in back}
+    recovered = [entry for entry in report["leaked"] if entry["how"] != "membership"]
     values: Json = {
         "schema": report["schema"],
         "weights_sha256": report["weights"]["sha256"],

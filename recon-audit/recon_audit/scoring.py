@@ -243,27 +243,19 @@ def first_layer(
 
     by_attack: DecoReco's restart of lowest energy · by_training, by_held_out: these images (n, d),
     y_i = sign Φ(x_i); None for more than MAX_CERTIFIED, for unequal numbers or where no unit is
-    active · searched: the share within the subspace searched, a ceiling · energy_by_layer,
-    norm_by_layer: of that restart, ‖·‖² not relative. All None where DecoReco could not run
-    (settings None).
+    active · searched: the share within the subspace searched, a ceiling. All None where DecoReco
+    could not run (settings None).
     """
-    network, params = weights.network, weights.params
-    norms = layer_norms(network, params)
     if settings is None:
-        names = (
-            "searched",
-            "searched_dimensions",
-            "by_attack",
-            "by_training",
-            "by_held_out",
-            "energy_by_layer",
-        )
-        return dict.fromkeys(names) | {"norm_by_layer": norms.tolist()}
+        return dict.fromkeys(("searched", "by_attack", "by_training", "by_held_out"))
+    network, params = weights.network, weights.params
     alpha, layer_weights = settings.alpha, settings.layer_weights
-    by_layer = tensors["by_layer"][int(tensors["energy"].argmin())]
+    norm = layer_norms(network, params)[0]
+    energy = tensors["by_layer"][tensors["energy"].argmin(), 0]
     basis = tensors["basis"]
-    inside = (params["w1"] @ basis.mT).square().sum() if len(basis) else params["w1"].square().sum()
-    bias = params["b1"].square().sum() if "b1" in params else torch.zeros_like(inside)
+    inside = (params["w1"] @ basis.mT if len(basis) else params["w1"]).square().sum()
+    if "b1" in params:
+        inside = inside + params["b1"].square().sum()
 
     def explained_share(x: Tensor) -> float | None:
         if len(x) > MAX_CERTIFIED or not gram(network, params, x, alpha=alpha)[0][0].any():
@@ -275,14 +267,11 @@ def first_layer(
         return max(0.0, 1 - fitted.residual_by_layer[0].item() ** 2)
 
     return {
-        "searched": ((inside + bias) / norms[0]).item(),
-        "searched_dimensions": len(basis) or network.dim,
+        "searched": (inside / norm).item(),
         # worse than nothing explains nothing
-        "by_attack": max(0.0, 1 - (by_layer[0] / norms[0]).item()),
+        "by_attack": max(0.0, 1 - (energy / norm).item()),
         "by_training": explained_share(train),
         "by_held_out": explained_share(held_out) if len(held_out) == len(train) else None,
-        "energy_by_layer": by_layer.tolist(),
-        "norm_by_layer": norms.tolist(),
     }
 
 

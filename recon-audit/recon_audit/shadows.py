@@ -378,14 +378,11 @@ def _distance(a: nn.Module, b: nn.Module, start: Start | None = None) -> float:
     """Mean |log ‖W‖ / ‖W*‖| over trained matrices, of what a public start was moved by where that
     is known.
     """
-    before = {} if start is None else dict(start.module.named_parameters())
-    public = frozenset() if start is None else start.public
+    state = {} if start is None else start.module.state_dict()
     distances = []
     for (name, p), q in zip(a.named_parameters(), b.parameters(), strict=True):
         if p.dim() > 1 and q.requires_grad:
-            sizes = []
-            for matrix in (p.detach(), q.detach()):
-                moved = matrix - before[name].detach().to(matrix) if name in public else matrix
-                sizes.append(max(moved.norm().item(), 1e-12))
+            began = state[name].to(p) if start is not None and name in start.public else 0.0
+            sizes = [max((matrix - began).norm().item(), 1e-12) for matrix in (p, q)]
             distances.append(abs(math.log(sizes[0] / sizes[1])))
     return sum(distances) / max(len(distances), 1)
