@@ -37,12 +37,9 @@ from recon_audit.verdict import INFERRED, LEAKS, attack_states, decide, lines, p
 ATTACKS = (*RECONSTRUCTIONS, "membership")
 SHADOWS = {"smoke": 4, "laptop": 8, "paper": 32}
 CANARIES = {"smoke": 1, "laptop": 2, "paper": 4}
-# share of what can be explained of layer 1: training images that reach it are "near stationarity"
-NEAR = 0.5
 #: parts of the report that come last, and those that are there where an attack made them
 WORDS = ("verdict", "membership_verdict", "lines", "tried", "power_words", "summary")
 RESULTS = (
-    "first_layer",
     "recipe",
     "result",
     "power",
@@ -222,10 +219,9 @@ def audit_case(
     }
     report["summary"] = " ".join(report["lines"])
     report["seconds"] = round(time.perf_counter() - began, 2)
-    explained = report["first_layer"]
-    html = page(report, pairs, "" if explained is None else regime(explained))
     leaked = [Leaked(**image) for image in report["leaked"]]
-    return Report(verdict.images, verdict.membership, report["lines"], leaked, report, html, salt)
+    words, html = report["lines"], page(report, pairs)
+    return Report(verdict.images, verdict.membership, words, leaked, report, html, salt)
 
 
 def _about_inputs(case: Case, alike: Exchangeability, notes: list[str], settings: Settings) -> Json:
@@ -253,30 +249,3 @@ def _about_inputs(case: Case, alike: Exchangeability, notes: list[str], settings
         "versions": versions(),
         **dict.fromkeys(RESULTS),
     }
-
-
-def regime(explained: Json) -> str:
-    """Whether the network is where DecoReco works, in words; shares as in `first_layer`."""
-    true, ceiling = explained["by_training"], explained["searched"]
-    if true is None or ceiling is None:
-        return (
-            "Whether the network is where DecoReco works was not measured: too many images, or no"
-            " active unit."
-        )
-    hidden = (
-        f"Only {ceiling:.0%} of the first layer stands out from its random start, and the attacks"
-        " looked there alone. "
-    )
-    start = hidden if ceiling < NEAR else ""
-    if true >= NEAR * ceiling:
-        return (
-            f"{start}The training images account for most of what can be explained: this is close"
-            " to the stationarity condition that DecoReco inverts."
-            + (" What lies under the random start, they cannot see." if start else "")
-        )
-    return (
-        f"{start}The training images themselves account for less than half of what can be"
-        " explained: the network is far from the stationarity condition that DecoReco inverts"
-        " (short training, weight decay, another mean or scale of the inputs). Its silence here"
-        " says little; separation does not need that condition."
-    )

@@ -28,7 +28,7 @@ from recon_audit.images import Images
 from recon_audit.membership import fit_multipliers, infer, why_no_multipliers
 from recon_audit.prepare import Case
 from recon_audit.report import Leaked, Row, rows_of
-from recon_audit.scoring import DECISIVE, Json, Nulls, draw_rows, first_layer, matches, score
+from recon_audit.scoring import DECISIVE, Json, Nulls, draw_rows, matches, score
 from recon_audit.shadows import Recipe, Shadows, infer_recipe, shadow_start, train_shadows
 
 SHOWN = 12
@@ -100,7 +100,7 @@ class Comparison:
     # ------------------------------------------------------------------------------------ on images
 
     def images(self) -> Findings:
-        """Attack, then compare: `result`, `first_layer`, `matches` and what belongs to them."""
+        """Attack, then compare: `result`, `matches` and what belongs to them."""
         case, device = self.case, self.settings.device
         released = self.released.to(device)
         tried = attempts(self._task(released, len(case.train)), self.asked)
@@ -134,7 +134,6 @@ class Comparison:
                 "train": _named(recovered, train),
                 "held_out": _named(by_chance, held_out),
             },
-            "first_layer": self._explained(tried, released),
         }
         leaked = []
         if result["leak"]:
@@ -168,17 +167,6 @@ class Comparison:
         )
         candidates = {attempt.name: attempt.x_hat.to(device) for attempt in tried}
         return score(candidates, nulls, self.looks, mean, std)
-
-    def _explained(self, tried: list[Attempt], released: Released) -> Json | None:
-        """What the report says of DecoReco's own condition, see `first_layer`; None where it does
-        not apply.
-        """
-        weights = released.dense
-        attempt = next((attempt for attempt in tried if attempt.name == "decoreco"), None)
-        if attempt is None or weights is None:
-            return None
-        images = (x.flatten(1).to(weights.theta_star) for x in (self.case.x, self.case.x_held_out))
-        return first_layer(weights, attempt.tensors, attempt.settings, *images)
 
     # --------------------------------------------------------------------------------- with shadows
 
@@ -328,8 +316,7 @@ def save_attempts(tried: list[Attempt], folder: Path) -> None:
         (folder / f"{name}.safetensors").unlink(missing_ok=True)
     for attempt in tried:
         if len(attempt.x_hat):
-            tensors = {"x_hat": attempt.x_hat, **attempt.tensors}
-            save_tensors(tensors, folder / f"{attempt.name}.safetensors")
+            save_tensors({"x_hat": attempt.x_hat}, folder / f"{attempt.name}.safetensors")
 
 
 def _named(pairs: list[tuple[int, int, float]], images: Images) -> list[Json]:

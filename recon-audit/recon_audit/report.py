@@ -235,12 +235,6 @@ TITLES = {
     "not by these attacks": "No evidence of leakage by these attacks",
     "cannot tell": "Cannot tell",
 }
-SHARES = {
-    "searched": "lies in the subspace searched, the most that can be explained",
-    "by_attack": "explained by its reconstructions",
-    "by_training": "explained by the training images",
-    "by_held_out": "explained by as many held-out images",
-}
 
 
 @dataclass(frozen=True)
@@ -281,14 +275,13 @@ def rows_of(
     return rows
 
 
-def page(report: Json, pairs: Sequence[tuple[Row, Row]], regime: str) -> str:
+def page(report: Json, pairs: Sequence[tuple[Row, Row]]) -> str:
     """The whole page.
 
     Args:
         report: what report.json holds.
         pairs: of the attack that found most, the k-th best match among training images, and among
             held-out ones.
-        regime: a sentence on whether DecoReco can work here.
     """
     loader = FileSystemLoader(Path(__file__).parent)
     environment = Environment(
@@ -303,10 +296,9 @@ def page(report: Json, pairs: Sequence[tuple[Row, Row]], regime: str) -> str:
         "free": FREE,
         "edpb": EDPB,
         "titles": TITLES,
-        "shares": SHARES,
     }
     return template.render(
-        report=report, result=report["result"], pairs=pairs, regime=regime, style=style, **words
+        report=report, result=report["result"], pairs=pairs, style=style, **words
     )
 
 

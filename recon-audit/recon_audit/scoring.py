@@ -32,14 +32,10 @@ from scipy.stats import t as student
 from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d
 
-from recon.attacks.recover import RecoverSettings
-from recon.nets.gram import gram, layer_norms
 from recon.optim.spectrum import signal_span
-from recon.released import Weights
 from recon.scoring.matching import SSIM_THRESHOLD, Match, one_to_one, padded, rescale, target_decoy
 from recon.scoring.metrics import WINDOW, ncc
 from recon.scoring.nulls import null_candidates
-from recon.training.kkt import certificate
 
 #: a part of report.json
 Json = dict[str, Any]
@@ -50,7 +46,6 @@ THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)  # NCC
 DECISIVE = (0.6, 0.7, 0.8)
 LEVEL = 0.05  # … where p, times the number of all looks, is below this
 DRAWS = 20  # of every null
-MAX_CERTIFIED = 1000  # images whose multipliers are fitted: the cost is cubic
 RULE = (
     f"p < {LEVEL} at the best of all attacks and of NCC {', '.join(map(str, DECISIVE))}, p times"
     " {looks} for the choice; p is the larger of two, against chance and against mixtures that"
@@ -226,53 +221,6 @@ def matches(x_hat: Tensor, images: Tensor, k: int) -> list[tuple[int, int, float
     pairs = [(row, int(assignment.index[row])) for row in best]
     ordered = pairs if few is x_hat else [(b, a) for a, b in pairs]
     return [(*pair, assignment.score[row].item()) for pair, row in zip(ordered, best, strict=True)]
-
-
-# -------------------------------------------------------------------------------------- first layer
-
-
-def first_layer(
-    weights: Weights,
-    tensors: dict[str, Tensor],
-    settings: RecoverSettings | None,
-    train: Tensor,
-    held_out: Tensor,
-) -> Json:
-    """Shares of ‖θ_1‖² that Σ_i c_i ∇_{θ_1} Φ(x_i) accounts for with the best possible c_i = λ_i
-    y_i, λ_i ≥ 0.
-
-    by_attack: DecoReco's restart of lowest energy · by_training, by_held_out: these images (n, d),
-    y_i = sign Φ(x_i); None for more than MAX_CERTIFIED, for unequal numbers or where no unit is
-    active · searched: the share within the subspace searched, a ceiling. All None where DecoReco
-    could not run (settings None).
-    """
-    if settings is None:
-        return dict.fromkeys(("searched", "by_attack", "by_training", "by_held_out"))
-    network, params = weights.network, weights.params
-    alpha, layer_weights = settings.alpha, settings.layer_weights
-    norm = layer_norms(network, params)[0]
-    energy = tensors["by_layer"][tensors["energy"].argmin(), 0]
-    basis = tensors["basis"]
-    inside = (params["w1"] @ basis.mT if len(basis) else params["w1"]).square().sum()
-    if "b1" in params:
-        inside = inside + params["b1"].square().sum()
-
-    def explained_share(x: Tensor) -> float | None:
-        if len(x) > MAX_CERTIFIED or not gram(network, params, x, alpha=alpha)[0][0].any():
-            return None
-        y = (network(params, x) > 0).to(x.dtype)
-        fitted = certificate(
-            network, weights.theta_star, x, y, alpha=alpha, layer_weights=layer_weights
-        )
-        return max(0.0, 1 - fitted.residual_by_layer[0].item() ** 2)
-
-    return {
-        "searched": (inside / norm).item(),
-        # worse than nothing explains nothing
-        "by_attack": max(0.0, 1 - (energy / norm).item()),
-        "by_training": explained_share(train),
-        "by_held_out": explained_share(held_out) if len(held_out) == len(train) else None,
-    }
 
 
 # -------------------------------------------------------------------------- are the two sets alike?
