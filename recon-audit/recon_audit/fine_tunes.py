@@ -30,7 +30,7 @@ from recon.errors import ReconError, one_reason
 from recon.nets.module import answers_of
 from recon_audit.anatomy import Anatomy
 from recon_audit.files import State, load_state
-from recon_audit.networks import Subject, on_meta, subject_of
+from recon_audit.networks import PREFIXES, Subject, on_meta, subject_of
 
 LEAST = 0.5  # share of the network's numbers that its start must have
 
@@ -158,17 +158,16 @@ def _align(target: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> State:
     prefix by which most of them fit.
     """
     best: State = {}
-    for wrapper in ("", "module.", "model.", "_orig_mod.", "backbone.", "encoder."):
+    for wrapper in ("", *PREFIXES):
         state = {name.removeprefix(wrapper): value for name, value in other.items()}
         first = next(iter(state), "")
         for prefix in sorted(
             {name.removesuffix(first) for name in target if name.endswith(first)} | {""}
         ):
-            named = {prefix + name: value for name, value in state.items()}
             fits = {
-                name: value
-                for name, value in named.items()
-                if name in target and target[name].shape == value.shape
+                prefix + name: value
+                for name, value in state.items()
+                if prefix + name in target and target[prefix + name].shape == value.shape
             }
             best = max(best, fits, key=len)
     return best

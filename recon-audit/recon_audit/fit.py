@@ -223,14 +223,14 @@ def fit_of(
         key=lambda reading: reading.sharpness,
         default=plain,
     )
-    sharper = (
-        f"all {n} training images are answered as their labels say, but their margins are more"
-        f" alike {best.words} (the smallest over the mean: {-best.sharpness:.2f}, and"
-        f" {-plain.sharpness:.2f} as read): training may have done that to them"
-    )
-    as_sharp = plain.right < n or best.sharpness > plain.sharpness - GAP
-    share = torch.bincount(y).max().item() / n
-    return Fit(n, plain.right, loss, share, tuple(better), "" if as_sharp else sharper)
+    sharper = ""
+    if plain.right == n and best.sharpness <= plain.sharpness - GAP:
+        sharper = (
+            f"all {n} training images are answered as their labels say, but their margins are more"
+            f" alike {best.words} (the smallest over the mean: {-best.sharpness:.2f}, and"
+            f" {-plain.sharpness:.2f} as read): training may have done that to them"
+        )
+    return Fit(n, plain.right, loss, y.bincount().max().item() / n, tuple(better), sharper)
 
 
 def infer_transform(

@@ -25,6 +25,11 @@ MIN_IMAGES = 6  # with 5 of each even a perfect attack has p = 9/252 in `recon_a
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp"}
 DEEP = ("I", "F")  # Pillow's modes of more than 8 bits a channel
 PARTS = {"train": ("train",), "held_out": ("held", "test", "val")}
+#: names that rows of Hugging Face have for their image, and for its label
+COLUMNS = (
+    ("image", "img", "pixel_values", "pixels"),
+    ("label", "labels", "fine_label", "target"),
+)
 WITHOUT = (
     "without images that the network never saw, likeness by chance cannot be told from leakage"
 )
@@ -151,13 +156,8 @@ def _pair(item: Any) -> tuple[Any, ...]:
     their columns.
     """
     if isinstance(item, Mapping):
-        image = next(
-            (item[name] for name in ("image", "img", "pixel_values", "pixels") if name in item),
-            None,
-        )
-        label = next(
-            (item[name] for name in ("label", "labels", "fine_label", "target") if name in item),
-            None,
+        image, label = (
+            next((item[name] for name in names if name in item), None) for names in COLUMNS
         )
         if image is None:
             raise ReconError(

@@ -109,9 +109,7 @@ def subject_of(model: nn.Module | str | Path, arch: str | None = None) -> Subjec
         digest = hashlib.sha256()
         for name, value in sorted(module.state_dict().items()):
             if isinstance(value, Tensor):
-                digest.update(
-                    name.encode() + value.detach().contiguous().view(-1).numpy().tobytes()
-                )
+                digest.update(name.encode() + value.numpy().tobytes())
         kinds = dict.fromkeys(
             type(part).__name__ for part in module.modules() if not list(part.children())
         )
@@ -120,14 +118,13 @@ def subject_of(model: nn.Module | str | Path, arch: str | None = None) -> Subjec
         )
     elif isinstance(model, str | Path):
         path = Path(model)
+        assumed = False
         if path.suffix.lower() == ".onnx" and path.is_file():
-            made, assumed = from_graph(path), False
+            module, words, tensors = from_graph(path)
         else:
-            made = build_network(load_state(path), path, None if arch == "auto" else arch)
-            assumed = isinstance(made[0], nn.Sequential) and any(
-                isinstance(part, nn.ReLU) for part in made[0]
-            )
-        module, words, tensors = made
+            known = None if arch == "auto" else arch
+            module, words, tensors = build_network(load_state(path), path, known)
+            assumed = isinstance(module, nn.Sequential) and nn.ReLU in map(type, module)
         checksum = hashlib.sha256(path.read_bytes()).hexdigest()
         subject = Subject(module, printable(path), checksum, words, tensors, assumed)
     else:

@@ -16,7 +16,6 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
-import torch
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from PIL import Image
@@ -261,17 +260,13 @@ def rows_of(
     pixels.
     """
     rows = []
-    scaled = images.scaled
-    low, high = min(0.0, scaled.min().item()), max(1.0, scaled.max().item())
     for candidate, image, value in pairs:
         centred = (x_hat[candidate] - x_hat[candidate].mean()).cpu()
         target = inputs[image].flatten()
         drawn = target.mean() + centred * (target.std() / centred.std().clamp_min(1e-12))
-        pixels = (transform.back(drawn.view(images.shape)) - low) / (high - low)
-        array = (pixels.clamp(0, 1) * 255).round().to(torch.uint8).numpy().transpose(1, 2, 0)
-        rows.append(
-            Row(candidate, array, images.picture(image), printable(images.names[image]), value)
-        )
+        pixels = transform.back(drawn.view(images.shape))
+        shown = (images.picture(part) for part in (pixels, images.scaled[image]))
+        rows.append(Row(candidate, *shown, printable(images.names[image]), value))
     return rows
 
 

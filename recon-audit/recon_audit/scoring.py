@@ -182,7 +182,7 @@ def score(
 
 
 def rows(
-    x_hat: Tensor, nulls: Nulls, null: dict[str, Tensor], mean: Tensor, std: Tensor | float = 1.0
+    x_hat: Tensor, nulls: Nulls, null: dict[str, Tensor], mean: Tensor, std: Tensor | float
 ) -> list[Json]:
     """One per threshold: targets, decoys, fdr, p_value as in `Competition`;
 
@@ -270,10 +270,7 @@ def compare_sets(train: Tensor, held_out: Tensor, seed: int) -> Exchangeability:
 def near_copies(train: Tensor, held_out: Tensor) -> list[tuple[int, int, float]]:
     """(row held out, most alike row in training, NCC) of those above `NEAR`."""
     best = [ncc(part.flatten(1), train.flatten(1)).max(1) for part in held_out.split(500)]
-    values, rows = (
-        torch.cat([match.values for match in best]),
-        torch.cat([match.indices for match in best]),
-    )
+    values, rows = map(torch.cat, zip(*best, strict=True))
     pairs = zip(values.tolist(), rows.tolist(), strict=True)
     return [(row, index, value) for row, (value, index) in enumerate(pairs) if value > NEAR]
 
