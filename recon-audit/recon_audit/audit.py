@@ -44,7 +44,6 @@ RESULTS = (
     "result",
     "power",
     "membership",
-    "matches",
 )
 FOLDER = "audit-attack"  # in the output folder, whose own files (another program's?) are left alone
 

@@ -24,7 +24,6 @@ from recon.store.tensors import save_tensors
 from recon_audit.anatomy import examine, logits_of, loss_of
 from recon_audit.attacks import KINDS, RECONSTRUCTIONS, Attempt, Released, Task, attempts
 from recon_audit.fine_tunes import SPANS, spans
-from recon_audit.images import Images
 from recon_audit.membership import fit_multipliers, infer, why_no_multipliers
 from recon_audit.prepare import Case
 from recon_audit.report import Leaked, Row, rows_of
@@ -100,7 +99,7 @@ class Comparison:
     # ------------------------------------------------------------------------------------ on images
 
     def images(self) -> Findings:
-        """Attack, then compare: `result`, `matches` and what belongs to them."""
+        """Attack, then compare: `result`."""
         case, device = self.case, self.settings.device
         released = self.released.to(device)
         tried = attempts(self._task(released, len(case.train)), self.asked)
@@ -128,17 +127,10 @@ class Comparison:
             left = rows_of(x_hat, case.transform, x, train, recovered)
             right = rows_of(x_hat, case.transform, x_held_out, held_out, by_chance)
             pairs = list(zip(left, right, strict=True))
-        report = {
-            "result": result,
-            "matches": {
-                "train": _named(recovered, train),
-                "held_out": _named(by_chance, held_out),
-            },
-        }
         leaked = []
         if result["leak"]:
             leaked = leaked_images(x_hat, members, others, result, train.names, rows)
-        return Findings(report, leaked, pairs, tried)
+        return Findings({"result": result}, leaked, pairs, tried)
 
     def _task(self, released: Released, n: int) -> Task:
         return Task(released, self.shape, n, self.settings.profile, self.settings.seed)
@@ -154,19 +146,15 @@ class Comparison:
     def _score(
         self, tried: list[Attempt], train: Tensor, held_out: Tensor, released: Released
     ) -> Json:
-        device, transform = self.settings.device, self.case.transform
+        device = self.settings.device
         update = train.new_zeros(1, train.shape[1])
         if released.first is not None:
             update = FirstLayer.of(released.first).update.to(device)
         if self.case.public is not None:
             update = update / Public(self.case.public).scale.to(device)
-        shape = self.shape if transform.function is None else ()
-        nulls = Nulls.of(update, train, held_out, self.settings.seed, shape)
-        mean, std = (
-            part.expand(self.shape).flatten().to(device) for part in (transform.mean, transform.std)
-        )
+        nulls = Nulls.of(update, train, held_out, self.settings.seed)
         candidates = {attempt.name: attempt.x_hat.to(device) for attempt in tried}
-        return score(candidates, nulls, self.looks, mean, std)
+        return score(candidates, nulls, self.looks)
 
     # --------------------------------------------------------------------------------- with shadows
 
@@ -317,13 +305,6 @@ def save_attempts(tried: list[Attempt], folder: Path) -> None:
     for attempt in tried:
         if len(attempt.x_hat):
             save_tensors({"x_hat": attempt.x_hat}, folder / f"{attempt.name}.safetensors")
-
-
-def _named(pairs: list[tuple[int, int, float]], images: Images) -> list[Json]:
-    return [
-        {"candidate": candidate, "image": images.names[row], "ncc": ncc}
-        for candidate, row, ncc in pairs
-    ]
 
 
 # ------------------------------------------------------------------------------------------- leaked

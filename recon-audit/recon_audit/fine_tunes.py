@@ -54,20 +54,12 @@ def start_of(subject: Subject, source: Any, arch: str | None) -> Start:
     """The network before training: a module, a state dict, or a file like that of the trained
     one.
     """
-    if isinstance(source, Mapping):
-        module = copy.deepcopy(subject.module)
-        with one_reason("theta_init does not fit the network"):
-            module.load_state_dict(dict(source))
-        return Start(module)
-    start = subject_of(source, arch).module
-    shapes, other = (
-        {n: tuple(p.shape) for n, p in m.named_parameters()} for m in (subject.module, start)
-    )
-    if shapes != other:
-        raise ReconError(
-            "theta_init does not fit the network: its parameters have other names or shapes"
-        )
-    return Start(start)
+    known = isinstance(source, Mapping)
+    state = dict(source) if known else subject_of(source, arch).module.state_dict()
+    module = copy.deepcopy(subject.module)
+    with one_reason("theta_init does not fit the network"):
+        module.load_state_dict(state)
+    return Start(module)
 
 
 def public_start(subject: Subject, source: Any) -> Start:

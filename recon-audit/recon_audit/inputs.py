@@ -117,11 +117,7 @@ def images_of(source: Any, part: str, expected: Expected) -> Images:
         and len(source) == 2
         and not isinstance(source[1], str | Path)
     ):
-        labels = labels_in(source[1])
-        images = images_of(source[0], part, expected)
-        if len(labels) != len(images):
-            raise ReconError(f"there are {len(images)} {part} images and {len(labels)} labels")
-        return replace(images, labels=labels)
+        return _labelled(images_of(source[0], part, expected), source[1], f"{part} images")
     if isinstance(source, Tensor | np.ndarray):
         return from_array(source, part, expected)
     if hasattr(source, "__getitem__") and hasattr(source, "__len__"):
@@ -130,6 +126,14 @@ def images_of(source: Any, part: str, expected: Expected) -> Images:
         f"the {part} images must be a tensor, an array, a data set or a path, not"
         f" {type(source).__name__}"
     )
+
+
+def _labelled(images: Images, source: Any, part: str) -> Images:
+    """With labels; part: words for the sentence where their numbers differ."""
+    labels = labels_in(source)
+    if len(labels) != len(images):
+        raise ReconError(f"there are {len(images)} {part} and {len(labels)} labels")
+    return replace(images, labels=labels)
 
 
 def _from_dataset(source: Sequence[Any], part: str, expected: Expected) -> Images:
@@ -148,7 +152,7 @@ def _from_dataset(source: Sequence[Any], part: str, expected: Expected) -> Image
     images = from_array(np.stack(pixels), part, expected)
     if len(items[0]) == 1:
         return images
-    return replace(images, labels=labels_in([as_array(item[1]) for item in items]))
+    return _labelled(images, [as_array(item[1]) for item in items], f"{part} images")
 
 
 def _pair(item: Any) -> tuple[Any, ...]:
@@ -169,13 +173,8 @@ def _pair(item: Any) -> tuple[Any, ...]:
 
 def _pixels_of(image: Any) -> np.ndarray:
     """An array; of a picture with a palette its colours, and not their numbers."""
-    if isinstance(image, Image.Image):
-        image = (
-            image.convert("RGB")
-            if image.mode in ("P", "PA", "RGBA", "CMYK", "YCbCr", "HSV", "LAB")
-            else image
-        )
-        image = image.convert("L") if image.mode in ("1", "LA") else image
+    if isinstance(image, Image.Image) and not image.mode.startswith(DEEP):
+        image = image.convert("L" if image.mode in ("1", "L", "LA") else "RGB")
     return as_array(image)
 
 
@@ -316,13 +315,7 @@ def from_npz(file: Path, part: str, whole: bool, expected: Expected) -> Images:
         fits = (arrays[name] for name in held if parsed[name][0] is not None or len(images) == 1)
         labels = next(fits, None)
     result = from_array(array, part, expected, str(file))
-    if labels is None:
-        return result
-    if labels.ndim == 0 or len(labels) != len(result):
-        raise ReconError(
-            f"{file}: there are {len(result)} {part} images and labels of shape {labels.shape}"
-        )
-    return replace(result, labels=labels_in(labels))
+    return result if labels is None else _labelled(result, labels, f"{part} images of {file}")
 
 
 def _parse_name(name: str) -> tuple[str | None, bool]:

@@ -216,10 +216,11 @@ def _infer_arch(state: State, path: Path) -> str:
     """Widths where all weights are matrices that form one chain, else a name of `KNOWN`; ReconError
     otherwise.
     """
-    weights = [
-        name for name in sorted(state, key=_natural) if re.fullmatch(r"w[0-9]+|(.*\.)?weight", name)
+    matrices = [
+        state[name]
+        for name in sorted(state, key=_natural)
+        if re.fullmatch(r"w[0-9]+|(.*\.)?weight", name) and state[name].dim() > 1
     ]
-    matrices = [state[name] for name in weights if state[name].dim() > 1]
     if not matrices:
         held = ", ".join(sorted(state)[:6]) or "no weights at all"
         raise ReconError(f"{path} has no weights of layers in it, only {held}")

@@ -33,8 +33,8 @@ from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d
 
 from recon.optim.spectrum import signal_span
-from recon.scoring.matching import SSIM_THRESHOLD, Match, one_to_one, padded, rescale, target_decoy
-from recon.scoring.metrics import WINDOW, ncc
+from recon.scoring.matching import Match, one_to_one, padded, target_decoy
+from recon.scoring.metrics import ncc
 from recon.scoring.nulls import null_candidates
 
 #: a part of report.json
@@ -66,7 +66,6 @@ class Nulls:
             none does.
         train, held_out (n, d), centred alike.
         seed of what is drawn.
-        shape: (C, H, W) of the images, () if they are none.
     """
 
     w1: Tensor
@@ -74,12 +73,9 @@ class Nulls:
     train: Tensor
     held_out: Tensor
     seed: int
-    shape: tuple[int, ...] = ()
 
     @classmethod
-    def of(
-        cls, w1: Tensor, train: Tensor, held_out: Tensor, seed: int, shape: tuple[int, ...] = ()
-    ) -> Nulls:
+    def of(cls, w1: Tensor, train: Tensor, held_out: Tensor, seed: int) -> Nulls:
         """w1 (h, d) becomes its n largest singular values times their directions: the same
         mixtures, from less.
         """
@@ -92,7 +88,6 @@ class Nulls:
             train,
             held_out,
             seed,
-            shape,
         )
 
     def excess(self, m: int) -> dict[str, Tensor]:
@@ -138,24 +133,18 @@ def blur_p(count: int, null: Tensor) -> float:
 # ------------------------------------------------------------------------------------------ scoring
 
 
-def score(
-    candidates: dict[str, Tensor], nulls: Nulls, looks: int, mean: Tensor, std: Tensor | float = 1.0
-) -> Json:
+def score(candidates: dict[str, Tensor], nulls: Nulls, looks: int) -> Json:
     """Counts, nulls and p-values of every attack at every threshold, and the verdict.
 
     At the top level the row that decides: that of the smallest p, of the largest excess where
-    several share it. SSIM where the images are as large as its window.
+    several share it.
 
     Args:
         candidates: name of the attack -> its candidates (m, d).
         looks: tests in the family, the factor of p.
-        mean, std (d,): pixels are images times std plus mean.
     """
     by_size = {m: nulls.excess(m) for m in {len(x_hat) for x_hat in candidates.values()}}
-    attacks = {
-        name: rows(x_hat, nulls, by_size[len(x_hat)], mean, std)
-        for name, x_hat in candidates.items()
-    }
+    attacks = {name: rows(x_hat, nulls, by_size[len(x_hat)]) for name, x_hat in candidates.items()}
     # the best row at one of DECISIVE, of each attack and of all
     best = {
         name: min((table[THRESHOLDS.index(t)] for t in DECISIVE), key=_rank)
@@ -181,9 +170,7 @@ def score(
     }
 
 
-def rows(
-    x_hat: Tensor, nulls: Nulls, null: dict[str, Tensor], mean: Tensor, std: Tensor | float
-) -> list[Json]:
+def rows(x_hat: Tensor, nulls: Nulls, null: dict[str, Tensor]) -> list[Json]:
     """One per threshold: targets, decoys, fdr, p_value as in `Competition`;
 
     Args:
@@ -199,13 +186,7 @@ def rows(
         draws = null[hardest][:, k].double()
         against = {"null": hardest, "null_mean": draws.mean().item(), "null_max": int(draws.max())}
         row |= against | {"null_p": p[hardest], "p": max(row["p_value"], p[hardest])}
-        table.append({"metric": "NCC", "threshold": threshold, **row})
-    if nulls.shape and min(nulls.shape[1:]) >= WINDOW and len(x_hat):
-        train, held_out = nulls.train * std + mean, nulls.held_out * std + mean
-        by_ssim = target_decoy(
-            rescale(x_hat * std + mean), train, held_out, SSIM_THRESHOLD, "ssim", nulls.shape
-        )
-        table.append({"metric": "SSIM", "threshold": SSIM_THRESHOLD, **vars(by_ssim)})
+        table.append({"threshold": threshold, **row})
     return table
 
 
