@@ -138,8 +138,7 @@ def attempts(task: Task, names: Sequence[str]) -> list[Attempt]:
     for name in names:
         kind, began = KINDS[name], time.perf_counter()
         if getattr(task.released, kind.needs) is None:
-            reason = getattr(task.released, f"{kind.needs}_why_not")
-            attempt = _not_applicable(task, reason or "It does not apply to this network.")
+            attempt = _not_applicable(task, getattr(task.released, f"{kind.needs}_why_not"))
         else:
             attempt = kind.run(task)
         results.append(replace(attempt, name=name, seconds=time.perf_counter() - began))

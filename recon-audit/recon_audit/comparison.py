@@ -116,16 +116,18 @@ class Comparison:
                 "how": attempt.how,
                 "why_not": attempt.why_not,
                 "seconds": round(attempt.seconds, 2),
-                "candidates": len(attempt.x_hat),
             }
         best = next(attempt for attempt in tried if attempt.name == result["attack"])
         x_hat = best.x_hat.to(device)
-        recovered = matches(x_hat, members, SHOWN)
-        by_chance = matches(x_hat, others, SHOWN)
         pairs: list[tuple[Row, Row]] = []
         if case.public is None:
-            left = rows_of(x_hat, case.transform, x, train, recovered)
-            right = rows_of(x_hat, case.transform, x_held_out, held_out, by_chance)
+            left, right = (
+                rows_of(x_hat, case.transform, inputs, images, matches(x_hat, compared, SHOWN))
+                for inputs, images, compared in (
+                    (x, train, members),
+                    (x_held_out, held_out, others),
+                )
+            )
             pairs = list(zip(left, right, strict=True))
         leaked = []
         if result["leak"]:
@@ -321,7 +323,8 @@ def leaked_images(
     """Training images given away by reconstruction.
 
     Args:
-        train, held_out (n, d): that were compared; names of all training images, rows of those.
+        train, held_out (n, d): that were compared; names (n,) of those training images, and their
+            rows among all.
     """
     images = torch.cat([train, held_out])
     scores = one_to_one(images, padded(x_hat, len(images))).score.cpu()
@@ -332,9 +335,9 @@ def leaked_images(
     most = _chance(inner > threshold, outer > threshold)
     leaked = []
     for row in torch.nonzero(inner > threshold)[:, 0].tolist():
-        value, index = inner[row].item(), rows[row]
+        value = inner[row].item()
         sure = 1 - min(most, _chance(inner >= value, outer >= value))
-        leaked.append(Leaked(names[index], index, result["attack"], value, sure))
+        leaked.append(Leaked(names[row], rows[row], result["attack"], value, sure))
     return leaked
 
 

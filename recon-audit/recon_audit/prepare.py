@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
+from recon.attacks.heads import Public
 from recon.errors import ReconError
 from recon_audit.anatomy import Anatomy, examine
 from recon_audit.attacks import Released
@@ -64,14 +65,10 @@ class Case:
     @property
     def released(self) -> Released:
         """What attacks on images are given of the network."""
-        start, first = self.start, f"{self.anatomy.first}.weight"
-        known = start is not None and (start.whole or first in start.public)
-        return Released.of(
-            self.subject.module,
-            self.anatomy,
-            start.module if start and known else None,
-            self.public,
-        )
+        start = self.start
+        if start and not (start.whole or f"{self.anatomy.first}.weight" in start.public):
+            start = None
+        return Released.of(self.subject.module, self.anatomy, start and start.module, self.public)
 
     def among(self, rows: list[int]) -> Case:
         """With these rows of the held-out images."""
@@ -211,11 +208,7 @@ def _with_public(case: Case) -> Case:
     """
     public = list(range(0, len(case.held_out), 2))[:MOST_PUBLIC]
     features = case.x_held_out[public].flatten(1)
-    if not (features.std(0) > 0).any():
-        raise ReconError(
-            "all features of the held-out images are alike: the network is given nothing that"
-            " varies"
-        )
+    Public(features)  # which refuses those that do not vary, before anything is attacked
     note = (
         f"{len(public)} of the held-out images are the public sample that attacks on features are"
         " given"
@@ -230,12 +223,11 @@ def _examine_on(
     """Both sets, in the shape that the first registered layer takes, and the network at work on it;
     where the layer that sees the images is another one, in the shape that they have.
     """
-    try:
-        pair = load_images(train, held_out, subject.expected)
-        return pair, examine(subject.module, pair[0].shape)
-    except ReconError as error:
+    errors = []
+    for expected in (subject.expected, None):
         try:
-            pair = load_images(train, held_out)
+            pair = load_images(train, held_out, expected)
             return pair, examine(subject.module, pair[0].shape)
-        except ReconError:
-            raise error from None
+        except ReconError as error:
+            errors.append(error)
+    raise errors[0]
