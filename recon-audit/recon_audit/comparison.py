@@ -4,7 +4,6 @@ audit computes.
 
 from __future__ import annotations
 
-import math
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -228,7 +227,7 @@ class Comparison:
         if fit is not None:
             scores = {"multipliers": fit.score, **scores}
         inferred = infer(logits, y, n, shadows, seed, scores)
-        table, power = inferred.table, inferred.power | {"multipliers_auc": reach}
+        table = inferred.table
         if fit is not None:
             table["multipliers"]["residual"] = fit.diagnostics["residual"]
         report = {
@@ -238,24 +237,24 @@ class Comparison:
             "looks": self.looks,
             "shadows": len(shadows),
             "multipliers_why_not": why_not,
-            "power": {name: None if math.isnan(value) else value for name, value in power.items()},
+            "power": inferred.power | {"multipliers_auc": reach},
         }
         return report, inferred.score
 
     def _multipliers(
         self, module: nn.Module, x: Tensor, y: Tensor, shadows: Shadows, recipe: Recipe
-    ) -> tuple[Candidates | None, str | None, float]:
+    ) -> tuple[Candidates | None, str | None, float | None]:
         """Multipliers, or why there are none; and the area that those of the first shadow reach,
         whose start is known, too.
         """
-        anatomy, start, reach = self.case.anatomy, self.case.start, math.nan
+        anatomy, start, reach = self.case.anatomy, self.case.start, None
         if self.no_multipliers is not None:
-            return None, self.no_multipliers, reach
+            return None, self.no_multipliers, None
         whole = None if start is None or not start.whole else start.module
         try:
             fit = fit_multipliers(module, anatomy, x, y, whole)
         except ReconError as error:
-            return None, f"Multipliers were not fitted: {error}.", reach
+            return None, f"Multipliers were not fitted: {error}.", None
         with suppress(ReconError):
             began = whole and shadow_start(module, recipe, 0, self.settings.seed, start)
             shadow = fit_multipliers(shadows.modules[0], anatomy, x, y, began)

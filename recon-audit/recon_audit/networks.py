@@ -80,9 +80,7 @@ class Subject:
             ),
             None,
         )
-        if isinstance(first, nn.Linear):
-            return Expected(dim=first.in_features)
-        return Expected(channels=first.in_channels if isinstance(first, CONVOLUTIONS) else None)
+        return Expected(getattr(first, "in_features", None), getattr(first, "in_channels", None))
 
 
 def subject_of(model: nn.Module | str | Path, arch: str | None = None) -> Subject:
