@@ -122,18 +122,6 @@ def test_labels_are_classes_where_they_fit():
             classes_of(a, b, pair, 2)
 
 
-def test_labels_of_a_table(tmp_path):
-    a, b, table = labelled(["x", "y"]), labelled(["z"]), tmp_path / "l.csv"
-    with pytest.raises(ReconError, match="cannot be read"):
-        classes_of(a, b, table, 2)
-    for text, words in (("x,1\n", "no line for y"), ("x\n", "two fields")):
-        table.write_text(text)
-        with pytest.raises(ReconError, match=words):
-            classes_of(a, b, str(table), 2)
-    table.write_text("x,1\ny,0\nz,1\n")
-    assert classes_of(a, b, table, 1)[1].tolist() == [1]
-
-
 def test_transforms(pixels):
     train = images_of(pixels, "train", Expected())
     x = train.scaled
