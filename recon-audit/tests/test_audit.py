@@ -4,8 +4,6 @@ bad input.
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 import torch
@@ -35,10 +33,11 @@ DIM = 3 * SIDE * SIDE
 ARCH = f"{DIM}-{WIDTH}-{WIDTH}-1"
 
 
-def audit(weights, arch, data, out, **options):
+def audit(weights, arch, data, out):
     """What report.json holds, of the attacks on images alone and without canaries."""
-    options = {"transform": "image", "attacks": RECONSTRUCTIONS, "canaries": 0} | options
-    return recon.audit(weights, data, arch=arch, out=out, **options).data
+    quick = {"profile": "smoke", "device": "cpu", "canaries": 0}
+    settings = {"arch": arch, "transform": "image", "attacks": RECONSTRUCTIONS, "out": out}
+    return recon.audit(weights, data, **settings, **quick).data
 
 
 def load_weights(file, arch):
@@ -91,7 +90,7 @@ def trained(network, start, data, tmp_path_factory):
 @pytest.fixture(scope="module")
 def leaking(trained, data, tmp_path_factory):
     out = tmp_path_factory.mktemp("leaking")
-    return audit(trained, ARCH, data, out, profile="smoke", device="cpu"), out
+    return audit(trained, ARCH, data, out), out
 
 
 def write(tensors, file):
@@ -116,12 +115,7 @@ def test_a_net_in_the_kkt_regime_leaks(leaking):
 
 def test_an_untrained_net_does_not(network, start, data, tmp_path):
     report = audit(
-        write(network.unflatten(start), tmp_path / "w.safetensors"),
-        ARCH,
-        data,
-        tmp_path,
-        profile="smoke",
-        device="cpu",
+        write(network.unflatten(start), tmp_path / "w.safetensors"), ARCH, data, tmp_path
     )
     assert not report["result"]["leak"] and report["result"]["targets"] <= 1
     assert report["verdict"] == "cannot tell" and "was not measured" in report["summary"]
@@ -136,9 +130,7 @@ def test_a_net_trained_on_other_images_does_not(trained, pixels, tmp_path, monke
         .numpy()
     )
     np.savez(tmp_path / "d.npz", train=others[:N], held_out=others[N:])
-    result = audit(trained, ARCH, tmp_path / "d.npz", tmp_path, profile="smoke", device="cpu")[
-        "result"
-    ]
+    result = audit(trained, ARCH, tmp_path / "d.npz", tmp_path)["result"]
     assert not result["leak"] and all(
         about["why_not"] is None for about in result["attacks"].values()
     )
@@ -176,9 +168,7 @@ def test_a_small_start_and_adam_leak_by_separation(tmp_path, monkeypatch):
         for name in ("train", "held_out")
     }
     np.savez(tmp_path / "d.npz", **parts)
-    report = audit(
-        file, "3072-200-200-1", tmp_path / "d.npz", tmp_path, profile="smoke", device="cpu"
-    )
+    report = audit(file, "3072-200-200-1", tmp_path / "d.npz", tmp_path)
     result = report["result"]
     assert (
         result["leak"] and result["attack"] == "separation" and "by separation" in report["summary"]
@@ -203,7 +193,7 @@ def dull(network, start):
 def test_dull_weights_are_no_evidence(case, dull, data, tmp_path, monkeypatch):
     monkeypatch.setitem(module.BUDGETS, "smoke", (1, 5, 2))
     file = write(dull[case], tmp_path / "w.safetensors")
-    report = audit(file, ARCH, data, tmp_path, profile="smoke", device="cpu")
+    report = audit(file, ARCH, data, tmp_path)
     assert report["verdict"] == "cannot tell" and "No evidence" in report["summary"]
     silent = {
         name: about["why_not"]
@@ -229,7 +219,7 @@ def test_images_do_not_enter_the_attack(network, trained, data, pixels, tmp_path
     monkeypatch.setitem(module.BUDGETS, "smoke", (1, 20, 5))
     np.savez(tmp_path / "other.npz", train=255 - pixels[N:], held_out=pixels[:N])
     for name, file in (("a", data), ("b", tmp_path / "other.npz")):
-        audit(trained, ARCH, file, tmp_path / name, profile="smoke", device="cpu")
+        audit(trained, ARCH, file, tmp_path / name)
     a, b = (sorted(file.name for file in (tmp_path / name / FOLDER).iterdir()) for name in "ab")
     assert a == b == [f"{name}.safetensors" for name in sorted(RECONSTRUCTIONS)]
     for file in a:
@@ -293,9 +283,8 @@ def test_few_images_and_no_candidates_say_nothing(n, m):
     assert not score({"separation": noise[:0], "rows": noise}, nulls, LOOKS)["leak"]
 
 
-def test_the_page_holds_the_report_and_loads_nothing(leaking):
-    report, out = leaking
-    assert json.loads((out / "report.json").read_text()) == json.loads(json.dumps(report))
+def test_the_page_shows_pictures_and_loads_nothing(leaking):
+    _, out = leaking
     page = (out / "report.html").read_text(encoding="utf-8")
     assert page.count("data:image/png;base64,") == 4 * N
     assert "<script" not in page and "<link" not in page and "http" not in page
@@ -308,12 +297,9 @@ WEIGHTS = {
     "has no place for: w4": lambda p: p | {"w4": p["w3"]},
     "for layer 1": lambda p: {"b1": p["b1"]},
     "no weights at all": lambda p: {},
-    "nothing to attack": lambda p: {name: 0 * value for name, value in p.items()},
 }
 DATA = {
-    "likeness by chance cannot be told from leakage": lambda x: {"train": x},
     "has no array train": lambda x: {"held_out": x},
-    "only 4 training images": lambda x: {"train": x[:4], "held_out": x[4:]},
     "cannot be read as an .npz of plain arrays": lambda x: {"train": np.array([{}])},
     "is the training image train[0]": lambda x: {"train": x[:N], "held_out": x[: N + 3]},
     "do not make 192 inputs": lambda x: {"train": x[:, :4], "held_out": x},

@@ -46,11 +46,7 @@ def train_network(x, y, model=None, steps=150):
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-2)
     for _ in range(steps):
         optimiser.zero_grad()
-        out = model(x)
-        loss = nn.functional.cross_entropy(out, y) if out.shape[-1] > 1 else None
-        if loss is None:
-            loss = nn.functional.binary_cross_entropy(out.reshape(-1), y.float())
-        loss.backward()
+        nn.functional.cross_entropy(model(x), y).backward()
         optimiser.step()
     return model
 
@@ -85,24 +81,6 @@ def test_a_misfit_leaves_no_verdict_on_membership(model, digits):
     assert report.data["fit"]["why_not"] and "label 1 is output 7" in report.page
     good = recon.audit(model, (x[:N], y[:N]), (x[N:], y[N:]), **FAST)
     assert good.membership == "inferred" and "100 of 100 training images" in good.page
-
-
-class Probability(nn.Module):
-    """A sigmoid that is no module."""
-
-    def __init__(self):
-        super().__init__()
-        self.a, self.b = nn.Linear(64, 50), nn.Linear(50, 1)
-
-    def forward(self, x):
-        return torch.sigmoid(self.b(torch.relu(self.a(x.flatten(1)))))
-
-
-def test_a_sigmoid_in_forward_is_seen(digits):
-    x, y = digits
-    other = train_network(x[:N], y[:N] % 2, Probability())
-    assert examine(subject_of(other).module, (1, 8, 8)).scale == "probabilities"
-    assert fit(other, x, y % 2).right > 0.95 * N
 
 
 class Augmented(torch.utils.data.Dataset):
@@ -159,8 +137,8 @@ class HeadFirst(nn.Module):
 def test_the_first_layer_is_the_one_that_sees_the_image(digits):
     x, y = digits
     model = train_network(x[:N], y[:N], HeadFirst())
-    report = recon.audit(model, (x[:N], y[:N]), (x[N:], y[N:]), **FAST)
-    assert report.data["fit"]["right"] > 0.9 * N
+    case = prepare(model, (x[:N], y[:N]), (x[N:], y[N:]))
+    assert case.fit.right > 0.9 * N and case.anatomy.first == "stem"
 
 
 @pytest.mark.parametrize("kind", [nn.Tanh, nn.ReLU])

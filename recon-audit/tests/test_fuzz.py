@@ -73,7 +73,8 @@ def answers(module, x):
 
 def classes(module, x):
     out = answers(module, x)
-    return (out[:, 0] > 0).long() if out.shape[1] == 1 else out.argmax(1)
+    middle = 0.5 if out.min() >= 0 and out.max() <= 1 else 0  # of probabilities, of logits
+    return (out[:, 0] > middle).long() if out.shape[1] == 1 else out.argmax(1)
 
 
 def check(module, train, held_out=None, refusal=None, least=0.95, **options):
@@ -164,7 +165,6 @@ LAYOUTS = {
     "with a gradient": EXACT.clone().requires_grad_(True),
     "Fortran": np.asfortranarray(EXACT.numpy()),
     "list of arrays": list(EXACT.numpy()),
-    "list of pictures": pictures(EXACT),
 }
 
 
@@ -262,7 +262,6 @@ NO_IMAGES = {
     "broken data set": lambda x: Broken(),
     "stream": lambda x: Stream(),
     "loader": lambda x: DataLoader(TensorDataset(x)),
-    "ragged": lambda x: [x[0], x[1, :3], *x[2:]],
     "rows without an image": lambda x: [{"text": "a"}] * N,
     "missing path": lambda x: "/no/such/place",
     "missing files": lambda x: ["/no/such/a.png"] * N,
@@ -301,7 +300,6 @@ NPZ = {
     "MedMNIST": ("train_images", "train_labels", "test_images", "test_labels", True),
     "Keras": ("x_train", "y_train", "x_test", "y_test", False),
     "own": ("train", "train_labels", "held_out", "held_out_labels", False),
-    "data and targets": ("train_data", "train_targets", "test_data", "test_targets", True),
 }
 
 
@@ -549,6 +547,7 @@ MODULES = {
     "log-softmax": lambda: Out(body(), lambda z: z.log_softmax(1)),
     "softmax": lambda: Out(body(), lambda z: z.softmax(1)),
     "one logit": lambda: body(classes=1),
+    "sigmoid": lambda: Out(body(classes=1), torch.sigmoid),
     "one logit, squeezed": lambda: Out(body(classes=1), lambda z: z[:, 0]),
     "two": lambda: body(classes=2),
     "bare": lambda: nn.Linear(192, 10),

@@ -85,7 +85,6 @@ def test_a_report_says_what_its_parts_say(report, tmp_path):
     jsonschema.validate(json.loads(report.to_json()), SCHEMA)
     members, result = report.data["membership"], report.data["result"]
     assert result["looks"] == members["looks"] == 3 * 3 + 3
-    assert list(members["scores"]) == ["lira", "rmia", "multipliers"]
     assert 0 < members["scores"]["multipliers"]["residual"] <= 1
     assert report.data["power"]["canaries"] == 1 and members["shadows"] == 4
     for line in map(html.escape, report.lines):
@@ -140,21 +139,16 @@ def test_weights_that_are_images_leak_and_are_named(x, y):
 
 
 def test_two_outputs_and_the_start_are_used(x, y):
-    net, sets = fitted(dense(2), x[:N], y[:N]), (x[:N], x[N:])
-    report = audit(net, *sets, attacks=("decoreco", "rows"), canaries=0)
-    assert all(about["why_not"] is None for about in report.data["result"]["attacks"].values())
-    few = {"attacks": ("rows",), "canaries": 1, "shadows": 2}
-    known = audit(net, *sets, **few, theta_init=dense(2).state_dict())
+    net, few = fitted(dense(2), x[:N], y[:N]), {"attacks": ("decoreco", "rows"), "shadows": 2}
+    known = audit(net, x[:N], x[N:], **few, theta_init=dense(2).state_dict())
+    assert all(about["why_not"] is None for about in known.data["result"]["attacks"].values())
     assert known.data["power"]["canaries"] == 1
 
 
 def test_sets_that_differ_are_not_compared(network, x):
     report = audit(network, x[:N], 0.8 * x[N:] + 0.2)
     assert report.verdict == report.membership == "cannot tell" and not report.leaked
-    assert (
-        "two-sample test" in report.sentence
-        and report.data["result"] is None is report.data["membership"]
-    )
+    assert report.data["result"] is None is report.data["membership"]
     jsonschema.validate(json.loads(report.to_json()), SCHEMA)
     assert "two-sample test" in report.page
 
@@ -214,10 +208,6 @@ def test_silence_on_members_counts_for_what_either_kind_of_score_can_do(lira, mu
         None,
     )
     assert found.membership.startswith(verdict)
-    assert (
-        verdict == "cannot tell"
-        or "though in networks trained in the same way it can" in found.on_membership
-    )
 
 
 # ------------------------------------------------------------------------------------- command line
