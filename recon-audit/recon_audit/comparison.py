@@ -247,7 +247,8 @@ class Comparison:
         """Multipliers, or why there are none; and the area that those of the first shadow reach,
         whose start is known, too.
         """
-        anatomy, start, reach = self.case.anatomy, self.case.start, None
+        anatomy, start = self.case.anatomy, self.case.start
+        reach: float | None = None
         if self.no_multipliers is not None:
             return None, self.no_multipliers, None
         whole = None if start is None or not start.whole else start.module

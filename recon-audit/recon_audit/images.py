@@ -64,7 +64,9 @@ class Images:
         """(H, W, C) uint8 of pixels (C, H, W), to look at; the range of all images, where that
         leaves [0, 1], goes from black to white.
         """
-        low, high = self.scaled.min().clamp_max(0), self.scaled.max().clamp_min(1)
+        low, high = 0.0, 1.0
+        if self.pixels.dtype != np.uint8:
+            low, high = min(low, float(self.pixels.min())), max(high, float(self.pixels.max()))
         grey = (pixels - low) / (high - low)
         if len(pixels) not in (1, 3):  # bands that are no colours: their mean
             grey = grey.mean(0, keepdim=True)

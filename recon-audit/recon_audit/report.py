@@ -259,14 +259,14 @@ def rows_of(
     """Of `matches` (candidate, image, NCC): candidates brought to the contrast of their image, in
     pixels.
     """
-    rows = []
+    rows, scaled = [], images.scaled
     for candidate, image, value in pairs:
         centred = (x_hat[candidate] - x_hat[candidate].mean()).cpu()
         target = inputs[image].flatten()
         drawn = target.mean() + centred * (target.std() / centred.std().clamp_min(1e-12))
-        pixels = transform.back(drawn.view(images.shape))
-        shown = (images.picture(part) for part in (pixels, images.scaled[image]))
-        rows.append(Row(candidate, *shown, printable(images.names[image]), value))
+        reconstruction = images.picture(transform.back(drawn.view(images.shape)))
+        name = printable(images.names[image])
+        rows.append(Row(candidate, reconstruction, images.picture(scaled[image]), name, value))
     return rows
 
 
