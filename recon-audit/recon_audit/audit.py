@@ -38,7 +38,16 @@ ATTACKS = (*RECONSTRUCTIONS, "membership")
 SHADOWS = {"smoke": 4, "laptop": 8, "paper": 32}
 CANARIES = {"smoke": 1, "laptop": 2, "paper": 4}
 #: parts of the report that come last, and those that are there where an attack made them
-WORDS = ("verdict", "membership_verdict", "lines", "tried", "power_words", "summary")
+WORDS = (
+    "verdict",
+    "membership_verdict",
+    "lines",
+    "tried",
+    "power_words",
+    "summary",
+    "aggregates_only",
+    "leaked",
+)
 RESULTS = (
     "recipe",
     "result",
@@ -219,8 +228,8 @@ def audit_case(
     report["summary"] = " ".join(report["lines"])
     report["seconds"] = round(time.perf_counter() - began, 2)
     leaked = [Leaked(**image) for image in report["leaked"]]
-    words, html = report["lines"], page(report, pairs)
-    return Report(verdict.images, verdict.membership, words, leaked, report, html, salt)
+    html = page(report, pairs)
+    return Report(verdict.images, verdict.membership, report["lines"], leaked, report, html, salt)
 
 
 def _about_inputs(case: Case, alike: Exchangeability, notes: list[str], settings: Settings) -> Json:
@@ -230,8 +239,6 @@ def _about_inputs(case: Case, alike: Exchangeability, notes: list[str], settings
     return {
         "schema": SCHEMA,
         **dict.fromkeys(WORDS),
-        "aggregates_only": False,
-        "leaked": [],
         "weights": {"file": subject.file, "sha256": subject.sha256, "arch": subject.arch},
         "tensors": subject.tensors,
         "images": {**counts, "mean": case.transform.words, "notes": notes},

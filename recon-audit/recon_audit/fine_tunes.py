@@ -54,11 +54,11 @@ def start_of(subject: Subject, source: Any, arch: str | None) -> Start:
     """The network before training: a module, a state dict, or a file like that of the trained
     one.
     """
-    known = isinstance(source, Mapping)
-    state = dict(source) if known else subject_of(source, arch).module.state_dict()
+    if not isinstance(source, Mapping):
+        source = subject_of(source, arch).module.state_dict()
     module = copy.deepcopy(subject.module)
     with one_reason("theta_init does not fit the network"):
-        module.load_state_dict(state)
+        module.load_state_dict(source)
     return Start(module)
 
 

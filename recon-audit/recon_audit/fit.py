@@ -160,7 +160,7 @@ class Fit:
     loss: float
     chance: float
     better: tuple[Reading, ...]
-    sharper: str = ""
+    sharper: str
 
     @property
     def why_not(self) -> str | None:

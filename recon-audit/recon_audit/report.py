@@ -285,15 +285,16 @@ def page(report: Json, pairs: Sequence[tuple[Row, Row]]) -> str:
     environment.filters |= {"embedded": embed, "printable": printable}
     template = environment.get_template("report.html.jinja")
     style = Markup((Path(__file__).parent / "report.css").read_text(encoding="utf-8"))
-    words = {
-        "names": NAMES,
-        "scores": SCORES,
-        "free": FREE,
-        "edpb": EDPB,
-        "titles": TITLES,
-    }
     return template.render(
-        report=report, result=report["result"], pairs=pairs, style=style, **words
+        report=report,
+        result=report["result"],
+        pairs=pairs,
+        style=style,
+        names=NAMES,
+        scores=SCORES,
+        free=FREE,
+        edpb=EDPB,
+        titles=TITLES,
     )
 
 
