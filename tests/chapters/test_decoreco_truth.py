@@ -10,6 +10,13 @@ from companion.chapters.decoreco_truth.experiment import converged
 from companion.chapters.run import run
 
 
+def test_no_other_images_come_near_the_energy_of_the_truth(runs):
+    metrics = runs("decoreco-truth").metrics
+    before, after = metrics.energy_fitted, metrics.energy_after_attack
+    assert before.truth < before.partition <= 1.0
+    assert after.truth < 0.5 * min(after.partition, after.random)
+
+
 def test_energies_before_are_those_of_the_images_that_they_name(tmp_path, monkeypatch):
     """At sizes of nothing, with the sum of the pixels in the energy's place."""
     monkeypatch.setattr(

@@ -20,7 +20,7 @@ def test_observed_steps_grow_to_the_last(steps):
     assert list(at) == sorted(set(at))
 
 
-def test_the_smoothed_residual_is_the_certificates(runs):
+def test_the_smoothed_residual_is_the_certificates_and_what_is_left_of_the_second_layer(runs):
     """Trained again, since the run keeps no weights."""
     network, smoke = three_layer(64, 3072), runs("kkt-training")
     x, y = smoke.array("x_train"), torch.tensor([0.0, 1.0]).repeat_interleave(10)
@@ -31,3 +31,7 @@ def test_the_smoothed_residual_is_the_certificates(runs):
     end = smoke.metrics.loss_scaled
     assert end.kkt_residual_smoothed == pytest.approx(final.residual_by_layer[0].item(), rel=1e-4)
     assert end.kkt_residual != end.kkt_residual_smoothed
+    begun, ended = (network.unflatten(weights)["w2"] for weights in (start, theta))
+    factor = (begun * ended).sum() / begun.square().sum()
+    share = (factor**2 * begun.square().sum() / ended.square().sum()).item()
+    assert smoke.metrics.second_layer.start_share == pytest.approx(share, rel=1e-4)
