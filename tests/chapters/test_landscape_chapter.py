@@ -1,18 +1,15 @@
-"""The landscape chapter: images of every seed, starts, distances, and both sweeps in small."""
+"""The landscape chapter: images of every seed, starts, distances and energies."""
 
 from __future__ import annotations
 
-import pytest
 import torch
 
 from companion.chapters.base import Context
-from companion.chapters.landscape.experiment_bilevel import BOXED, FREE, SIZES, crossing
+from companion.chapters.landscape.experiment_bilevel import SIZES, crossing
 from companion.chapters.landscape.experiment_decoreco import SIZES as DECORECO_SIZES
 from companion.chapters.landscape.experiment_decoreco import geometry
 from companion.chapters.landscape.shared import (
     SeedImages,
-    affine_released,
-    bilevel_ends,
     different_starts,
     every_cell,
     set_distances,
@@ -86,31 +83,3 @@ def test_energies_are_relative_to_that_of_noise():
         shape["curvature"], torch.full((3,), 2 * 0.5**2 * 4 / (9 * 24), dtype=torch.float64)
     )
     assert shape["barrier"].max() == 0 and shape["line"].tolist() == [0.0, 6.0, 24.0]
-
-
-def test_bilevel_sweep(runs):
-    metrics, sizes = runs("landscape-bilevel").metrics, SIZES["smoke"]
-    truth = metrics.distance.truth
-    assert truth[-1][-1] < 1e-6 and metrics.start_distance.truth[-1][-1] < 1e-6
-    assert [row[0] for row in truth] == pytest.approx([truth[0][0]] * 5, rel=1e-6)  # noise
-    assert metrics.start_distance.partition[0][-1] == 0.0 == metrics.start_distance.random[2][0]
-    by_seed, null = [], []
-    for seed in range(2):
-        images = images_of(seed, seeds=2)
-        start = images.starts(LAMBDAS)[[-2]]
-        end = bilevel_ends(affine_released(images, 1e-2), start, sizes).x_hat
-        by_seed.append(images.distances(end)["truth"].item())
-        null.append(images.null_distance().item())
-    assert truth[-1][-2] == pytest.approx(sum(by_seed) / 2, rel=1e-5)
-    assert metrics.null_distance_to_truth == pytest.approx(sum(null) / 2)
-
-
-def test_walks(runs):
-    result = runs("landscape-bilevel")
-    connection = result.metrics.connection
-    for route in connection.only(*FREE, *BOXED).values():
-        assert route.solved and route.error < 1e-10 < 1e-3 < route.straight_error
-    assert connection.level > connection.sufficient > 0.55
-    first, second = (result.array(f"walk_{name}_frames") for name in BOXED)
-    assert first.shape == second.shape and len(first) == 5 and torch.equal(first[-1], second[0])
-    assert 0 <= min(first.min(), second.min()) < max(first.max(), second.max()) <= 1
