@@ -26,7 +26,7 @@ CONTEXT = Context(load_pool("photos"), torch.device("cpu"), 0, None, None)
 
 
 def images_of(seed=0, seeds=1, dtype=torch.float64):
-    return SeedImages.of(CONTEXT, SIZES["smoke"].n_train, dtype, seed, seeds)
+    return SeedImages.drawn(CONTEXT, SIZES["smoke"].n_train, dtype, seed, seeds)
 
 
 def test_every_seed_has_images_of_its_own():
@@ -41,10 +41,10 @@ def test_every_seed_has_images_of_its_own():
 def test_starts_are_on_the_grid_with_lambda_1_the_slower_index():
     images = images_of()
     starts = images.starts(LAMBDAS)
-    torch.testing.assert_close(starts[-1], images.truth)
-    torch.testing.assert_close(starts[4], images.partition)
+    torch.testing.assert_close(starts[-1], images.train)
+    torch.testing.assert_close(starts[4], images.init)
     torch.testing.assert_close(starts[5], images.random)
-    half_way = 0.5 * (0.25 * images.truth + 0.75 * images.partition) + 0.5 * images.random
+    half_way = 0.5 * (0.25 * images.train + 0.75 * images.init) + 0.5 * images.random
     torch.testing.assert_close(starts[1 * 5 + 2], half_way)
     few = starts[different_starts(LAMBDAS)]  # equal starts are searched once
     assert len(few) == len(few.unique(dim=0)) == 21

@@ -126,17 +126,17 @@ def practise(arm: str, shadows: Sequence[Tensors], part: Tensors) -> np.ndarray 
     that look natural; None where these are not both true and false.
     """
     rows = [shadow["natural"].cpu().bool() for shadow in shadows]
-    true = [shadow["true"].cpu()[row] for shadow, row in zip(shadows, rows, strict=True)]
+    pairs = [*zip(shadows, rows, strict=True)]
+    true = [shadow["true"].cpu()[row] for shadow, row in pairs]
     if not 0 < sum(int(labels.sum()) for labels in true) < sum(map(len, true)):
         return None
     if arm == "decoreco":
-        evidence = [features(shadow)[row] for shadow, row in zip(shadows, rows, strict=True)]
-        model = shadow_classifier(np.concatenate(evidence), torch.cat(true).numpy())
+        evidence = np.concatenate([features(shadow)[row] for shadow, row in pairs])
+        model = shadow_classifier(evidence, torch.cat(true).numpy())
         return model.predict_proba(features(part))[:, 1]
-    signs = [_signs(shadow, row) for shadow, row in zip(shadows, rows, strict=True)]
-    everything = torch.ones(len(part["share"]), dtype=torch.bool)
+    signs = [_signs(shadow, row) for shadow, row in pairs]
     calibration = calibrated(list(zip(signs, true, strict=True)))
-    return probability(calibration, _signs(part, everything)).numpy()
+    return probability(calibration, _signs(part, slice(None))).numpy()
 
 
 def judge(
@@ -148,36 +148,38 @@ def judge(
     """
     rows = [_array(part["natural"]).astype(bool) for part in parts]
     networks = [Scored(*(_array(part[key]) for key in ("ncc", "true", "image"))) for part in parts]
-    signs = [kinds(arm, part) for part in parts]
+    plain = [network.take(row) for network, row in zip(networks, rows, strict=True)]
+    negative, doubtful = (
+        [sign[row] for sign, row in zip(signs, rows, strict=True)]
+        for signs in zip(*(kinds(arm, part) for part in parts), strict=True)
+    )
     seed = context.stream("kkt.attack_again", BOOTSTRAP).initial_seed()
-
-    def natural(every: Sequence[Scored]) -> list[Scored]:
-        return [network.take(row) for network, row in zip(every, rows, strict=True)]
 
     def number(measure: Measure, networks: Sequence[Scored]) -> Record:
         return estimate(measure, networks, sizes.draws, np.random.default_rng(seed))
 
     def judgement(score: Sequence[np.ndarray]) -> Record:
-        scored = [replace(n, score=values) for n, values in zip(networks, score, strict=True)]
-        either = [
-            replace(n, true=n.true | negative)
-            for n, (negative, _) in zip(scored, signs, strict=True)
+        scored = [
+            replace(n, score=values[row]) for n, values, row in zip(plain, score, rows, strict=True)
         ]
-        measured = {name: number(measure, natural(scored)) for name, measure in MEASURES.items()}
-        return Record(**measured, auc_either=number(auc, natural(either)))
+        either = [replace(n, true=n.true | no) for n, no in zip(scored, negative, strict=True)]
+        measured = {name: number(measure, scored) for name, measure in MEASURES.items()}
+        return Record(**measured, auc_either=number(auc, either))
 
-    plain = natural(networks)
-    total, true = sum(len(n.true) for n in plain), sum(int(n.true.sum()) for n in plain)
-    negative, doubtful = (
-        sum(int(pair[k][row].sum()) for pair, row in zip(signs, rows, strict=True)) for k in (0, 1)
-    )
+    counts = {
+        name: sum(int(part.sum()) for part in marks)
+        for name, marks in (
+            ("true", [n.true for n in plain]),
+            ("negative", negative),
+            ("doubtful", doubtful),
+        )
+    }
+    total = sum(len(n.true) for n in plain)
     evidence = scores(arm, parts) if any(n.both for n in plain) else {}
     return number(share_true, networks), Record(
         candidates=total,
-        true=true,
-        negative=negative,
-        doubtful=doubtful,
-        false=total - true - negative - doubtful,
+        **counts,
+        false=total - sum(counts.values()),
         networks=sum(n.both for n in plain),
         share_true=number(share_true, plain),
         attainable=attainable(plain),
@@ -221,14 +223,11 @@ def features(measured: dict[str, Tensor]) -> np.ndarray:
     """Evidence as a matrix (m, 6); scales that differ between networks removed by ranking within
     one attack.
     """
-    ranks = [
-        measured[name].argsort().argsort().double() / max(len(measured[name]) - 1, 1)
-        for name in EVIDENCE
-    ]
-    return torch.stack(ranks, dim=1).cpu().numpy()
+    ranks = torch.stack([measured[name].argsort().argsort() for name in EVIDENCE], dim=1).double()
+    return (ranks / max(len(ranks) - 1, 1)).cpu().numpy()
 
 
-def _signs(part: Tensors, rows: Tensor) -> Signs:
+def _signs(part: Tensors, rows: Tensor | slice) -> Signs:
     return Signs(*(part[name].cpu()[rows] for name in ("sparsity", "stability", "share")))
 
 

@@ -76,19 +76,17 @@ SIZES = {
 
 def compute(sizes: DecorecoSizes, context: Context) -> Outcome[Metrics]:
     """25 starts for each of the searches, and the energy around where they end."""
-    images = SeedImages.of(context, sizes.n_train, torch.float64)
+    images = SeedImages.drawn(context, sizes.n_train, torch.float64)
     measured = context.sweep(partial(_measure, sizes, images), list(METHODS), label="landscape")
     variants = Record()
     for method, shape in measured.items():
-        ends = dict(zip(SETS, shape["curvature"].tolist(), strict=True))
-        variants[method] = Record(
-            geometry=Record(
-                barrier_mean=shape["barrier"].mean().item(),
-                curvature=Record(ends),
-                minima_to_partition=inner_minima(shape["line"]).double().item(),
-            )
+        geometry = Record(
+            barrier_mean=shape["barrier"].mean().item(),
+            curvature=Record(zip(SETS, shape["curvature"].tolist(), strict=True)),
+            minima_to_partition=inner_minima(shape["line"]).double().item(),
         )
-    return Outcome(Metrics(n_train=len(images.truth), variants=variants), {})
+        variants[method] = Record(geometry=geometry)
+    return Outcome(Metrics(n_train=len(images), variants=variants), {})
 
 
 def _measure(sizes: DecorecoSizes, images: SeedImages, method: str) -> Tensors:
