@@ -12,6 +12,7 @@ from torch import Tensor
 from companion.chapters.base import Context, Tensors
 from companion.store.record import Record
 from recon.images.bundle import Bundle
+from recon.optim.descent import HeavyBall
 from recon.scoring.matching import nearest
 
 STARTS = ("random", "truth", "partition")
@@ -20,6 +21,8 @@ STARTS = ("random", "truth", "partition")
 PAPER_AFFINE = {"random": 1.1214e-3, "truth": 1.3888e-3, "partition": 2.9749e-3}
 PAPER_HIDDEN = {"random": 6.1157e-5, "truth": 1.7055e-3, "partition": 6.3629e-3}
 BOX = (0.0, 1.0)  # that pixels lie in [0, 1] is no secret
+#: of the images against the one-hidden-layer net
+DESCENT = HeavyBall(10.0, 0.5, box=BOX, max_relative_step=0.1)
 
 
 def images_of(sizes: Any, context: Context, dtype: torch.dtype) -> Bundle:

@@ -6,7 +6,7 @@ look like their starts.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from statistics import fmean
@@ -18,7 +18,7 @@ from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.bilevel.common import (
-    BOX,
+    DESCENT,
     STARTS,
     converged,
     held_out_distance,
@@ -41,6 +41,7 @@ from recon.scoring.metrics import ncc
 from recon.training.one_hidden_layer import HiddenObjective
 
 PAPER_WIDTH = 6144
+TOL = 1e-8  # of the energy, at which an attack is done
 INNER_STARTS = ("uniform", "other_seed", "theta_star")
 PATH_STARTS, PATH_INNER = ("truth", "partition"), ("uniform", "other_seed")
 ALIKE = 0.9  # NCC with the start, mean over images, down to which they "resemble" it
@@ -79,7 +80,7 @@ class AttackSizes:
     Attributes:
         width: 6144 in the paper.
         steps: outer ones.
-        inner_first, inner_next, settle: L-BFGS iterations before, during and after the outer loop.
+        inner_first, settle: L-BFGS iterations before and after the outer loop.
         train_iterations: likewise for θ*.
     """
 
@@ -87,10 +88,8 @@ class AttackSizes:
     width: int
     steps: int
     inner_first: int = 1000
-    inner_next: int = 10
     settle: int = 300
     train_iterations: int = 1000
-    step_size: float = 10.0
     weight_decay: float = 1e-3
     n_held_out: int = 200
 
@@ -100,13 +99,9 @@ class Sizes(AttackSizes):
     """
     Attributes:
         seeds: of starts and weights, all on one set of images.
-        max_relative_step: of the images, in one outer step.
     """
 
     seeds: int
-    momentum: float = 0.5
-    max_relative_step: float = 0.1
-    tol: float = 1e-8
 
 
 SIZES = {
@@ -192,7 +187,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     arrays = kept_arrays(images)
     for inner, start in pairs:
         runs = [ends[f"{inner} {start} {seed}"] for seed in range(sizes.seeds)]
-        inner_start[inner][start] = means([summary(run, images, sizes.tol) for run in runs])
+        inner_start[inner][start] = means([summary(run, images) for run in runs])
         best = min(runs, key=lambda run: run["energy"].item())  # the attack's own choice
         arrays[f"x_hat_{start}" + ("" if inner == "uniform" else f"_from_{inner}")] = best["x_hat"]
     first, second = nets[:2]
@@ -268,11 +263,7 @@ def settled_distance(attack: SpanAttack, x: Tensor, now: SpanWeights, sizes: Att
 
 def row_unit(sizes: Sizes, context: Context, nets: list[SpanWeights], name: str) -> Tensors:
     """One attack: an inner start, a start of the images, a seed."""
-    limit = sizes.max_relative_step
-    descent = HeavyBall(
-        sizes.step_size, sizes.momentum, tol=sizes.tol, box=BOX, max_relative_step=limit
-    )
-    attack, x_init, result, now = _attack(sizes, context, nets, name, descent)
+    attack, x_init, result, now = _attack(sizes, context, nets, name, replace(DESCENT, tol=TOL))
     return {
         "x_init": x_init,
         "x_hat": result.x_hat[0],
@@ -284,9 +275,7 @@ def row_unit(sizes: Sizes, context: Context, nets: list[SpanWeights], name: str)
 
 def path_unit(sizes: PathSizes, context: Context, nets: list[SpanWeights], name: str) -> Tensors:
     """The same with an onlooker, without momentum, no step longer than `relative_step` of ‖x‖."""
-    descent = HeavyBall(
-        sizes.step_size, momentum=0.0, box=BOX, max_relative_step=sizes.relative_step
-    )
+    descent = replace(DESCENT, momentum=0.0, max_relative_step=sizes.relative_step)
     attack, _, result, now = _attack(
         sizes, context, nets, name, descent, partial(OnTheWay, steps=sizes.steps)
     )
@@ -325,24 +314,21 @@ def _attack(
         return _start_in(Subspace(basis), star.network, context, **how)
 
     first = LBFGSSettings(max_iter=sizes.inner_first, history=20)
-    following = LBFGSSettings(max_iter=sizes.inner_next, halvings=20)
-    attack = SpanAttack(
-        star, images.y, sizes.weight_decay, theta_0, first=first, next=following, descent=descent
-    )
+    attack = SpanAttack(star, images.y, sizes.weight_decay, theta_0, first=first, descent=descent)
     checkpoint = context.checkpoints.inside("outer").at(name)
     result = reconstruct(observe(attack), x_init[None], sizes.steps, descent.tol, checkpoint)
     theta, basis = (result.accepted[part][0] for part in ("theta", "basis"))
     return attack, x_init, result, SpanWeights(star.network, theta, basis)
 
 
-def summary(row: Tensors, images: Bundle, tol: float) -> Record:
+def summary(row: Tensors, images: Bundle) -> Record:
     """What a row of `row_unit` says."""
     end = measure(row["x_hat"], row["x_init"], images)
     return Record(
         end.only("nn_train_l2", "own_start_is_nearest"),
         settled_sum=row["settled"].item(),
         steps=float(len(row["history"])),
-        converged=float(converged(row["history"], tol)),
+        converged=float(converged(row["history"], TOL)),
     )
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.bilevel.common import (
-    BOX,
+    DESCENT,
     STARTS,
     converged,
     held_out_distance,
@@ -27,7 +27,6 @@ from companion.store.record import Record
 from recon.attacks.bilevel_span import SpanAttack, SpanWeights
 from recon.attacks.reconstruct import reconstruct
 from recon.nets.mlp import one_hidden
-from recon.optim.descent import HeavyBall
 from recon.optim.lbfgs import LBFGSSettings
 
 
@@ -48,7 +47,7 @@ class Sizes:
     Attributes:
         width: 6144 in the paper.
         steps: outer ones.
-        inner_first, inner_next: L-BFGS iterations before and during the outer loop.
+        inner_first: L-BFGS iterations before the outer loop.
         decay: towards θ⁰, so small that it stands for none.
     """
 
@@ -56,7 +55,6 @@ class Sizes:
     width: int = PAPER_WIDTH
     steps: int = 100
     inner_first: int = 1000
-    inner_next: int = 10
     decay: float = 1e-6
     n_held_out: int = 1000
 
@@ -121,8 +119,7 @@ def _attack(sizes: Sizes, context: Context, added: Tensors | None = None) -> Spa
         SpanWeights(network, nothing if added is None else added["theta"], basis),
         *(images.y, sizes.decay, lambda _: nothing),
         first=LBFGSSettings(max_iter=sizes.inner_first, history=20),
-        next=LBFGSSettings(max_iter=sizes.inner_next, halvings=20),
-        descent=HeavyBall(10.0, 0.5, box=BOX, max_relative_step=0.1),
+        descent=DESCENT,
         start={name: weights.to(images.train) for name, weights in theta_0.items()},
     )
 

@@ -103,7 +103,7 @@ def kinds(arm: str, part: Tensors) -> tuple[np.ndarray, np.ndarray]:
     """Which candidates are negatives of training images, and which are doubtful, (m,) bool each;
     see `Metrics`. Of what is separated the sign is unknown, so nothing is a negative there.
     """
-    true, either = _array(part["true"]), _array(part["either"])
+    true, either = part["true"].numpy(), part["either"].numpy()
     negative = ~true & (either < -TRUE_NCC) & (arm == "decoreco")
     return negative, ~true & ~negative & (np.abs(either) > DOUBTFUL)
 
@@ -115,7 +115,7 @@ def scores(arm: str, parts: Sequence[Tensors]) -> dict[str, list[np.ndarray]]:
     What is learned (`PRACTISED`) is learned on all networks but the one that is judged. It is left
     out where some network cannot be judged, for want of true or of false ones.
     """
-    by_kind = {name: [_array(part[name]) for part in parts] for name in KINDS[arm]}
+    by_kind = {name: [part[name].numpy() for part in parts] for name in KINDS[arm]}
     learned = [practise(arm, [*parts[:k], *parts[k + 1 :]], part) for k, part in enumerate(parts)]
     known = [score for score in learned if score is not None]
     return by_kind | ({PRACTISED[arm]: known} if len(known) == len(parts) else {})
@@ -125,9 +125,9 @@ def practise(arm: str, shadows: Sequence[Tensors], part: Tensors) -> np.ndarray 
     """The probability (m,) that each candidate of `part` is true, learned on those of the shadows
     that look natural; None where these are not both true and false.
     """
-    rows = [shadow["natural"].cpu().bool() for shadow in shadows]
+    rows = [shadow["natural"] for shadow in shadows]
     pairs = [*zip(shadows, rows, strict=True)]
-    true = [shadow["true"].cpu()[row] for shadow, row in pairs]
+    true = [shadow["true"][row] for shadow, row in pairs]
     if not 0 < sum(int(labels.sum()) for labels in true) < sum(map(len, true)):
         return None
     if arm == "decoreco":
@@ -146,8 +146,8 @@ def judge(
     and every kind of evidence with its intervals. The same draws of the bootstrap serve every kind
     and measure.
     """
-    rows = [_array(part["natural"]).astype(bool) for part in parts]
-    networks = [Scored(*(_array(part[key]) for key in ("ncc", "true", "image"))) for part in parts]
+    rows = [part["natural"].numpy() for part in parts]
+    networks = [Scored(*(part[key].numpy() for key in ("ncc", "true", "image"))) for part in parts]
     plain = [network.take(row) for network, row in zip(networks, rows, strict=True)]
     negative, doubtful = (
         [sign[row] for sign, row in zip(signs, rows, strict=True)]
@@ -188,9 +188,9 @@ def judge(
     )
 
 
-def most_trusted(arm: str, group: Record, parts: Sequence[Tensors], n: int = TRUSTED) -> Tensors:
-    """The n natural-looking candidates that a practised adversary trusts most in one network, most
-    trusted first.
+def most_trusted(arm: str, group: Record, parts: Sequence[Tensors]) -> Tensors:
+    """The `TRUSTED` natural-looking candidates that a practised adversary trusts most in one
+    network, most trusted first.
 
     The network is that with the median AUC (the lower of two); the first where none has one.
     Pictures are x + mean, stretched to [0, 1], beside the training image of the largest |NCC|;
@@ -200,8 +200,8 @@ def most_trusted(arm: str, group: Record, parts: Sequence[Tensors], n: int = TRU
     k = median_of(group.evidence[name].auc["values"]) if name else 0
     part = parts[k]
     score = torch.from_numpy(scores(arm, parts)[name][k]) if name else part["ncc"]
-    rows = part["natural"].bool().nonzero()[:, 0]
-    rows = rows[score[rows].argsort(descending=True, stable=True)][:n]
+    rows = part["natural"].nonzero()[:, 0]
+    rows = rows[score[rows].argsort(descending=True, stable=True)][:TRUSTED]
     image, likeness = part["x_train"][part["either_image"][rows]], part["either"][rows]
     sign = likeness.sign() if arm != "decoreco" else torch.ones_like(likeness)
     return {
@@ -224,12 +224,8 @@ def features(measured: dict[str, Tensor]) -> np.ndarray:
     one attack.
     """
     ranks = torch.stack([measured[name].argsort().argsort() for name in EVIDENCE], dim=1).double()
-    return (ranks / max(len(ranks) - 1, 1)).cpu().numpy()
+    return (ranks / max(len(ranks) - 1, 1)).numpy()
 
 
 def _signs(part: Tensors, rows: Tensor | slice) -> Signs:
-    return Signs(*(part[name].cpu()[rows] for name in ("sparsity", "stability", "share")))
-
-
-def _array(values: Tensor) -> np.ndarray:
-    return values.cpu().numpy()
+    return Signs(*(part[name][rows] for name in ("sparsity", "stability", "share")))

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.landscape.experiment_bilevel import bilevel_run
-from companion.chapters.landscape.shared import SETS, SeedImages, Sizes
+from companion.chapters.landscape.shared import LAMBDAS, SETS, SIDE, SeedImages, Sizes
 from companion.chapters.reference_common import fell_layer_1
 from companion.store.record import Record
 from recon.analysis.landscape import mixed_starts
@@ -88,9 +88,9 @@ def compute(sizes: RecipeSizes, context: Context) -> Outcome[Metrics]:
     names = [f"cell-{k}" for k in range(len(sizes.cells))]
     runs = context.sweep(partial(_cell, sizes, context, theta), names, label="recipe")
     bilevel = context.sweep(partial(_bilevel, sizes, context), ["bilevel"], label="bilevel")
-    starts, cells = images.starts(sizes.lambdas), []
+    starts, cells = images.starts(), []
     for run, (lambda1, lambda2) in zip(runs.values(), sizes.cells, strict=True):
-        row = sizes.lambdas.index(lambda1) * len(sizes.lambdas) + sizes.lambdas.index(lambda2)
+        row = LAMBDAS.index(lambda1) * SIDE + LAMBDAS.index(lambda2)
         cells.append(
             Record(
                 lambda1=lambda1,
@@ -159,7 +159,7 @@ def _cell(sizes: RecipeSizes, context: Context, theta: Tensor, name: str) -> Ten
 
 
 def _bilevel(sizes: RecipeSizes, context: Context, _: str) -> Tensors:
-    return bilevel_run(sizes, SeedImages.drawn(context, sizes.n_train, torch.float64))
+    return bilevel_run(SeedImages.drawn(context, sizes.n_train, torch.float64), sizes.steps)
 
 
 def _ncc(x: Tensor, images: SeedImages) -> Record:

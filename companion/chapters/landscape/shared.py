@@ -4,8 +4,8 @@ on it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -22,6 +22,19 @@ from recon.scoring.metrics import Shape
 from recon.training.inner_problem import Objective, solve_affine
 
 SETS = ("truth", "partition", "random")
+LAMBDAS = (
+    0.0,
+    0.25,
+    0.5,
+    0.75,
+    1.0,
+)  # λ₁ and λ₂ of the starts, the rows of whose grid have λ₁ slower
+SIDE = len(LAMBDAS)
+#: rows whose starts differ: all of λ₂ > 0, and one of those with λ₂ = 0, which are the same noise
+DIFFERENT = [row for row in range(SIDE**2) if row < SIDE or row % SIDE]
+#: of every row its place among those
+EVERY = [DIFFERENT.index(row if row % SIDE else 0) for row in range(SIDE**2)]
+DESCENT = HeavyBall(0.3, 0.5)  # of both searches on the affine net
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,17 +43,11 @@ class Sizes:
 
     Attributes:
         n_train: images.
-        steps, step_size, momentum, tol: of the bilevel descent, as in chapter 3.
-        lambdas: λ₁ and λ₂.
+        steps: of the bilevel descent.
     """
 
     n_train: int
     steps: int
-    weight_decay: float = 1e-2
-    step_size: float = 0.3
-    momentum: float = 0.5
-    tol: float = 1e-8
-    lambdas: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
 def set_distances(x_hat: Tensor, sets: Mapping[str, Tensor], shape: Shape) -> dict[str, Tensor]:
@@ -87,9 +94,9 @@ class SeedImages(Bundle):
         """The three sets by name."""
         return {"truth": self.train, "partition": self.init, "random": self.random}
 
-    def starts(self, lambdas: Sequence[float]) -> Tensor:
-        """Eq. (10) on the grid of λ₁ × λ₂, in pixels; (a·b, n, d), λ₁ the slower index."""
-        grid = torch.tensor(lambdas)
+    def starts(self) -> Tensor:
+        """Eq. (10) on the grid of λ₁ × λ₂, in pixels; (25, n, d)."""
+        grid = torch.tensor(LAMBDAS)
         return mixed_starts(*self.sets().values(), grid, grid).flatten(0, 1)
 
     def distances(self, x: Tensor) -> dict[str, Tensor]:
@@ -101,31 +108,13 @@ class SeedImages(Bundle):
         return self.distances(self.held_out[None])["truth"]
 
 
-def affine_released(images: SeedImages, weight_decay: float) -> Weights:
+def affine_released(images: SeedImages) -> Weights:
     """θ* of the affine net, exactly trained on one seed's images."""
-    objective = Objective(affine(images.dim), images.y, weight_decay)
+    objective = Objective(affine(images.dim), images.y, 1e-2)
     theta_star = solve_affine(objective, images.train[None]).theta[0]
-    return Weights(objective.network, theta_star, y=images.y, weight_decay=weight_decay)
+    return Weights(objective.network, theta_star, y=images.y, weight_decay=objective.weight_decay)
 
 
-def bilevel_ends(released: Weights, starts: Tensor, sizes: Sizes) -> Reconstruction:
+def bilevel_ends(released: Weights, starts: Tensor, steps: int) -> Reconstruction:
     """The bilevel attack by the descent of chapter 3, without its pixel box."""
-    return sweep_bilevel(
-        released, starts, sizes.steps, HeavyBall(sizes.step_size, sizes.momentum, tol=sizes.tol)
-    )
-
-
-def different_starts(lambdas: Sequence[float]) -> list[int]:
-    """Rows of the grid of eq. (10), λ₁ the slower index, whose starts differ: all of λ₂ > 0, and
-    one of those with λ₂ = 0, which are the same noise.
-    """
-    side = len(lambdas)
-    return [row for row in range(side**2) if row < side or lambdas[row % side] > 0]
-
-
-def every_cell(lambdas: Sequence[float]) -> list[int]:
-    """Of every cell of the grid (a·b,), its place among the `different_starts`: at λ₂ = 0 all are
-    the same noise.
-    """
-    place = {row: k for k, row in enumerate(different_starts(lambdas))}
-    return [place[row if row in place else row % len(lambdas)] for row in range(len(lambdas) ** 2)]
+    return sweep_bilevel(released, starts, steps, replace(DESCENT, tol=1e-8))

@@ -317,7 +317,7 @@ def _patches() -> Others:
         if name in NO_LICENCE:
             continue
         columns = photo.shape[1] // PATCH  # dealt to the three parts as by `photos.load`
-        outside = PATCH * next(column for column in range(columns) if 3 * column // columns >= 1)
+        outside = PATCH * math.ceil(columns / 3)
         windows = sliding_window_view(photo, (PATCH, PATCH), axis=(0, 1))
         windows = windows[::STRIDE, outside::STRIDE].swapaxes(0, 1)
         clear = windows.mean(axis=2).std(axis=(2, 3)) >= MIN_CONTRAST
