@@ -90,8 +90,8 @@ def plot_pairs(result: Result[SetMetrics]) -> Figure:
         (label, result.figure(name), "grey" if name == "train" else "black")
         for name, label in labels.items()
     ]
-    ncc = [[f"{score:.2f}".replace("-", "−") for score in row] for row in result.figure("ncc")]
-    return image_rows(rows, [[], *ncc])
+    scores = [[f"{score:.2f}".replace("-", "−") for score in row] for row in result.figure("ncc")]
+    return image_rows(rows, [[], *scores])
 
 
 @chart

@@ -176,13 +176,20 @@ def selected(_: Metrics, arrays: Tensors) -> Tensors:
     return images | {name: array.clone() for name, array in arrays.items() if array.dim() == 1}
 
 
-#: what is drawn of each attack beside looks: its title, and the kinds of evidence in words
+#: what is drawn of each attack: its title, and the kinds of evidence in words, from below
 SHOWN = {
     "decoreco": (
         "DecoReco",
-        {"combined": "stationarity, practised", "separated": "separation finds it too"},
+        {
+            "separated": "separation finds it too",
+            "combined": "stationarity, practised",
+            "edges": "sparse edges: looks alone",
+        },
     ),
-    "more": ("separation", {"certainty": "certainty, practised"}),
+    "more": (
+        "separation",
+        {"certainty": "certainty, practised", "edges": "sparse edges: looks alone"},
+    ),
 }
 
 
@@ -192,18 +199,15 @@ def plot_told(result: Result[Metrics]) -> Figure:
     trusts most, with its interval; dotted, a guess; dashed, what can be reached where there are
     fewer than twenty true ones.
     """
-    heights = [1 + len(kinds) for _, kinds in SHOWN.values()]
+    heights = [len(kinds) for _, kinds in SHOWN.values()]
     figure, axes = plt.subplots(
         len(SHOWN), 1, figsize=(PAGE, 3.5), height_ratios=heights, sharex=True
     )
     for ax, (arm, (attack, kinds)) in zip(axes, SHOWN.items(), strict=True):
         group, n = result.metrics.arms[arm].natural, result.metrics.arms[arm].n_train
-        kinds = dict(reversed({"edges": "sparse edges: looks alone", **kinds}.items()))
         for y, kind in enumerate(kinds):
-            top = (
-                group.evidence[kind].precision_at_20 if kind in group.evidence else Record(low=None)
-            )
-            if top.low is not None:
+            top = group.evidence[kind].precision_at_20 if kind in group.evidence else Record()
+            if top.get("low") is not None:
                 spread = [[top.mean - top.low], [top.high - top.mean]]
                 ax.errorbar(top.mean, y, xerr=spread, fmt="o", color=SERIES[2], linewidth=1.5)
         ax.set(xlim=(0, 1.03), ylim=(-0.5, len(kinds)))

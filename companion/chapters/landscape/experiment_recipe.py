@@ -86,8 +86,8 @@ def compute(sizes: RecipeSizes, context: Context) -> Outcome[Metrics]:
     images = SeedImages.drawn(context, sizes.n_train, torch.float32)
     theta = context.sweep(partial(_net, sizes, context), ["net"], label="network")["net"]["theta"]
     names = [f"cell-{k}" for k in range(len(sizes.cells))]
-    runs = context.sweep(partial(_cell, sizes, context, theta), names, label="recipe")
-    bilevel = context.sweep(partial(_bilevel, sizes, context), ["bilevel"], label="bilevel")
+    runs = context.sweep(partial(_run, sizes, context, theta), [*names, "bilevel"], label="recipe")
+    bilevel = runs.pop("bilevel")
     starts, cells = images.starts(), []
     for run, (lambda1, lambda2) in zip(runs.values(), sizes.cells, strict=True):
         row = LAMBDAS.index(lambda1) * SIDE + LAMBDAS.index(lambda2)
@@ -98,7 +98,7 @@ def compute(sizes: RecipeSizes, context: Context) -> Outcome[Metrics]:
                 start=_distances(starts[row], images),
                 end=_distances(run["x_hat"], images),
                 ncc=_ncc(run["x_hat"], images),
-                bilevel=Record({key: bilevel["bilevel"][key][row].item() for key in SETS}),
+                bilevel=Record({key: bilevel[key][row].item() for key in SETS}),
                 fell_layer_1=run["fell"].item(),
                 moved=run["moved"].item(),
             )
@@ -135,8 +135,12 @@ def _network(sizes: RecipeSizes, images: SeedImages) -> MLP:
     return MLP((images.dim, sizes.width, sizes.width, 1))
 
 
-def _cell(sizes: RecipeSizes, context: Context, theta: Tensor, name: str) -> Tensors:
-    """Where the recipe ends from one start, in pixels, and how far it came."""
+def _run(sizes: RecipeSizes, context: Context, theta: Tensor, name: str) -> Tensors:
+    """Where the recipe ends from one start, "cell-K", in pixels, and how far it came; or the
+    "bilevel" attack from all of them.
+    """
+    if name == "bilevel":
+        return bilevel_run(SeedImages.drawn(context, sizes.n_train, torch.float64), sizes.steps)
     images = SeedImages.drawn(context, sizes.n_train, torch.float32)
     place, mean = sizes.cells[int(name.removeprefix("cell-"))], images.train.mean(0)
     lambdas = (torch.tensor([value]) for value in place)
@@ -156,10 +160,6 @@ def _cell(sizes: RecipeSizes, context: Context, theta: Tensor, name: str) -> Ten
         "moved": trace[-1, -1].clone(),
         "trace": trace,
     }
-
-
-def _bilevel(sizes: RecipeSizes, context: Context, _: str) -> Tensors:
-    return bilevel_run(SeedImages.drawn(context, sizes.n_train, torch.float64), sizes.steps)
 
 
 def _ncc(x: Tensor, images: SeedImages) -> Record:

@@ -316,15 +316,14 @@ def _patches() -> Others:
     for number, (name, (label, photo)) in enumerate(zip(PHOTOGRAPHS, photographs(), strict=True)):
         if name in NO_LICENCE:
             continue
-        columns = photo.shape[1] // PATCH  # dealt to the three parts as by `photos.load`
-        outside = PATCH * math.ceil(columns / 3)
+        # columns of patches are dealt to the three parts by `photos.load`
+        outside = PATCH * math.ceil(photo.shape[1] // PATCH / 3)
         windows = sliding_window_view(photo, (PATCH, PATCH), axis=(0, 1))
         windows = windows[::STRIDE, outside::STRIDE].swapaxes(0, 1)
         clear = windows.mean(axis=2).std(axis=(2, 3)) >= MIN_CONTRAST
-        corners = STRIDE * np.argwhere(clear)
         images.append(windows[clear])
-        labels += [label] * len(corners)
-        places.append(np.insert(corners, 0, 10_000 * number, axis=1))
+        places.append(np.insert(STRIDE * np.argwhere(clear), 0, 10_000 * number, axis=1))
+        labels += [label] * len(places[-1])
     where = torch.from_numpy(np.concatenate(places)).float()
     apart = torch.cdist(where, where, p=torch.inf) >= APART
     pixels = torch.from_numpy(np.concatenate(images)).flatten(1)
