@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from statistics import fmean
-from typing import Any
 
 import torch
 from scipy.optimize import linear_sum_assignment
@@ -308,10 +307,10 @@ def _attack(
     def theta_0(basis: Tensor) -> Tensor:
         if inner == "theta_star":
             return star.project(basis)
-        how: dict[str, Any] = {"stream": "hidden.weights", "seed": seed + 1}
+        here = partial(_start_in, Subspace(basis), star.network, context)
         if inner == "uniform":
-            how = {"stream": "hidden.inner_start", "seed": seed, "scheme": "uniform"}
-        return _start_in(Subspace(basis), star.network, context, **how)
+            return here("hidden.inner_start", seed, "uniform")
+        return here("hidden.weights", seed + 1)
 
     first = LBFGSSettings(max_iter=sizes.inner_first, history=20)
     attack = SpanAttack(star, images.y, sizes.weight_decay, theta_0, first=first, descent=descent)

@@ -22,19 +22,15 @@ from recon.scoring.metrics import Shape
 from recon.training.inner_problem import Objective, solve_affine
 
 SETS = ("truth", "partition", "random")
-LAMBDAS = (
-    0.0,
-    0.25,
-    0.5,
-    0.75,
-    1.0,
-)  # λ₁ and λ₂ of the starts, the rows of whose grid have λ₁ slower
+#: λ₁ and λ₂ of the starts, which are a grid with λ₁ the slower index
+LAMBDAS = (0.0, 0.25, 0.5, 0.75, 1.0)
 SIDE = len(LAMBDAS)
 #: rows whose starts differ: all of λ₂ > 0, and one of those with λ₂ = 0, which are the same noise
 DIFFERENT = [row for row in range(SIDE**2) if row < SIDE or row % SIDE]
 #: of every row its place among those
 EVERY = [DIFFERENT.index(row if row % SIDE else 0) for row in range(SIDE**2)]
-DESCENT = HeavyBall(0.3, 0.5)  # of both searches on the affine net
+WEIGHT_DECAY = 1e-2  # of the affine net's training
+DESCENT = HeavyBall(0.3, 0.5)  # of both searches on it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,9 +106,9 @@ class SeedImages(Bundle):
 
 def affine_released(images: SeedImages) -> Weights:
     """θ* of the affine net, exactly trained on one seed's images."""
-    objective = Objective(affine(images.dim), images.y, 1e-2)
+    objective = Objective(affine(images.dim), images.y, WEIGHT_DECAY)
     theta_star = solve_affine(objective, images.train[None]).theta[0]
-    return Weights(objective.network, theta_star, y=images.y, weight_decay=objective.weight_decay)
+    return Weights(objective.network, theta_star, y=images.y, weight_decay=WEIGHT_DECAY)
 
 
 def bilevel_ends(released: Weights, starts: Tensor, steps: int) -> Reconstruction:
