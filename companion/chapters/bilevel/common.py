@@ -2,8 +2,6 @@
 what is measured.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

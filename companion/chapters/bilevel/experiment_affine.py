@@ -2,8 +2,6 @@
 random, (b) truth, (c) partition.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

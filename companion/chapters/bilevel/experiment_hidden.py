@@ -3,8 +3,6 @@ apart unattacked, and the way of short steps: how far the distance has fallen wh
 look like their starts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial

@@ -5,8 +5,6 @@ The one-hidden net's distances are those after the inner solver has settled. A r
 falling is not judged: "undecided" where a sentence needs it.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

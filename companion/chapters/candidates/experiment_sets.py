@@ -4,8 +4,6 @@ they look like.
 All in float64, since the sets are to agree to rounding.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -11,8 +11,6 @@ their mean (the lemmas of Refael et al. 2026). What the weights hold of a cell i
 multipliers and the mean of its images.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

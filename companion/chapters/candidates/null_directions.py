@@ -7,8 +7,6 @@ gradient training adds combinations of the images to the rows of W1, so W1 v = 0
 − n such directions.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -2,8 +2,6 @@
 passes for the data.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import torch

@@ -1,7 +1,5 @@
 """Chapter 2's sentences, with the true training data's objective as the bar."""
 
-from __future__ import annotations
-
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 

@@ -2,8 +2,6 @@
 from other photographs (Fig. 9).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import partial
 

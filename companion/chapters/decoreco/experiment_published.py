@@ -6,8 +6,6 @@ blend of training images is nearer to them than to any others, too, and is no re
 so a reconstruction counts as a training image's only above what blends reach as well.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Literal
 

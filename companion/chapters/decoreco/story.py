@@ -5,8 +5,6 @@ A verdict on the recipe comes from a run with the paper's full budget, converged
 other; where the three yardsticks of `companion.chapters.yardstick` disagree, it is "partly".
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

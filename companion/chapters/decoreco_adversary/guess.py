@@ -2,8 +2,6 @@
 chance and the machine.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import torch

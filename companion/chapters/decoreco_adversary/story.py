@@ -5,8 +5,6 @@ the twenty most trusted is held against what is attainable, or `SURE` could not 
 judges the kept run by both rules. `book/changes.md` says which rules came late.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import matplotlib.pyplot as plt

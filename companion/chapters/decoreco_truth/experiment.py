@@ -2,8 +2,6 @@
 attack makes of each.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import torch

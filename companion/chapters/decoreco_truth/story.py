@@ -1,7 +1,5 @@
 """The paper's thesis in energies, with ours and what it is compared with."""
 
-from __future__ import annotations
-
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 

@@ -1,7 +1,5 @@
 """Appendix A: two ways into the KKT regime, with the certificate on the way."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Appendix A's sentence, with our value and what it is compared with."""
 
-from __future__ import annotations
-
 from operator import itemgetter
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,6 @@
 full budget.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter

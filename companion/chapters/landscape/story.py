@@ -3,8 +3,6 @@ by the recipe that they are about, undecided unless it ran with its full budget;
 on both.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any

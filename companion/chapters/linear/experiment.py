@@ -2,8 +2,6 @@
 classifier.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -1,7 +1,5 @@
 """Chapter 1's sentences, each with the paper's value, ours, the null and a verdict."""
 
-from __future__ import annotations
-
 import torch
 from matplotlib.figure import Figure
 
