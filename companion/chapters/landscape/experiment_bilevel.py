@@ -166,11 +166,9 @@ def walk_run(sizes: BilevelSizes, context: Context) -> Tensors:
     level, balance = constants(released)
     enough = {"level": level, "sufficient": sufficient(images.y, balance)}
     routes = {name: _route(route) for name, route in by_name.items()}
-    arrays = packed(Record(n=n, **enough, **routes))
-    for name in BOXED:
-        arrays[f"walk_{name}_frames"] = by_name[name].frames.float()
-        arrays[f"walk_{name}_error"] = by_name[name].error
-    return arrays
+    frames = {f"walk_{name}_frames": by_name[name].frames.float() for name in BOXED}
+    errors = {f"walk_{name}_error": by_name[name].error for name in BOXED}
+    return {**packed(Record(n=n, **enough, **routes)), **frames, **errors}
 
 
 def _route(route: Walk) -> Record:
