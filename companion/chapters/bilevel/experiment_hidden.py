@@ -196,7 +196,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         other_seed_aligned_sum=aligned_distance(first.small, first.theta, second.theta),
         zero_sum=first.theta.square().sum().item(),
     )
-    sized = {"n_train": len(images), "width": sizes.width, "n_params": n_params}
+    sized = {"n_train": len(images), "n_params": n_params}
     return Outcome(Metrics(**sized, inner_start=inner_start, null=null), arrays)
 
 

@@ -85,7 +85,6 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         x_hat[f"x_hat_{name}"] = run["x_hat"].float()
     metrics = Metrics(
         n_train=len(images),
-        width=sizes.width,
         n_params=network.n_params,
         accuracy=added["accuracy"].item(),
         added_sum=added["theta"].square().sum().item(),

@@ -83,8 +83,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         every, natural = judge(arm, parts, sizes, context)
         arms[arm] = Record(n_train=n, every=Record(share_true=every), natural=natural)
         arrays |= most_trusted(arm, natural, parts)
-    counts = {"n_train": sizes.n_train, "more_n": sizes.more_n, "networks": sizes.networks}
-    return Outcome(Metrics(**counts, width=sizes.width, arms=arms), arrays)
+    return Outcome(Metrics(n_train=sizes.n_train, networks=sizes.networks, arms=arms), arrays)
 
 
 def candidates(network: Tensors) -> Tensors:

@@ -169,9 +169,9 @@ def _both(judged: Record, between: str) -> str:
 
 
 def selected(_: Metrics, arrays: Tensors) -> Tensors:
-    """What the adversary trusts, of each attack, as `trusted` has it."""
-    images = {name: levels(array) for name, array in arrays.items() if array.dim() == 2}
-    return images | {name: array.clone() for name, array in arrays.items() if array.dim() == 1}
+    """What the adversary trusts, of each attack, as `most_trusted` has it."""
+    shown = {name: array for name, array in arrays.items() if array.dim()}
+    return {name: levels(x) if x.dim() == 2 else x.clone() for name, x in shown.items()}
 
 
 #: what is drawn of each attack: its title, and the kinds of evidence in words, from below

@@ -103,7 +103,6 @@ def compute(sizes: RecipeSizes, context: Context) -> Outcome[Metrics]:
         )
     metrics = Metrics(
         n_train=len(images),
-        width=sizes.width,
         steps=sizes.recipe_steps,
         published_steps=STEPS,
         null_distance_to_truth=images.null_distance().item(),
