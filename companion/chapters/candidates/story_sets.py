@@ -98,7 +98,6 @@ def plot_slide(result: Result[SetMetrics]) -> Figure:
     the pairs.
     """
     figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE, 3.0))
-    left.axhline(result.metrics.null_natural, color=REFERENCE, lw=0.8, ls=":")
     for ax, values in ((left, "natural"), (right, "edges")):
         for name, label, colour in (
             (NOISE, "towards noise", NOISE_COLOUR),
@@ -109,6 +108,7 @@ def plot_slide(result: Result[SetMetrics]) -> Figure:
         ax.set(xlabel="NCC with the training image")
         ax.margins(x=0.02)
         ax.invert_xaxis()
+    left.axhline(result.metrics.null_natural, color=REFERENCE, lw=0.8, ls=":")
     left.set(ylabel="share that looks natural", ylim=(-0.03, 1.03))
     right.set(ylabel="sparsity of the edges")
     right.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))

@@ -46,23 +46,25 @@ def plot_energies(result: Result[Metrics]) -> Figure:
     """Share of layer 1 left unexplained: n images with fitted multipliers, and the same after the
     attack.
     """
-    before, after = result.metrics.energy_fitted, result.metrics.energy_after_attack
+    metrics, rows = result.metrics, range(len(NAMES))
+    colours = [STARTS[name] for name in NAMES]
+    before, after = (
+        [energies[name] for name in NAMES]
+        for energies in (metrics.energy_fitted, metrics.energy_after_attack)
+    )
     figure, ax = plt.subplots(figsize=(PAGE, 2.2))
-    for y, name in enumerate(NAMES):
-        colour, pair = STARTS[name], (before[name], after[name])
-        ax.hlines(y, *pair, "#cccccc", zorder=1)
-        ax.scatter(before[name], y, 60, "white", edgecolors=[colour], linewidths=1.8)
-        ax.scatter(after[name], y, 60, [colour])
-        for value, label in zip(pair, (", as they are", ", attacked"), strict=True):
+    ax.hlines(rows, before, after, "#cccccc", zorder=1)
+    ax.scatter(before, rows, 60, "white", edgecolors=colours, linewidths=1.8)
+    ax.scatter(after, rows, 60, colours)
+    for values, label in ((before, ", as they are"), (after, ", attacked")):
+        for y, (value, colour) in enumerate(zip(values, colours, strict=True)):
+            left = value == min(before[y], after[y])
             words = f"{value:.2g}" + (label if y == 0 else "")
-            left = value == min(pair)
             note(ax, words, (value, y), (-8 if left else 8, 0), colour, "right" if left else "left")
-    for energies in (before, after):
-        ax.axvline(energies.truth, color=STARTS["truth"], linestyle=":", lw=1, zorder=0)
-    ax.set_yticks(range(len(NAMES)), list(NAMES.values()))
+        ax.axvline(values[0], color=STARTS["truth"], linestyle=":", lw=1, zorder=0)
+    ax.set_yticks(rows, list(NAMES.values()))
     ax.set(xscale="log", ylim=(2.5, -0.6), xlabel="unexplained share of ‖θ₁‖²")
-    every = [energies[name] for energies in (before, after) for name in NAMES]
-    ax.set_xlim(min(every) / 10, max(every) * 3)
+    ax.set_xlim(min(before + after) / 10, max(before + after) * 3)
     return figure
 
 
