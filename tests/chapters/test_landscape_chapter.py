@@ -9,21 +9,20 @@ from companion.chapters.landscape.experiment_bilevel import SIZES, crossing
 from companion.chapters.landscape.experiment_decoreco import SIZES as DECORECO_SIZES
 from companion.chapters.landscape.experiment_decoreco import geometry
 from companion.chapters.landscape.shared import (
+    DIFFERENT,
+    EVERY,
     SeedImages,
-    different_starts,
-    every_cell,
     set_distances,
 )
 from recon.images.registry import load_pool
 from recon.scoring.metrics import ssim
 from tests.records import replace
 
-LAMBDAS = [0.0, 0.25, 0.5, 0.75, 1.0]
 CONTEXT = Context(load_pool("photos"), torch.device("cpu"), 0, None, None)
 
 
 def images_of(seed=0, seeds=1, dtype=torch.float64):
-    return SeedImages.of(CONTEXT, SIZES["smoke"].n_train, dtype, seed, seeds)
+    return SeedImages.drawn(CONTEXT, SIZES["smoke"].n_train, dtype, seed, seeds)
 
 
 def test_every_seed_has_images_of_its_own():
@@ -37,31 +36,31 @@ def test_every_seed_has_images_of_its_own():
 
 def test_starts_are_on_the_grid_with_lambda_1_the_slower_index():
     images = images_of()
-    starts = images.starts(LAMBDAS)
-    torch.testing.assert_close(starts[-1], images.truth)
-    torch.testing.assert_close(starts[4], images.partition)
+    starts = images.starts()
+    torch.testing.assert_close(starts[-1], images.train)
+    torch.testing.assert_close(starts[4], images.init)
     torch.testing.assert_close(starts[5], images.random)
-    half_way = 0.5 * (0.25 * images.truth + 0.75 * images.partition) + 0.5 * images.random
+    half_way = 0.5 * (0.25 * images.train + 0.75 * images.init) + 0.5 * images.random
     torch.testing.assert_close(starts[1 * 5 + 2], half_way)
-    few = starts[different_starts(LAMBDAS)]  # equal starts are searched once
+    few = starts[DIFFERENT]  # equal starts are searched once
     assert len(few) == len(few.unique(dim=0)) == 21
-    assert torch.equal(few[every_cell(LAMBDAS)], starts)
+    assert torch.equal(few[EVERY], starts)
 
 
 def test_crossings_by_hand():
-    """Two seeds, λ₁ and λ₂ in {0, 1}: rows are (0, 0), (0, 1), (1, 0), (1, 1)."""
-    swaps = {
-        "truth": torch.tensor([8.0, 6.0, 0.0, 1.0]),
-        "partition": torch.tensor([0.0, 2.0, 0.0, 5.0]),
-    }
-    stays = swaps | {"truth": torch.tensor([8.0, 6.0, 0.0, 6.0])}
-    # along λ₁ at λ₂ = 1: truth 6 → 1 against 2 → 5 swaps at a half; 6 → 6 against 2 → 5 does not
-    assert crossing([swaps, stays], (0.0, 1.0)) == {
-        "per_seed": [0.5, None],
-        "mean": None,
-        "sd": None,
-    }
-    assert crossing([swaps, swaps], (0.0, 1.0)) == {"per_seed": [0.5, 0.5], "mean": 0.5, "sd": 0.0}
+    """Two seeds; only rows with λ₂ = 1, every fifth, count."""
+
+    def along(*values):
+        rows = torch.full((5, 5), 99.0)
+        rows[:, -1] = torch.tensor(values)
+        return rows.flatten()
+
+    partition = along(2.0, 3.0, 3.0, 4.0, 5.0)
+    swaps = {"truth": along(6.0, 5.0, 4.0, 3.0, 1.0), "partition": partition}
+    stays = {"truth": along(6.0, 6.0, 6.0, 6.0, 6.0), "partition": partition}
+    # 4 against 3 at a half becomes 3 against 4 at three quarters: they swap in the middle
+    assert crossing([swaps, stays]) == {"per_seed": [0.625, None], "mean": None, "sd": None}
+    assert crossing([swaps, swaps]) == {"per_seed": [0.625, 0.625], "mean": 0.625, "sd": 0.0}
 
 
 def test_set_distances_by_a_loop():

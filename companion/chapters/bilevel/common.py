@@ -2,14 +2,15 @@
 what is measured.
 """
 
-from __future__ import annotations
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from companion.chapters.base import Tensors
+from companion.chapters.base import Context, Tensors
 from companion.store.record import Record
 from recon.images.bundle import Bundle
+from recon.optim.descent import HeavyBall
 from recon.scoring.metrics import l2
 
 STARTS = ("random", "truth", "partition")
@@ -18,14 +19,21 @@ STARTS = ("random", "truth", "partition")
 PAPER_AFFINE = {"random": 1.1214e-3, "truth": 1.3888e-3, "partition": 2.9749e-3}
 PAPER_HIDDEN = {"random": 6.1157e-5, "truth": 1.7055e-3, "partition": 6.3629e-3}
 BOX = (0.0, 1.0)  # that pixels lie in [0, 1] is no secret
+#: of the images against the one-hidden-layer net
+DESCENT = HeavyBall(10.0, 0.5, box=BOX, max_relative_step=0.1)
+
+
+def images_of(sizes: Any, context: Context, dtype: torch.dtype) -> Bundle:
+    """As many as the sizes say, in [0, 1]."""
+    data = context.dataset(sizes.n_train, sizes.n_held_out)
+    return Bundle.of(data, context.device, dtype, centred=False)
 
 
 def start_of(images: Bundle, name: str, generator: torch.Generator) -> Tensor:
     """Start (a) U(0, 1), (b) the training images, (c) the other partition; (n, d)."""
     if name == "random":
-        return torch.rand(images.train.shape, generator=generator, dtype=images.train.dtype).to(
-            images.train.device
-        )
+        noise = torch.rand(images.train.shape, generator=generator, dtype=images.train.dtype)
+        return noise.to(images.train.device)
     return images.train if name == "truth" else images.init
 
 
