@@ -53,19 +53,23 @@ def claims(metrics: Metrics, _: AttackSizes) -> list[Claim]:
     ]
 
 
-def against_nulls(metrics: Metrics, name: str, row: Record) -> dict[str, Any]:
-    """One network at one z: errors over those of guesses that see no gradient, a grey image and the
-    mean of public ones, of which the lower counts; and NCC.
+def null_of(metrics: Metrics, name: str) -> float:
+    """The lower typical error of two guesses that see no gradient: a grey image, and the mean of
+    public ones.
     """
-    grey, public = mean(metrics.grey[name]), mean(metrics.mean[name])
-    null = min(grey, public)
+    return min(mean(metrics.grey[name]), mean(metrics.mean[name]))
+
+
+def against_nulls(metrics: Metrics, name: str, row: Record) -> dict[str, Any]:
+    """One network at one z: errors over those of `null_of`, and NCC."""
+    null = null_of(metrics, name)
     return {
         "left": mean(row.mse) / null,
         "ncc": mean(row.ncc),
         "own": row.own,
         "images": len(row.ncc),
         "hides": in_words(hidden_from(metrics.noise[name], null)),
-        "public": public / grey,
+        "public": mean(metrics.mean[name]) / mean(metrics.grey[name]),
         "public_ncc": mean(metrics.mean_ncc[name]),
         "blind": mean(row.blind) / null,
         "blind_ncc": mean(row.blind_ncc),

@@ -35,18 +35,12 @@ RIGHT = 0.95  # share of the sure ones that must be true
 
 def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     """What the chapter says."""
-    matches, best, names = metrics.matches, metrics.best_null, metrics.best_null_name
+    matches, best = metrics.matches, metrics.best_null
+    nulls = {name: null_text(best[name], metrics.best_null_name[name]) for name in best}
     return [
         claim(
             "separation-unmixes",
-            ours=(
-                f"{matches.ncc_07} of {metrics.n_train} above NCC 0.7, {matches.ncc_08} above 0.8,"
-                " from the first layer alone"
-            ),
-            null=(
-                f"above 0.7: {null_text(best.ncc_07, names.ncc_07)}; above 0.8:"
-                f" {null_text(best.ncc_08, names.ncc_08)}"
-            ),
+            {**metrics, "nulls": nulls},
             verdict="finding" if clears(matches.ncc_07, best.ncc_07) else "not reproduced",
             value=matches.ncc_07,
             null_value=best.ncc_07,
@@ -62,18 +56,23 @@ def _would_know(certainty: Record) -> Claim:
     """
     name, row = max(certainty.networks.items(), key=lambda item: item[1].candidates)
     share, right = row.true / max(row.candidates, 1), sure_and_true(row)
-    lift = (row.precision_sure or 0.0) / max(share, 1e-9)
     low, high = binomtest(right, row.sure).proportion_ci() if row.sure else (0.0, 1.0)
     judgement = "partly" if by_chance(row) < LEVEL else "reproduced"
+    values = {
+        **row,
+        "name": name,
+        "right": right,
+        "precision": text(row.precision_sure),
+        "low": low,
+        "high": high,
+        "lift": (row.precision_sure or 0.0) / max(share, 1e-9),
+        "area": text(row.auc),
+        "share": share,
+    }
     return by_another_attack(
         claim(
             "separation-would-know",
-            ours=(
-                f"{name}: {right} of the {row.sure} rated above 0.95 are true,"
-                f" {text(row.precision_sure)} [{low:.2f}, {high:.2f}], {lift:.2f} times the base"
-                f" rate; they are {row.recall_sure:.2f} of all true ones; AUC {text(row.auc)}"
-            ),
-            null=f"a guess: {row.true} of {row.candidates} candidates are true, {share:.2f}",
+            values,
             verdict="not reproduced" if knows(row) else judgement,
             value=row.precision_sure,
             null_value=share,
