@@ -13,8 +13,7 @@ from functools import partial
 import numpy as np
 import torch
 import torch.nn.functional as F
-from scipy.stats import binomtest, rankdata
-from scipy.stats import t as student
+from scipy.stats import binomtest, rankdata, ttest_1samp
 from torch import Tensor, nn
 
 from companion.chapters.base import Experiment
@@ -262,11 +261,10 @@ class Ratio:
     @staticmethod
     def of(logs: np.ndarray) -> "Ratio":
         """From log10 of each image's ratio, (images,)."""
-        mean = logs.mean()
-        if len(logs) < 2:
-            return Ratio(float(10**mean), 0.0, math.inf)
-        half = float(student.ppf(0.975, len(logs) - 1) * logs.std(ddof=1) / math.sqrt(len(logs)))
-        return Ratio(float(10**mean), float(10 ** (mean - half)), float(10 ** (mean + half)))
+        ends = (-math.inf, math.inf)
+        if len(logs) > 1:
+            ends = ttest_1samp(logs, 0.0).confidence_interval()
+        return Ratio(*(float(10**end) for end in (logs.mean(), *ends)))
 
     @property
     def lower(self) -> bool | None:

@@ -28,7 +28,7 @@ from companion.chapters.catalogue import NOTHING, REPLAYS, read_replays
 from companion.store.checkpoints import Checkpoints
 from companion.store.kept import RECONSTRUCTIONS, kept_reconstructions
 from companion.store.record import record
-from companion.store.results import TRACE, Claim
+from companion.store.results import Claim, traces
 from companion.store.sweep import sweep
 from companion.store.time_limit import OutOfTime, time_limit
 from recon.errors import ReconError
@@ -87,11 +87,7 @@ def replay(
         raise ReconError(
             f"the kept run of {name} was made with other images than those of {pool.name} here"
         )
-    before = {
-        key.removeprefix(TRACE): rows
-        for key, rows in stored.arrays.items()
-        if key.startswith(TRACE)
-    }
+    before = traces(stored.arrays)
     differences: list[str] = []
     done = []
     trace = Trace()

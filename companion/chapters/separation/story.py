@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import matplotlib.pyplot as plt
 import numpy as np
+import torch
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from scipy.stats import binomtest, hypergeom
 from torch import Tensor
-from torch.nn.functional import normalize
+from torch.nn.functional import normalize, pad
+from torchvision.utils import make_grid
 
 from companion.chapters.claims import claim
 from companion.chapters.pictures import (
@@ -29,6 +31,7 @@ from recon.attacks.separation import PIXEL_STD
 from recon.scoring.matching import one_to_one, padded
 from recon.scoring.nulls import clears
 
+COLUMNS, GAP = 20, 2  # of pairs in a picture, and pixels of a frame
 LEVEL = 0.01
 RIGHT = 0.95  # share of the sure ones that must be true
 
@@ -113,37 +116,33 @@ def shown(result: Result[Metrics], x: Tensor) -> Tensor:
     return (scaled + result.array("mean")).clamp(0, 1)
 
 
-def matched(
-    result: Result[Metrics], key: str, x_hat: str = "x_hat"
-) -> tuple[Tensor, Tensor, Tensor]:
+def matched(result: Result[Metrics], key: str) -> tuple[Tensor, Tensor, Tensor]:
     """(images (n, d), candidate of each (n, d), NCC (n,)), best first;
 
     Args:
         key: "x_train" or "x_held_out".
     """
     images = result.array(key)
-    candidates = padded(result.array(x_hat), len(images))
+    candidates = padded(result.array("x_hat"), len(images))
     match = one_to_one(images, candidates)
     order = match.score.argsort(descending=True)
     return images[order], candidates[match.index[order]], match.score[order]
 
 
 @photographs
-def plot_all(result: Result[Metrics], columns: int = 20, gap: int = 2) -> Figure:
+def plot_all(result: Result[Metrics]) -> Figure:
     """Every training image (grey) under the candidate assigned to it (black), best first, as one
     picture.
     """
     train, found, _ = matched(result, "x_train")
-    rows = [("black", shown(result, found)), ("grey", (train + result.array("mean")).clamp(0, 1))]
-    columns, side = min(columns, len(train)), as_pixels(train[0]).shape[0] + 2 * gap
-    height = len(rows) * side + 2 * gap  # of a line of pairs
-    canvas = np.ones((-(-len(train) // columns) * height, columns * side, 3))
-    for k in range(len(train)):
-        line, column = divmod(k, columns)
-        for r, (frame, images) in enumerate(rows):
-            tile = canvas[line * height + r * side :, column * side :][:side, :side]
-            tile[:] = to_rgb(FRAMES[frame])
-            tile[gap:-gap, gap:-gap] = as_pixels(images[k])
+    pairs = (("black", shown(result, found)), ("grey", train + result.array("mean")))
+    tiles = []
+    for frame, images in pairs:
+        pixels = torch.stack([torch.from_numpy(as_pixels(x)) for x in images]).permute(0, 3, 1, 2)
+        tiles.append(pad(pixels, [GAP] * 4, value=to_rgb(FRAMES[frame])[0]))
+    lines = pad(torch.cat(tiles, 2), (0, 0, 0, 2 * GAP), value=1.0)
+    grid = make_grid(lines, nrow=min(COLUMNS, len(lines)), padding=0, pad_value=1.0)
+    canvas = as_pixels(grid)
     figure, ax = plt.subplots(figsize=(PAGE, PAGE * canvas.shape[0] / canvas.shape[1]))
     ax.imshow(canvas, interpolation="nearest")
     ax.axis("off")
