@@ -192,7 +192,8 @@ def read_result(folder: Path) -> Result[Record]:
     book/claims.yml.
     """
     result = load_result(folder, Record, arrays=False)
-    claims = [replace(claim, **texts().get(claim.id, {})) for claim in result.claims]
+    words: dict[str, Any] = {claim.id: texts().get(claim.id, {}) for claim in result.claims}
+    claims = [replace(claim, **words[claim.id]) for claim in result.claims]
     return replace(result, made=replace(result.made, claims=claims))
 
 

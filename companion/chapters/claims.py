@@ -54,11 +54,12 @@ class _Numbers(Formatter):
         for text, name, spec, _ in self.parse(format_string):
             words.append(text)
             if name is not None:
-                words.append(self._written(reduce(_field, name.split("."), kwargs), spec, kwargs))
+                value = reduce(_field, name.split("."), kwargs)
+                words.append(self._written(value, spec or "", kwargs))
         return "".join(words)
 
-    def _written(self, value: Any, spec: str | None, around: Mapping[str, Any]) -> str:
-        if "{" not in (spec or ""):
+    def _written(self, value: Any, spec: str, around: Mapping[str, Any]) -> str:
+        if "{" not in spec:
             elements = value if isinstance(value, list) else [value]
             return ", ".join(format(element, spec) for element in elements)
         rows = map(_named, value.items()) if isinstance(value, dict) else value

@@ -68,7 +68,8 @@ class Case:
         start = self.start
         if start and not (start.whole or f"{self.anatomy.first}.weight" in start.public):
             start = None
-        return Released.of(self.subject.module, self.anatomy, start and start.module, self.public)
+        before = start.module if start else None
+        return Released.of(self.subject.module, self.anatomy, before, self.public)
 
     def among(self, rows: list[int]) -> Case:
         """With these rows of the held-out images."""

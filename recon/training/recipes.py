@@ -302,7 +302,8 @@ def _update(
         **momentum,
     )
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, recipe.steps)
-    network, backward = module, Tensor.backward
+    backward: Any = Tensor.backward
+    network = module
     if private:
         network, optimiser, backward = _private(recipe, module, optimiser, n, generator)
 

@@ -24,7 +24,8 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
 
 def noise_claim(metrics: Metrics) -> Claim:
     """The least noise that leaves nothing, by network."""
-    hides, lost = {}, {}
+    hides: dict[str, float] = {}
+    lost: dict[str, float] = {}
     for name, rows in metrics.noise.items():
         grey = mean(metrics.grey[name])
         hides[name] = hidden_from(rows, grey)
