@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from recon.attacks.batches import ModuleSystem
 from recon.attacks.gauss_newton import gauss_newton
@@ -37,7 +37,7 @@ from recon.attacks.registry import (
 from recon.attacks.rgap import rgap
 from recon.errors import ReconError
 from recon.nets.conv import ConvNet
-from recon.nets.converted import ForwardPass
+from recon.nets.converted import as_mlp
 from recon.nets.module import ModuleNetwork
 from recon.released import Gradient
 
@@ -239,7 +239,9 @@ def by_imprint(
         raise ReconError(
             "imprint reads a network of two dense layers that the adversary made, not a ConvNet"
         )
-    names = _two_dense(released.network, shape_or_prior)
+    dense, names = as_mlp(released.network, shape_or_prior)
+    if dense.bias != (True, True):
+        raise ReconError("imprint reads a network of two dense layers with biases")
     theta = {ours: released.theta[name] for ours, name in names.items()}
     dim = math.prod(shape_or_prior)
     made = torch.allclose(theta["w1"], torch.full_like(theta["w1"], 1 / dim))
@@ -257,19 +259,3 @@ def by_imprint(
         knows,
         {"alone": reading.alone},
     )
-
-
-def _two_dense(network: ModuleNetwork, shape: Shape) -> dict[str, str]:
-    forward = ForwardPass.of(network, shape)
-    dense = [
-        call.name
-        for call in forward.layers
-        if isinstance(call.module, nn.Linear) and call.module.bias is not None
-    ]
-    if len(dense) != 2 or len(forward.layers) != 2:
-        raise ReconError(f"imprint reads two dense layers with biases: it has {forward.parts}")
-    return {
-        f"{kind[0]}{k}": f"{stem}.{kind}"
-        for k, stem in enumerate(dense, 1)
-        for kind in ("weight", "bias")
-    }

@@ -164,7 +164,7 @@ class JointSystem:
         """A_j of the convolutions that are left, which do not depend on the image."""
         network, shapes = self.network, self.network.image_shapes()
         return [
-            convolution_matrix(network.convs[j], self.theta[f"w{j + 1}"], shapes[j]).tocsr()
+            convolution_matrix(network.convs[j], self.theta[f"w{j + 1}"], shapes[j])
             for j in range(self.depth)
         ]
 

@@ -272,7 +272,8 @@ def smooth(logits, labels):
         ("by_rgap", lambda: gradient_of(convolutional(), 2), "one image at a time, not 2"),
         ("by_rgap", lambda: gradient_of(convolutional(), 1, smooth), "the cross-entropy of whole"),
         ("by_rgap", lambda: Weights.of(convolutional()), "by_rgap takes Gradient"),
-        ("by_imprint", lambda: gradient_of(convolutional()), "two dense layers"),
+        ("by_imprint", lambda: gradient_of(convolutional()), "dense layers with ReLU are wanted"),
+        ("by_imprint", lambda: gradient_of(dense(128, 6, 5, 4)), "two dense layers"),
         (
             "by_decoreco",
             lambda: Weights.of(fill(nn.Sequential(nn.Flatten(), nn.Linear(128, 1), nn.Tanh()))),
