@@ -85,6 +85,11 @@ def verdict(holds: bool) -> str:
     return "reproduced" if holds else "not reproduced"
 
 
+def graded(*holds: bool, best: str = "finding") -> str:
+    """`best` if all hold, "partly" if any does, else "not reproduced"."""
+    return best if all(holds) else "partly" if any(holds) else "not reproduced"
+
+
 def orders_below(value: float, limit: float) -> float:
     """By how many orders of magnitude a value is below its limit, negative above it; at most 99.
 

@@ -28,7 +28,7 @@ from companion.chapters.bilevel.experiment_shared import Sizes as SharedSizes
 from companion.chapters.claims import claim
 from companion.chapters.pictures import image_rows, levels, photographs
 from companion.store.record import Record
-from companion.store.results import Claim, Result, orders_below, verdict
+from companion.store.results import Claim, Result, graded, orders_below, verdict
 from recon.scoring.metrics import l2
 
 SMALL = 0.1  # of what two seeds are apart, or of what training adds to a start
@@ -105,15 +105,11 @@ def hidden_claims(metrics: Metrics, _: Sizes) -> list[Claim]:
         claim(
             "hidden-seeds-agree-up-to-order",
             null,
-            verdict=_finding(aligned <= 0.25 * apart, aligned <= 0.5 * apart),
+            verdict=graded(aligned <= 0.25 * apart, aligned <= 0.5 * apart),
             value=aligned,
             null_value=apart,
         ),
     ]
-
-
-def _finding(holds: bool, in_part: bool) -> str:
-    return "finding" if holds else "partly" if in_part else "not reproduced"
 
 
 def _small(metrics: Metrics, reached: Record) -> bool:
@@ -149,7 +145,7 @@ def _inner_start_decides(metrics: Metrics) -> Claim:
         name: "" if start.partition.converged == 1 else " (still falling)"
         for name, start in inner.items()
     }
-    judged = _finding(nearer and informed and not any(others), informed or not any(others))
+    judged = graded(nearer and informed and not any(others), informed or not any(others))
     return claim(
         "hidden-inner-start-decides",
         {**metrics, "still": still, "so_far": "" if decided else UNDECIDED},

@@ -24,10 +24,9 @@ from companion.chapters.pictures import (
     photographs,
 )
 from companion.chapters.pictures import NOISE as NOISE_COLOUR
-from companion.store.results import Claim, Result
+from companion.store.results import Claim, Result, graded
 from recon.scoring.metrics import ncc
 
-NO = "not reproduced"
 ROUNDING = 1e-10  # a relative difference below this is rounding in float64
 
 
@@ -45,20 +44,14 @@ def claims(metrics: SetMetrics, _: SetSizes) -> list[Claim]:
         claim(
             "counterfactual-exact",
             metrics,
-            verdict=("reproduced" if noise.far >= metrics.n_train / 2 else "partly")
-            if exact
-            else NO,
+            verdict=graded(exact, exact and noise.far >= metrics.n_train / 2, best="reproduced"),
             value=noise.difference,
             null_value=seen.difference,
         ),
         claim(
             "counterfactual-photographs",
             metrics,
-            verdict="finding"
-            if strict
-            else "partly"
-            if noise.natural <= 0.5 * truth.natural
-            else NO,
+            verdict=graded(strict, noise.natural <= 0.5 * truth.natural),
             value=noise.natural,
             null_value=metrics.null_natural,
         ),

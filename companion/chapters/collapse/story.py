@@ -19,7 +19,7 @@ from companion.chapters.pictures import (
     note,
     photographs,
 )
-from companion.store.results import Claim, Result, orders_below, verdict
+from companion.store.results import Claim, Result, graded, orders_below, verdict
 
 
 def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
@@ -34,7 +34,7 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
         claim(
             "collapse-weight-decay",
             decay,
-            verdict="finding" if blocked else "partly" if worse else "not reproduced",
+            verdict=graded(blocked, worse),
             value=decay.objective_repeated_heldout / decay.objective_true,
             null_value=decay.objective_no_images / decay.objective_true,
         ),

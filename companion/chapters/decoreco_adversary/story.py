@@ -27,7 +27,7 @@ from companion.chapters.pictures import (
 )
 from companion.chapters.reference_common import UNDECIDED
 from companion.store.record import Record
-from companion.store.results import Claim, Result, by_another_attack, verdict
+from companion.store.results import Claim, Result, by_another_attack, graded, verdict
 
 # images: fewer do not confirm the paper's sentence on its recipe; a counterexample may have any
 # number
@@ -150,10 +150,8 @@ def _asks_separation(group: Record, how: str) -> Claim:
         by = "" if best is None else f" (by stationarity AUC {_both(best, '; ')})"
         ours = f"AUC {_both(asked, '; of the 20 most like a separated image ')} are true{by}{how}"
         highs = [other.auc.high for other in (best, smooth) if other is not None]
-        low = asked.auc.low or 0
-        if low > 0.5:
-            above = all(high is None or low > high for high in highs)
-            judged = "finding" if above else "partly"
+        tells = (asked.auc.low or 0) > 0.5
+        judged = graded(tells, tells and all(asked.auc.low > (high or 0) for high in highs))
     return claim(
         "adversary-asks-separation",
         ours=ours,

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from companion.chapters.claims import claim
 from companion.chapters.kkt_training.experiment import Metrics, Sizes
 from companion.chapters.pictures import PAGE, REFERENCE, SERIES, Colour, chart, end_labels, note
-from companion.store.results import Claim, Result
+from companion.store.results import Claim, Result, graded
 
 
 def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
@@ -18,12 +18,11 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     residuals = {"smoothed": "kkt_residual_smoothed", "hard": "kkt_residual"}
     least = {name: min(later, key=itemgetter(field)) for name, field in residuals.items()}
     rises = [end[field] / least[name][field] for name, field in residuals.items()]
-    rising = [rise >= 1.05 for rise in rises]
     return [
         claim(
             "kkt-residual-rises",
             {"end": end, **least},
-            verdict="finding" if all(rising) else "partly" if any(rising) else "not reproduced",
+            verdict=graded(*(rise >= 1.05 for rise in rises)),
             value=min(rises),
             null_value=1.0,
         )

@@ -33,7 +33,7 @@ from companion.chapters.pictures import (
     photographs,
 )
 from companion.store.record import Record
-from companion.store.results import Claim, Result, verdict
+from companion.store.results import Claim, Result, graded, verdict
 
 ROUNDING = 1e-10  # relative error of a classifier below which it counts as the same, in float64
 # longest step of a curve, relative to the straight segment's, below which neighbours stay
@@ -94,7 +94,7 @@ def _connected(connection: Record) -> Claim:
     return claim(
         "landscape-bilevel-connected",
         words,
-        verdict="finding" if all(holds) else of_all(holds),
+        verdict=graded(*holds),
         value=words["error"],
         null_value=words["straight"],
     )
@@ -106,11 +106,6 @@ def same_classifier(route: Record) -> bool:
     """
     steady = route.largest_double_step > 0.75 * route.largest_step
     return route.error < ROUNDING and route.largest_step < STRIDE and steady
-
-
-def of_all(holds: list[bool]) -> str:
-    """ "partly" where some hold and others do not."""
-    return "partly" if len({*holds}) == 2 else verdict(all(holds))
 
 
 def lead(distances: Record, target: str) -> float:
@@ -182,7 +177,7 @@ def decoreco_claims(metrics: DecorecoMetrics, _: DecorecoSizes) -> list[Claim]:
         claim(
             "landscape-smoothed",
             {**metrics.variants, "holding": sum(smoother), "compared": len(smoother)},
-            verdict=of_all(smoother),
+            verdict=graded(*smoother, best="reproduced"),
             value=sum(smoother) / len(smoother),
             null_value=0.0,
         )

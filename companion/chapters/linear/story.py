@@ -7,7 +7,7 @@ from companion.chapters.base import Tensors
 from companion.chapters.claims import claim
 from companion.chapters.linear.experiment import Metrics, Sizes
 from companion.chapters.pictures import image_rows, photographs
-from companion.store.results import Claim, Result, verdict
+from companion.store.results import Claim, Result, graded, verdict
 
 
 def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
@@ -55,7 +55,7 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
         claim(
             "linear-8bit",
             twins,
-            verdict="finding" if share == 1 else "partly" if share >= 0.9 else "not reproduced",
+            verdict=graded(share == 1, share >= 0.9),
             value=twins.agree,
             null_value=max(twins.agree_rounded, twins.agree_unmoved),
         ),
