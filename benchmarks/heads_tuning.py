@@ -65,7 +65,7 @@ def main(ns: tuple[int, ...] = (100, 300)) -> None:
             seconds = time.process_time() - start
             true = compute.similarity(found.x_hat, task.train, task.public).amax(1) > compute.TRUE
             rows[name][f"n = {len(task.train)}"] = {
-                "rank": found.rank,
+                "rank": len(found.basis),
                 "above 0.9": compute.cosines(found.x_hat, task.train, task.public).cos_09,
                 "certified": int(found.certified.sum()),
                 "certified and true": int((found.certified & true).sum()),

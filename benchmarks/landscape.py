@@ -10,14 +10,10 @@ assumes when it splits a batch.
 
 from __future__ import annotations
 
-import resource
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
-
 import torch
 from timing import side_by_side, write
 
-from recon.analysis.landscape import WORKING_COPIES, mixed_starts, sweep_bilevel
+from recon.analysis.landscape import mixed_starts, sweep_bilevel
 from recon.attacks.bilevel import BilevelAttack
 from recon.attacks.reconstruct import reconstruct
 from recon.nets.mlp import affine
@@ -39,21 +35,7 @@ def problem() -> tuple[Weights, torch.Tensor]:
     return Weights(affine(D), theta, y=y, weight_decay=WEIGHT_DECAY), starts
 
 
-def memory_of_a_batch(times: int = 8) -> tuple[float, float]:
-    """(bytes by which this process's peak grows over 25 · times starts, bytes that `sweep_bilevel`
-    assumes).
-    """
-    released, starts = problem()
-    starts = starts.repeat(times, 1, 1)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    sweep_bilevel(released, starts, 3, DESCENT, limit_bytes=2**40)
-    grown = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
-    return grown, len(starts) * N * (WORKING_COPIES * (N + 1) + 3 * D) * starts.element_size()
-
-
 def main() -> None:
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as child:  # a peak of its own
-        grown, assumed = child.submit(memory_of_a_batch).result()
     released, starts = problem()
     attack = BilevelAttack(released, DESCENT)
     seconds = side_by_side(
@@ -73,7 +55,6 @@ def main() -> None:
             "seconds": seconds,
             "ratio_loop_in_span_over_batch": seconds["loop_in_span"] / seconds["batch"],
             "ratio_loop_in_pixels_over_batch": seconds["loop_in_pixels"] / seconds["batch"],
-            "memory_of_200_starts": {"grown_bytes": grown, "assumed_bytes": assumed},
         },
         __file__,
     )

@@ -22,7 +22,6 @@ from companion.chapters.base import Context
 from companion.chapters.common import match_table, nulls_of, train_released
 from companion.chapters.separation.experiment import fast_ica
 from companion.store.checkpoints import Checkpoints
-from recon.attacks.decoreco import half_and_half
 from recon.attacks.haim_recipe import TUNED_SCALE, recipe_attack
 from recon.attacks.reconstruct import Reconstruction, reconstruct
 from recon.attacks.recover import RecoverSettings as DecoReco
@@ -55,7 +54,7 @@ def attacks(
         )
 
         def run(step_x: float, steps: int) -> Reconstruction:
-            attack = recipe_attack(released, half_and_half(m), unit, steps, step_x)
+            attack = recipe_attack(released, unit, steps, step_x)
             return reconstruct(attack, TUNED_SCALE * noise, steps)
 
         return run(min(STEP_SIZES, key=lambda size: run(size, 50).energy.item()), STEPS).x_hat[0]

@@ -19,6 +19,7 @@ from recon.errors import ReconError
 from recon.nets.conv import ConvNet
 from recon.nets.mlp import MLP, Params
 from recon.nets.module import Loss, ModuleNetwork
+from recon.nets.network import Shape
 
 Device = torch.device | str | None
 #: the network of weights: of the closed forms, or any module
@@ -80,16 +81,13 @@ class Weights(Generic[W]):
         is.
         """
 
-        def move(tensor: Tensor) -> Tensor:
-            return tensor.to(device=device, dtype=dtype)
-
-        return replace(
-            self,
-            network=_move(self.network, device, dtype),
-            theta_star=move(self.theta_star),
-            theta_init=None if self.theta_init is None else move(self.theta_init),
-            y=None if self.y is None else move(self.y),
-        )
+        tensors = {"theta_star": self.theta_star, "theta_init": self.theta_init, "y": self.y}
+        there: dict[str, Any] = {
+            name: tensor.to(device=device, dtype=dtype)
+            for name, tensor in tensors.items()
+            if tensor is not None
+        }
+        return replace(self, network=_move(self.network, device, dtype), **there)
 
     @property
     def params(self) -> Params:
@@ -226,7 +224,7 @@ def _move(network: Any, device: Device, dtype: torch.dtype | None) -> Any:
     return ModuleNetwork(deepcopy(network.module).to(device=device, dtype=dtype))
 
 
-def _check(name: str, tensor: Tensor, shape: tuple[int, ...]) -> None:
+def _check(name: str, tensor: Tensor, shape: Shape) -> None:
     if tensor.shape != shape:
         raise ReconError(f"{name} must have shape {shape}, not {tuple(tensor.shape)}")
     if not torch.isfinite(tensor).all():

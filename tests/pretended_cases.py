@@ -28,7 +28,6 @@ from torch import Tensor, nn
 
 from recon import attacks
 from recon.attacks import from_gradients, from_weights, heads
-from recon.attacks.batches import ModuleSystem, basin_hopping
 from recon.attacks.bilevel_span import SpanAttack, SpanWeights
 from recon.attacks.gauss_newton import gauss_newton
 from recon.attacks.haim_recipe import PublishedSettings
@@ -37,6 +36,7 @@ from recon.attacks.reconstruct import reconstruct
 from recon.attacks.recover import RecoverSettings
 from recon.attacks.separation import FirstLayer, SeparationSettings
 from recon.nets.mlp import MLP, affine, one_hidden
+from recon.optim.descent import HeavyBall
 from recon.optim.lbfgs import LBFGSSettings
 from recon.released import Gradient, Weights
 from recon.training import denoiser, inner_problem, kkt, recipes
@@ -110,7 +110,8 @@ def decoreco(steps: int, put: Put, outputs: int = 1, **options: Any) -> Any:
 
 
 def bilevel(steps: int, put: Put, *widths: int) -> Any:
-    settings = from_weights.BilevelSettings(steps, 1.0, 0.5, inner_first=5, inner_next=2)
+    boxed = HeavyBall(1.0, 0.5, tol=1e-8, box=(0.0, 1.0))
+    settings = from_weights.BilevelSettings(steps, boxed, inner_first=5, inner_next=2)
     return attacks.by_bilevel(labelled(put, *widths), IMAGE, settings, seeded())
 
 
@@ -178,10 +179,6 @@ def cosine(steps: int, put: Put, gradient: Callable[[Put], Gradient], **options:
 
 def batch(steps: int, put: Put) -> Any:
     return gauss_newton(put(a_batch()[0]), steps=steps)
-
-
-def hopping(steps: int, put: Put) -> Any:
-    return basin_hopping(ModuleSystem.of(of_a_batch(put), IMAGE), steps // 2, enough=0.0)
 
 
 def published(steps: int, put: Put) -> Any:
@@ -259,8 +256,6 @@ ATTACKS = {
 BELOW = {
     "sparse_features": Case(sparse_features, 1),  # a round looks at what is alike
     "gauss_newton__of_a_batch": Case(batch, NEWTON),
-    # a hop, to which two steps count here, has 15 of Gauss–Newton; is it better, is it good enough
-    "basin_hopping": Case(hopping, (15 * NEWTON + 2) / 2),
 }
 TRAINERS = {
     "train_to_kkt": Case(to_kkt, LOOP),

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from companion.chapters.leakage_common import SEED
 from recon.attacks.batches import BatchSystem
 from recon.nets.conv import Activation, Conv, ConvNet, Params
+from recon.nets.network import LayerPass
 from recon.released import Gradient
 
 SHAPE = (2, 9, 8)
@@ -78,3 +79,10 @@ def a_batch(network=ONE, n=3, labels=None, seed=0):
     labels = torch.arange(n) % network.classes if labels is None else torch.tensor(labels)
     mean = Gradient.averaged(network, theta_of(network), x, labels)
     return BatchSystem.of(mean, labels), x, mean
+
+
+def layer_passes(network, theta, x, direction=torch.ones_like, alpha=None):
+    """Input and gradient of every layer of an `MLP`, as `per_image_gradients` takes them."""
+    p = network.passes(theta, x, direction, alpha=alpha)
+    pairs = zip(network.names, p.h, p.delta[1:], strict=True)
+    return [LayerPass(*names, h, delta) for names, h, delta in pairs]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import subprocess
 import sys
@@ -96,24 +95,6 @@ def test_run_writes_the_contract_and_claims_reads_it(calm, capsys):
     capsys.readouterr()
     assert cli.main(["claims", "--json", "--out", str(calm)]) == 0
     assert len(json.loads(capsys.readouterr().out)) == len(result["claims"])
-
-
-def test_second_run_is_served_from_disk(calm, monkeypatch):
-    chosen = registry()[NAME]
-
-    def again(*_):
-        pytest.fail("computed again")
-
-    # the same code to the key
-    again.__module__, again.__name__ = chosen.compute.__module__, chosen.compute.__name__
-    again.__qualname__ = chosen.compute.__qualname__
-    computed = dataclasses.replace(chosen, compute=again)
-    monkeypatch.setattr("companion.chapters.registry", lambda: {NAME: computed})
-    stored = run(NAME, "smoke", "photos", "cpu", out=calm)
-    assert metrics_of(stored) == read_result(calm)["metrics"]
-    # another seed is another result
-    with pytest.raises(pytest.fail.Exception, match="computed again"):
-        run(NAME, "smoke", "photos", "cpu", seed=1, out=calm)
 
 
 def test_same_seed_computed_again_gives_identical_metrics(calm, tmp_path):

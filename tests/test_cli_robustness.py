@@ -25,23 +25,16 @@ pytestmark = pytest.mark.slow
 # ------------------------------------------------------------------------------------ the arguments
 
 LONG = "x" * 5000
-#: arguments -> what the one line says; exit code 2
+#: arguments -> what the one line says, exit code 2; for others see test_cli.py
 ARGUMENTS = {
-    (): "required",
-    ("fly",): "invalid choice",
-    ("run",): "required",
     ("run", "a\nb"): "unknown experiment 'a b'",
     ("run", "\x1b[31m\0"): "unknown experiment '\\x1b[31m\\x00'",
     ("run", "\udcff"): "unknown experiment '\\udcff'",
     (*RUN, "more\nand more"): "unrecognized arguments: more and more",
     (*RUN, "--workers", "0"): "number of workers must be at least 1",
     (*RUN, "--workers", "abc"): "invalid int value",
-    (*RUN, "--seed", "-1"): "must not be negative",
     (*RUN, "--seed", str(2**62)): "2^62 or more",
     (*RUN, "--seed", "9" * 5000): "invalid int value",
-    (*RUN, "--profile", "huge"): "invalid choice",
-    (*RUN, "--device", "tpu"): "unknown device 'tpu'",
-    (*RUN, "--data", "../cifar10"): "unknown data source",
     (*RUN, "--data", "cifar10", "--data-root", ""): "must not be empty",
     (*RUN, "--data", "auto", "--data-root", "nowhere"): "does not exist",
     (*RUN, "--data", "auto", "--data-root", "."): "holds neither",

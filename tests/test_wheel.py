@@ -150,21 +150,3 @@ def test_the_module_works_alone(tried, installed, environment, tmp_path):
     ]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-
-
-def test_the_module_declares_what_it_needs_and_nothing_of_the_book():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert declared(ROOT) == {
-        *(
-            "torch",
-            "torchvision",
-            "numpy",
-            "scipy",
-            "scikit-learn",
-            "safetensors",
-            "tqdm",
-            "pillow",
-        ),
-    }
-    assert declared(ROOT / "recon-audit") == {"recon", "jinja2", "markupsafe", "pillow"}
-    assert {"book", "backbones", "private"} <= set(project["optional-dependencies"])

@@ -192,12 +192,9 @@ def read_result(folder: Path) -> Result[Record]:
     book/claims.yml.
     """
     result = load_result(folder, Record, arrays=False)
-    claims = [_with_words(claim, texts().get(claim.id, {})) for claim in result.claims]
+    words: dict[str, Any] = {claim.id: texts().get(claim.id, {}) for claim in result.claims}
+    claims = [replace(claim, **words[claim.id]) for claim in result.claims]
     return replace(result, made=replace(result.made, claims=claims))
-
-
-def _with_words(claim: Claim, words: Mapping[str, Any]) -> Claim:
-    return replace(claim, **words)
 
 
 def best(table: Iterable[Row]) -> dict[str, Row]:

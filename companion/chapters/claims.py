@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from companion.store.record import record
+from companion.store.record import Record, record
 from companion.store.results import Claim
 from recon.errors import ReconError
 
@@ -35,20 +35,43 @@ def claims_page(root: Path = ROOT) -> dict[str, Any]:
 
 
 class _Numbers(Formatter):
-    """`str.format`, where the field of a list is that of its elements, and a list is written with
-    commas.
+    """`str.format` for lists too: the field of a list is that of its elements, and a list is
+    written with commas, or each of its elements in words of its own. Those end with what stands
+    between two, and take names from the element, then from around it; of a table by name the
+    elements are its rows, with that `name`, or a `name` and a `value`. Of any other value the words
+    stand where it is neither 0 nor None.
 
     >>> _Numbers().format("{rows.n:.0f}", rows=[{"n": 1}, {"n": 2}])
     '1, 2'
+    >>> _Numbers().format("{rows:{n} of {m}; }", rows=[{"n": 1}, {"n": 2}], m=3)
+    '1 of 3; 2 of 3'
+    >>> _Numbers().format("{errors:{value:.0%} on {name}, }", errors={"A": 0.1, "B": 0.2})
+    '10% on A, 20% on B'
     """
 
-    def get_field(self, field_name: str, args: Any, kwargs: Any) -> tuple[Any, str]:
-        return reduce(_field, field_name.split("."), kwargs), field_name
+    def vformat(self, format_string: str, args: Any, kwargs: Mapping[str, Any]) -> str:
+        words = []
+        for text, name, spec, _ in self.parse(format_string):
+            words.append(text)
+            if name is not None:
+                value = reduce(_field, name.split("."), kwargs)
+                words.append(self._written(value, spec or "", kwargs))
+        return "".join(words)
 
-    def format_field(self, value: Any, format_spec: str) -> str:
-        if isinstance(value, list):
-            return ", ".join(self.format_field(element, format_spec) for element in value)
-        return format(value, format_spec)
+    def _written(self, value: Any, spec: str, around: Mapping[str, Any]) -> str:
+        if "{" not in spec:
+            elements = value if isinstance(value, list) else [value]
+            return ", ".join(format(element, spec) for element in elements)
+        rows = map(_named, value.items()) if isinstance(value, dict) else value
+        if not isinstance(value, dict | list):
+            rows = [{}] if value else []
+        words = (self.vformat(spec, (), Record({**around, **row})) for row in rows)
+        return "".join(words).rstrip(",; ")
+
+
+def _named(item: tuple[str, Any]) -> dict[str, Any]:
+    name, value = item
+    return {"name": name, **(value if isinstance(value, dict) else {"value": value})}
 
 
 def _field(value: Any, name: str) -> Any:
@@ -62,7 +85,8 @@ def claim(name: str, values: Mapping[str, Any] | None = None, **measured: Any) -
 
     Args:
         values: what the words `ours` and `baseline` take their numbers from: "{n}",
-            "{matches.ncc_07}", "{rows.share:.0%}" (of every row, with commas).
+            "{matches.ncc_07}", "{rows.share:.0%}" (of every row, with commas),
+            "{rows:{share:.0%} of {n}; }" (every row in words of its own).
         measured: the fields of `Claim`: the verdict, `value`, `null_value`, `margin`; `ours` and
             `null` where their words depend on the run.
     """

@@ -13,9 +13,8 @@ from functools import partial
 import numpy as np
 import torch
 import torch.nn.functional as F
-from scipy.stats import binomtest, rankdata
-from scipy.stats import t as student
-from torch import Tensor
+from scipy.stats import binomtest, rankdata, ttest_1samp
+from torch import Tensor, nn
 
 from companion.chapters.base import Experiment
 from companion.chapters.published import PRE_TRAINED
@@ -23,6 +22,8 @@ from companion.store.record import Record
 from recon.errors import ReconError
 from recon.images.pool import ImagePool
 from recon.nets.conv import Conv, ConvNet, Params
+from recon.nets.module import default_start
+from recon.released import Gradient
 
 VICTIMS = (1, 3)  # CIFAR-10 train indices of the paper's truck and deer
 CLASSES = 10
@@ -64,6 +65,11 @@ class Victims:
     labels: Tensor
     index: list[int]
     exact: bool
+
+    @property
+    def grey(self) -> list[float]:
+        """Mean squared error of a grey image, for each."""
+        return self.x.square().flatten(1).mean(1).tolist()
 
     @staticmethod
     def of(pool: ImagePool, wanted: Sequence[int] = VICTIMS) -> "Victims":
@@ -121,6 +127,11 @@ def inputs(pool: ImagePool, rows: Sequence[int] | np.ndarray) -> Tensor:
     return torch.from_numpy(pool.images[rows]).double() / 255 - 0.5
 
 
+def initial(network: ConvNet) -> Params:
+    """PyTorch's default initialisation with seed 10, in float64."""
+    return network.init(torch.Generator().manual_seed(SEED), torch.float64)
+
+
 @dataclass(frozen=True)
 class Attacked:
     """A network of Table 1, its parameters θ in float64, and how it came by them (pre-trained
@@ -149,6 +160,10 @@ class Attacked:
         return Attacked(
             network, {key: tensor.double() for key, tensor in theta.items()}, accuracy, len(rows)
         )
+
+    def gradients(self, victims: Victims) -> Gradient:
+        """Of every image by itself."""
+        return Gradient.each(self.network, self.theta, victims.x, victims.labels)
 
 
 def rows_to_train_on(pool: ImagePool) -> np.ndarray:
@@ -179,6 +194,20 @@ def pretrain(
             F.cross_entropy(network(leaves, x[rows]), labels[rows]).backward()
             adam.step()
     return {name: leaf.detach() for name, leaf in leaves.items()}
+
+
+def first_layer_gradient(
+    x: Tensor, labels: Tensor, width: int, generator: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """∇_{W_1} ℓ (width, d) and ∇_{b_1} ℓ (width,) of a batch (n, d) on a ReLU network with one
+    hidden layer, at PyTorch's default start, U(±1/√inputs) throughout.
+    """
+    first = nn.Linear(x.shape[1], width)
+    network = nn.Sequential(first, nn.ReLU(), nn.Linear(width, CLASSES))
+    default_start(network, generator)
+    loss = F.cross_entropy(network(x), labels)
+    weight, bias = torch.autograd.grad(loss, [first.weight, first.bias])
+    return weight, bias
 
 
 def pixels(x: Tensor) -> Tensor:
@@ -232,11 +261,10 @@ class Ratio:
     @staticmethod
     def of(logs: np.ndarray) -> "Ratio":
         """From log10 of each image's ratio, (images,)."""
-        mean = logs.mean()
-        if len(logs) < 2:
-            return Ratio(float(10**mean), 0.0, math.inf)
-        half = float(student.ppf(0.975, len(logs) - 1) * logs.std(ddof=1) / math.sqrt(len(logs)))
-        return Ratio(float(10**mean), float(10 ** (mean - half)), float(10 ** (mean + half)))
+        ends = (-math.inf, math.inf)
+        if len(logs) > 1:
+            ends = ttest_1samp(logs, 0.0).confidence_interval()
+        return Ratio(*(float(10**end) for end in (logs.mean(), *ends)))
 
     @property
     def lower(self) -> bool | None:

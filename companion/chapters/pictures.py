@@ -220,14 +220,10 @@ def image_rows(
             ax.spines[:].set(visible=False)
             image = images[c] if c < len(images) else None
             if image is not None:
-                show_image(ax, image, frame)
+                pixels = as_pixels(image)
+                ax.imshow(pixels, interpolation="nearest", cmap="gray", vmin=0, vmax=1)
+                ax.spines[:].set(visible=frame != "none", color=FRAMES[frame], linewidth=2)
             if r < len(titles) and c < len(titles[r]):
                 fontsize = min(TITLE, max(SMALLEST, letters))
                 ax.set_title(titles[r][c], fontsize=fontsize, pad=2, linespacing=1.1)
     return figure
-
-
-def show_image(ax: Axes, image: Tensor, frame: str) -> None:
-    """One image, flat or (C, H, W), clipped to [0, 1], in a frame; a flat one is square."""
-    ax.imshow(as_pixels(image), interpolation="nearest", cmap="gray", vmin=0, vmax=1)
-    ax.spines[:].set(visible=frame != "none", color=FRAMES[frame], linewidth=2)

@@ -215,21 +215,21 @@ def start_images(context: Context, images: Bundle) -> Tensor:
     return torch.cat([part[:m] for part in parts])
 
 
-def in_full(arm: ReferenceArm) -> bool:
+def in_full(arm: Record) -> bool:
     """Whether all published steps were taken: the paper's whole budget, and so the recipe that its
     sentences are about. Not whether it had converged: layer 1's energy may still fall.
     """
     return arm.steps >= arm.published_steps
 
 
-def if_in_full(arm: ReferenceArm, verdict: str) -> str:
+def if_in_full(arm: Record, verdict: str) -> str:
     """The verdict that a sentence on the recipe gets from a run of its full budget, and from no
     other.
     """
     return verdict if in_full(arm) else UNDECIDED
 
 
-def came_text(arm: ReferenceArm) -> str:
+def came_text(arm: Record) -> str:
     """How far an arm came, in words; how far its images moved, too, is relative to the size of
     their start.
     """

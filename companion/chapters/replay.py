@@ -29,7 +29,7 @@ from companion.chapters.catalogue import NOTHING, REPLAYS, read_replays
 from companion.store.checkpoints import Checkpoints
 from companion.store.kept import RECONSTRUCTIONS, kept_reconstructions
 from companion.store.record import record
-from companion.store.results import TRACE, Claim
+from companion.store.results import Claim, traces
 from companion.store.sweep import sweep
 from companion.store.time_limit import OutOfTime, time_limit
 from recon.errors import ReconError
@@ -97,8 +97,8 @@ def replay(
         )
     rounding = DECIDED_BY_ROUNDING.get(name, re.compile("(?!)"))  # by default no row
     before = {
-        row: stored.arrays[TRACE + row]
-        for row in (key.removeprefix(TRACE) for key in stored.arrays if key.startswith(TRACE))
+        row: numbers
+        for row, numbers in traces(stored.arrays).items()
         if not rounding.fullmatch(row)
     }
     differences: list[str] = []

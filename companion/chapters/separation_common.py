@@ -1,8 +1,10 @@
-"""What the two chapters on separation share: who counts as recovered, and images that nobody
-trained on.
+"""What the chapters on separation and heads share: who counts as recovered, images that nobody
+trained on, a simpler attack, and noise on weights.
 """
 
+import numpy as np
 import torch
+from sklearn.decomposition import FastICA
 from torch import Tensor
 
 from companion.chapters.base import Context
@@ -21,6 +23,27 @@ def counts(x_hat: Tensor, images: Tensor) -> Record:
     """
     score = one_to_one(images, padded(x_hat, len(images))).score
     return Record({f"ncc_{threshold}": int((score > threshold).sum()) for threshold in THRESHOLDS})
+
+
+def fast_ica_rows(observed: Tensor, seed: int, tol: float = 1e-4) -> Tensor:
+    """What scikit-learn's FastICA, as it comes, makes of signals (r, k): how its sources mix them,
+    (r, r).
+    """
+    model = FastICA(
+        len(observed), whiten="unit-variance", random_state=seed % 2**32, tol=tol, max_iter=300
+    )
+    model.fit(observed.cpu().numpy().T)
+    return torch.from_numpy(model.components_.astype(np.float32))
+
+
+def noisy(w: Tensor, generator: torch.Generator, sigma: float) -> Tensor:
+    """w plus Gaussian noise of σ times its root mean square;
+
+    Args:
+        generator: on the CPU.
+    """
+    noise = torch.randn(w.shape, generator=generator).to(w)
+    return w + sigma * w.square().mean().sqrt() * noise
 
 
 def other_rows(context: Context, used: Tensor) -> Tensor:

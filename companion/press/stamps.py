@@ -50,11 +50,8 @@ class Edition:
 
 def experiments_in(nb: NotebookNode) -> list[str]:
     """Names of the experiments that a notebook's code runs."""
-    return sorted(set(re.findall(r"recon\.run\(\s*[\"']([\w-]+)", _code(nb))))
-
-
-def _code(nb: NotebookNode) -> str:
-    return "\n".join(cell.source for cell in nb.cells if cell.cell_type == "code")
+    code = "\n".join(cell.source for cell in nb.cells if cell.cell_type == "code")
+    return sorted(set(re.findall(r"recon\.run\(\s*[\"']([\w-]+)", code)))
 
 
 def notebook_sha256(nb: NotebookNode) -> str:

@@ -10,6 +10,7 @@ import json
 import math
 import os
 import subprocess
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import KW_ONLY, asdict, dataclass, field, fields, replace
 from functools import cache
@@ -82,6 +83,11 @@ class Claim:
 def verdict(holds: bool) -> str:
     """ "reproduced" or "not reproduced"."""
     return "reproduced" if holds else "not reproduced"
+
+
+def graded(*holds: bool, best: str = "finding") -> str:
+    """`best` if all hold, "partly" if any does, else "not reproduced"."""
+    return best if all(holds) else "partly" if any(holds) else "not reproduced"
 
 
 def orders_below(value: float, limit: float) -> float:
@@ -183,6 +189,13 @@ class Result(Generic[M]):
         `companion.chapters.base.Experiment`.
         """
         return self.array(FIGURE + name)
+
+
+def traces(arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The rows of a trace among arrays, by their own names."""
+    return {
+        name.removeprefix(TRACE): rows for name, rows in arrays.items() if name.startswith(TRACE)
+    }
 
 
 def image_counts(config: Any) -> set[int]:

@@ -13,7 +13,7 @@ from joblib.externals.loky.process_executor import TerminatedWorkerError
 from torch import Tensor
 from tqdm import tqdm
 
-from companion.store.results import TRACE
+from companion.store.results import TRACE, traces
 from companion.store.time_limit import OutOfTime
 from recon.errors import ReconError
 from recon.optim.trace import Trace, current, note, recorded
@@ -77,22 +77,16 @@ def sweep(
             " fewer workers"
         )
     _hand_over(found, trace)
-    return {name: _without_trace(found[name]) for name in names}
+    return {
+        name: {key: value for key, value in found[name].items() if not key.startswith(TRACE)}
+        for name in names
+    }
 
 
 def _hand_over(results: dict[str, Tensors], trace: Trace) -> None:
     """What the runs noted, to the trace of the whole."""
     for name, tensors in sorted(results.items()):
-        rows = {
-            key.removeprefix(TRACE): value
-            for key, value in tensors.items()
-            if key.startswith(TRACE)
-        }
-        trace.rows |= {f"{name}: {key}": value for key, value in rows.items()}
-
-
-def _without_trace(tensors: Tensors) -> Tensors:
-    return {key: value for key, value in tensors.items() if not key.startswith(TRACE)}
+        trace.rows |= {f"{name}: {key}": value for key, value in traces(tensors).items()}
 
 
 def _on_one_thread(unit: Callable[[str], Tensors], name: str) -> tuple[str, Tensors, bool]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import copy
 import hmac
-import os
 import secrets
 from pathlib import Path
 
@@ -40,16 +39,10 @@ def salt_in(path: Path) -> str:
         with one_reason(f"the salt cannot be read from {path}"):
             return check_salt(path.read_text(encoding="utf-8").strip())
     salt = secrets.token_hex(16)
-    with (
-        one_reason(f"the salt cannot be written to {path}"),
-        open(path, "x", opener=_for_its_owner) as file,
-    ):
-        file.write(f"{salt}\n")
+    with one_reason(f"the salt cannot be written to {path}"):
+        path.touch(0o600, exist_ok=False)
+        path.write_text(f"{salt}\n", encoding="utf-8")
     return salt
-
-
-def _for_its_owner(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def check_salt(salt: str) -> str:
@@ -68,9 +61,6 @@ def aggregates(report: Json, salt: str) -> Json:
     public = copy.deepcopy(report)
     for entry in public["leaked"]:
         entry |= {"image": hash_name(entry["image"], salt), "index": None}
-    for part in (public["matches"] or {}).values():
-        for entry in part:
-            entry["image"] = hash_name(entry["image"], salt)
     public["weights"]["file"] = "weights"
     notes = len(public["images"]["notes"])
     public["images"]["notes"] = (

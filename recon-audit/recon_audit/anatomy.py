@@ -61,7 +61,7 @@ def examine(module: nn.Module, shape: tuple[int, ...]) -> Anatomy:
     x = torch.rand(8, *shape, generator=torch.Generator().manual_seed(0)) - 0.5
     flat, answers, calls = watch_layers(module, x)
     answers = answers.float().reshape(len(x), -1)
-    scale = _scale(module, x.flatten(1) if flat else x, answers, calls)
+    scale = _scale(module, x.flatten(1) if flat else x, answers)
     working = [call for call in calls if is_layer(call.module)]
     first = next((c for c in calls if isinstance(c.module, nn.Linear) and _same(c.inputs, x)), None)
     first_why_not = None if first else _no_first(working)
@@ -74,7 +74,7 @@ def examine(module: nn.Module, shape: tuple[int, ...]) -> Anatomy:
     return Anatomy(answers.shape[1], flat, scale, name, first_why_not, dense, dense_why_not)
 
 
-def _scale(module: nn.Module, x: Tensor, answers: Tensor, calls: list[Call]) -> str:
+def _scale(module: nn.Module, x: Tensor, answers: Tensor) -> str:
     """ "probabilities" where answers stay within [0, 1] however large the inputs are; else
     "logits". ReconError for several probabilities that do not add up to 1: those are classes of
     which an image may have many.
@@ -84,17 +84,13 @@ def _scale(module: nn.Module, x: Tensor, answers: Tensor, calls: list[Call]) -> 
     every = torch.cat([answers, *larger])
     if not torch.isfinite(every).all() or (every < 0).any() or (every > 1).any():
         return "logits"
-    if answers.shape[1] == 1:
-        leaves = [call.module for call in calls if not list(call.module.children())]
-        varies = (every.max() > every.min()).item() or (
-            leaves and isinstance(leaves[-1], nn.Sigmoid)
-        )
-        return "probabilities" if varies else "logits"
     sums = every.sum(1)
-    if torch.allclose(sums, torch.ones_like(sums), atol=1e-4):
+    if answers.shape[1] > 1 and torch.allclose(sums, torch.ones_like(sums), atol=1e-4):
         return "probabilities"
     if (every == every[0, 0]).all():  # a head that starts at 0
         return "logits"
+    if answers.shape[1] == 1:
+        return "probabilities"
     what = f"{answers.shape[1]} probabilities that do not add up to 1"
     raise ReconError(f"the network answers {what}: an audit needs one class for each image")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -29,9 +29,6 @@ from recon_audit.anatomy import Anatomy, first_layer_of
 MAX_CANDIDATES = 1000
 # λ starts from these times `multiplier_unit`, whichever ends at the lowest energy
 SCALES = (0.6, 2.0, 6.0, 20.0)
-
-# of DecoReco, written down
-DIAGNOSTICS = ("multipliers", "labels", "agreement", "energy", "by_layer")
 #: profile -> (restarts, steps of each, steps of the trial of a scale), of DecoReco
 BUDGETS = {"smoke": (2, 700, 80), "laptop": (4, 1000, 200), "paper": (8, 1500, 200)}
 
@@ -44,16 +41,12 @@ class Attempt:
         x_hat (m, d): candidates, none where it could not run.
         how: what was done, in words.
         why_not: why it could not run, in one sentence.
-        settings: DecoReco's.
-        tensors: what else DecoReco found, see `by_decoreco`.
         name, seconds.
     """
 
     x_hat: Tensor
     how: str = ""
     why_not: str | None = None
-    settings: RecoverSettings | None = None
-    tensors: dict[str, Tensor] = field(default_factory=dict)
     name: str = ""
     seconds: float = 0.0
 
@@ -145,8 +138,7 @@ def attempts(task: Task, names: Sequence[str]) -> list[Attempt]:
     for name in names:
         kind, began = KINDS[name], time.perf_counter()
         if getattr(task.released, kind.needs) is None:
-            reason = getattr(task.released, f"{kind.needs}_why_not")
-            attempt = _not_applicable(task, reason or "It does not apply to this network.")
+            attempt = _not_applicable(task, getattr(task.released, f"{kind.needs}_why_not"))
         else:
             attempt = kind.run(task)
         results.append(replace(attempt, name=name, seconds=time.perf_counter() - began))
@@ -195,7 +187,7 @@ def separation(task: Task) -> Attempt:
         )
         return _not_applicable(task, why_not)
     how = f"{sources} directions of the first layer, unmixed; both signs of each source"
-    return Attempt(candidates.images.flatten(1), how, tensors={"share": candidates.score[:sources]})
+    return Attempt(candidates.images.flatten(1), how)
 
 
 def _of_features(task: Task, layer: FirstLayer, public: Public) -> Attempt:
@@ -243,9 +235,7 @@ def rows(task: Task) -> Attempt:
 
 def decoreco(task: Task) -> Attempt:
     """`by_decoreco` with `settings_for`, where that is possible, in the `image_span` where the
-    weights show one; tensors: multipliers, labels, contribution, agreement (m,), energy
-    (restarts,), by_layer (restarts, L), basis (r, d; r = 0 for all of pixel space),
-    multiplier_scale.
+    weights show one.
     """
     weights = task.released.dense
     assert weights is not None
@@ -258,15 +248,9 @@ def decoreco(task: Task) -> Attempt:
             task, "The network answers 0 to everything, or numbers too large to work with."
         )
     candidates = by_decoreco(weights, task.shape, settings, task.generator)
-    about = candidates.diagnostics
-    tensors = {name: about[name] for name in DIAGNOSTICS} | {
-        "contribution": candidates.score,
-        "basis": basis,
-        "multiplier_scale": torch.tensor(about["multiplier_scale"]),
-    }
     budget = f"{settings.restarts} restarts of {settings.steps} steps"
     how = f"{settings.m} candidates, {budget} in {len(basis) or weights.network.dim} dimensions"
-    return Attempt(candidates.images.flatten(1), how, settings=settings, tensors=tensors)
+    return Attempt(candidates.images.flatten(1), how)
 
 
 def settings_for(

@@ -28,7 +28,7 @@ from recon_audit.aggregates import aggregates, check_salt
 from recon_audit.attacks import RECONSTRUCTIONS
 from recon_audit.comparison import Comparison, Settings, save_attempts
 from recon_audit.inputs import MIN_IMAGES
-from recon_audit.prepare import Case, Submission, prepare
+from recon_audit.prepare import Case, prepare
 from recon_audit.report import FILES, PDF, SCHEMA, Leaked, Report, page
 from recon_audit.scoring import Exchangeability, Json, compare_sets
 from recon_audit.shadows import Recipe
@@ -37,19 +37,22 @@ from recon_audit.verdict import INFERRED, LEAKS, attack_states, decide, lines, p
 ATTACKS = (*RECONSTRUCTIONS, "membership")
 SHADOWS = {"smoke": 4, "laptop": 8, "paper": 32}
 CANARIES = {"smoke": 1, "laptop": 2, "paper": 4}
-# share of what can be explained of layer 1: training images that reach it are "near stationarity"
-NEAR = 0.5
 #: parts of the report that come last, and those that are there where an attack made them
-WORDS = ("verdict", "membership_verdict", "lines", "tried", "power_words", "summary")
+WORDS = (
+    "verdict",
+    "membership_verdict",
+    "lines",
+    "tried",
+    "power_words",
+    "summary",
+    "aggregates_only",
+    "leaked",
+)
 RESULTS = (
-    "settings",
-    "multiplier_scale",
-    "first_layer",
     "recipe",
     "result",
     "power",
     "membership",
-    "matches",
 )
 FOLDER = "audit-attack"  # in the output folder, whose own files (another program's?) are left alone
 
@@ -103,17 +106,6 @@ def audit(
             `out`, and salted hashes for names; salt: theirs, by default a random one that
             `Report.salt` holds.
     """
-    submission = Submission(
-        model,
-        train,
-        held_out,
-        labels=labels,
-        theta_init=theta_init,
-        start=start,
-        backbone=backbone,
-        transform=transform,
-        arch=arch,
-    )
     check_seed(seed)
     if profile not in SHADOWS:
         raise ReconError(f"unknown profile '{profile}': choose one of {', '.join(SHADOWS)}")
@@ -147,7 +139,17 @@ def audit(
                 raise ReconError(
                     f"{folder / FOLDER} holds what an earlier audit recovered: remove it first"
                 )
-        case = prepare(submission)
+        case = prepare(
+            model,
+            train,
+            held_out,
+            labels=labels,
+            theta_init=theta_init,
+            start=start,
+            backbone=backbone,
+            transform=transform,
+            arch=arch,
+        )
         report = audit_case(
             case, settings, folder, (salt or token_hex(16)) if aggregates_only else None
         )
@@ -225,9 +227,8 @@ def audit_case(
     }
     report["summary"] = " ".join(report["lines"])
     report["seconds"] = round(time.perf_counter() - began, 2)
-    explained = report["first_layer"]
-    html = page(report, pairs, "" if explained is None else regime(explained))
     leaked = [Leaked(**image) for image in report["leaked"]]
+    html = page(report, pairs)
     return Report(verdict.images, verdict.membership, report["lines"], leaked, report, html, salt)
 
 
@@ -238,8 +239,6 @@ def _about_inputs(case: Case, alike: Exchangeability, notes: list[str], settings
     return {
         "schema": SCHEMA,
         **dict.fromkeys(WORDS),
-        "aggregates_only": False,
-        "leaked": [],
         "weights": {"file": subject.file, "sha256": subject.sha256, "arch": subject.arch},
         "tensors": subject.tensors,
         "images": {**counts, "mean": case.transform.words, "notes": notes},
@@ -256,30 +255,3 @@ def _about_inputs(case: Case, alike: Exchangeability, notes: list[str], settings
         "versions": versions(),
         **dict.fromkeys(RESULTS),
     }
-
-
-def regime(explained: Json) -> str:
-    """Whether the network is where DecoReco works, in words; shares as in `first_layer`."""
-    true, ceiling = explained["by_training"], explained["searched"]
-    if true is None or ceiling is None:
-        return (
-            "Whether the network is where DecoReco works was not measured: too many images, or no"
-            " active unit."
-        )
-    hidden = (
-        f"Only {ceiling:.0%} of the first layer stands out from its random start, and the attacks"
-        " looked there alone. "
-    )
-    start = hidden if ceiling < NEAR else ""
-    if true >= NEAR * ceiling:
-        return (
-            f"{start}The training images account for most of what can be explained: this is close"
-            " to the stationarity condition that DecoReco inverts."
-            + (" What lies under the random start, they cannot see." if start else "")
-        )
-    return (
-        f"{start}The training images themselves account for less than half of what can be"
-        " explained: the network is far from the stationarity condition that DecoReco inverts"
-        " (short training, weight decay, another mean or scale of the inputs). Its silence here"
-        " says little; separation does not need that condition."
-    )

@@ -4,7 +4,6 @@ audit computes.
 
 from __future__ import annotations
 
-import math
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -24,11 +23,10 @@ from recon.store.tensors import save_tensors
 from recon_audit.anatomy import examine, logits_of, loss_of
 from recon_audit.attacks import KINDS, RECONSTRUCTIONS, Attempt, Released, Task, attempts
 from recon_audit.fine_tunes import SPANS, spans
-from recon_audit.images import Images
 from recon_audit.membership import fit_multipliers, infer, why_no_multipliers
 from recon_audit.prepare import Case
 from recon_audit.report import Leaked, Row, rows_of
-from recon_audit.scoring import DECISIVE, Json, Nulls, draw_rows, first_layer, matches, score
+from recon_audit.scoring import DECISIVE, Json, Nulls, draw_rows, matches, score
 from recon_audit.shadows import Recipe, Shadows, infer_recipe, shadow_start, train_shadows
 
 SHOWN = 12
@@ -100,7 +98,7 @@ class Comparison:
     # ------------------------------------------------------------------------------------ on images
 
     def images(self) -> Findings:
-        """Attack, then compare: `result`, `first_layer`, `matches` and what belongs to them."""
+        """Attack, then compare: `result`."""
         case, device = self.case, self.settings.device
         released = self.released.to(device)
         tried = attempts(self._task(released, len(case.train)), self.asked)
@@ -117,29 +115,23 @@ class Comparison:
                 "how": attempt.how,
                 "why_not": attempt.why_not,
                 "seconds": round(attempt.seconds, 2),
-                "candidates": len(attempt.x_hat),
             }
         best = next(attempt for attempt in tried if attempt.name == result["attack"])
         x_hat = best.x_hat.to(device)
-        recovered = matches(x_hat, members, SHOWN)
-        by_chance = matches(x_hat, others, SHOWN)
         pairs: list[tuple[Row, Row]] = []
         if case.public is None:
-            left = rows_of(x_hat, case.transform, x, train, recovered)
-            right = rows_of(x_hat, case.transform, x_held_out, held_out, by_chance)
+            left, right = (
+                rows_of(x_hat, case.transform, inputs, images, matches(x_hat, compared, SHOWN))
+                for inputs, images, compared in (
+                    (x, train, members),
+                    (x_held_out, held_out, others),
+                )
+            )
             pairs = list(zip(left, right, strict=True))
-        report = {
-            "result": result,
-            "matches": {
-                "train": _named(recovered, train),
-                "held_out": _named(by_chance, held_out),
-            },
-            **self._decoreco(tried, released),
-        }
         leaked = []
         if result["leak"]:
             leaked = leaked_images(x_hat, members, others, result, train.names, rows)
-        return Findings(report, leaked, pairs, tried)
+        return Findings({"result": result}, leaked, pairs, tried)
 
     def _task(self, released: Released, n: int) -> Task:
         return Task(released, self.shape, n, self.settings.profile, self.settings.seed)
@@ -155,33 +147,15 @@ class Comparison:
     def _score(
         self, tried: list[Attempt], train: Tensor, held_out: Tensor, released: Released
     ) -> Json:
-        device, transform = self.settings.device, self.case.transform
+        device = self.settings.device
         update = train.new_zeros(1, train.shape[1])
         if released.first is not None:
             update = FirstLayer.of(released.first).update.to(device)
         if self.case.public is not None:
             update = update / Public(self.case.public).scale.to(device)
-        shape = self.shape if transform.function is None else ()
-        nulls = Nulls.of(update, train, held_out, self.settings.seed, shape)
-        mean, std = (
-            part.expand(self.shape).flatten().to(device) for part in (transform.mean, transform.std)
-        )
+        nulls = Nulls.of(update, train, held_out, self.settings.seed)
         candidates = {attempt.name: attempt.x_hat.to(device) for attempt in tried}
-        return score(candidates, nulls, self.looks, mean, std)
-
-    def _decoreco(self, tried: list[Attempt], released: Released) -> Json:
-        """What the report says of DecoReco's own condition; nothing where it does not apply."""
-        weights = released.dense
-        attempt = next((attempt for attempt in tried if attempt.name == "decoreco"), None)
-        if attempt is None or weights is None:
-            return {}
-        images = (x.flatten(1).to(weights.theta_star) for x in (self.case.x, self.case.x_held_out))
-        scale = attempt.tensors.get("multiplier_scale")
-        return {
-            "settings": asdict(attempt.settings) if attempt.settings else None,
-            "multiplier_scale": None if scale is None else scale.item(),
-            "first_layer": first_layer(weights, attempt.tensors, attempt.settings, *images),
-        }
+        return score(candidates, nulls, self.looks)
 
     # --------------------------------------------------------------------------------- with shadows
 
@@ -253,7 +227,7 @@ class Comparison:
         if fit is not None:
             scores = {"multipliers": fit.score, **scores}
         inferred = infer(logits, y, n, shadows, seed, scores)
-        table, power = inferred.table, inferred.power | {"multipliers_auc": reach}
+        table = inferred.table
         if fit is not None:
             table["multipliers"]["residual"] = fit.diagnostics["residual"]
         report = {
@@ -263,24 +237,25 @@ class Comparison:
             "looks": self.looks,
             "shadows": len(shadows),
             "multipliers_why_not": why_not,
-            "power": {name: None if math.isnan(value) else value for name, value in power.items()},
+            "power": inferred.power | {"multipliers_auc": reach},
         }
         return report, inferred.score
 
     def _multipliers(
         self, module: nn.Module, x: Tensor, y: Tensor, shadows: Shadows, recipe: Recipe
-    ) -> tuple[Candidates | None, str | None, float]:
+    ) -> tuple[Candidates | None, str | None, float | None]:
         """Multipliers, or why there are none; and the area that those of the first shadow reach,
         whose start is known, too.
         """
-        anatomy, start, reach = self.case.anatomy, self.case.start, math.nan
+        anatomy, start = self.case.anatomy, self.case.start
+        reach: float | None = None
         if self.no_multipliers is not None:
-            return None, self.no_multipliers, reach
+            return None, self.no_multipliers, None
         whole = None if start is None or not start.whole else start.module
         try:
             fit = fit_multipliers(module, anatomy, x, y, whole)
         except ReconError as error:
-            return None, f"Multipliers were not fitted: {error}.", reach
+            return None, f"Multipliers were not fitted: {error}.", None
         with suppress(ReconError):
             began = whole and shadow_start(module, recipe, 0, self.settings.seed, start)
             shadow = fit_multipliers(shadows.modules[0], anatomy, x, y, began)
@@ -331,15 +306,7 @@ def save_attempts(tried: list[Attempt], folder: Path) -> None:
         (folder / f"{name}.safetensors").unlink(missing_ok=True)
     for attempt in tried:
         if len(attempt.x_hat):
-            tensors = {"x_hat": attempt.x_hat, **attempt.tensors}
-            save_tensors(tensors, folder / f"{attempt.name}.safetensors")
-
-
-def _named(pairs: list[tuple[int, int, float]], images: Images) -> list[Json]:
-    return [
-        {"candidate": candidate, "image": images.names[row], "ncc": ncc}
-        for candidate, row, ncc in pairs
-    ]
+            save_tensors({"x_hat": attempt.x_hat}, folder / f"{attempt.name}.safetensors")
 
 
 # ------------------------------------------------------------------------------------------- leaked
@@ -356,7 +323,8 @@ def leaked_images(
     """Training images given away by reconstruction.
 
     Args:
-        train, held_out (n, d): that were compared; names of all training images, rows of those.
+        train, held_out (n, d): that were compared; names (n,) of those training images, and their
+            rows among all.
     """
     images = torch.cat([train, held_out])
     scores = one_to_one(images, padded(x_hat, len(images))).score.cpu()
@@ -367,9 +335,9 @@ def leaked_images(
     most = _chance(inner > threshold, outer > threshold)
     leaked = []
     for row in torch.nonzero(inner > threshold)[:, 0].tolist():
-        value, index = inner[row].item(), rows[row]
+        value = inner[row].item()
         sure = 1 - min(most, _chance(inner >= value, outer >= value))
-        leaked.append(Leaked(names[index], index, result["attack"], value, sure))
+        leaked.append(Leaked(names[row], rows[row], result["attack"], value, sure))
     return leaked
 
 

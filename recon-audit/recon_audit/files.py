@@ -95,23 +95,26 @@ def _state_in(held: Any) -> State:
 
 # --------------------------------------------------------------------------------------------- ONNX
 
-PLAIN: dict[str, Callable[[dict[str, Any]], nn.Module]] = {
-    "Relu": lambda _: nn.ReLU(),
-    "Tanh": lambda _: nn.Tanh(),
-    "Sigmoid": lambda _: nn.Sigmoid(),
+PLAIN: dict[str, type[nn.Module]] = {
+    "Relu": nn.ReLU,
+    "Tanh": nn.Tanh,
+    "Sigmoid": nn.Sigmoid,
+    "Selu": nn.SELU,
+    "Softplus": nn.Softplus,
+    "HardSwish": nn.Hardswish,
+    "Flatten": nn.Flatten,
+    "Reshape": nn.Flatten,
+    "Squeeze": nn.Flatten,
+    "Dropout": nn.Identity,
+    "Identity": nn.Identity,
+}
+#: operations with attributes
+ADJUSTED: dict[str, Callable[[dict[str, Any]], nn.Module]] = {
     "LeakyRelu": lambda a: nn.LeakyReLU(a.get("alpha", 0.01)),
     "Elu": lambda a: nn.ELU(a.get("alpha", 1.0)),
-    "Selu": lambda _: nn.SELU(),
-    "Softplus": lambda _: nn.Softplus(),
     "Gelu": lambda a: nn.GELU("tanh" if a.get("approximate") == b"tanh" else "none"),
-    "HardSwish": lambda _: nn.Hardswish(),
     "Softmax": lambda a: nn.Softmax(a.get("axis", -1)),
     "LogSoftmax": lambda a: nn.LogSoftmax(a.get("axis", -1)),
-    "Flatten": lambda _: nn.Flatten(),
-    "Reshape": lambda _: nn.Flatten(),
-    "Squeeze": lambda _: nn.Flatten(),
-    "Dropout": lambda _: nn.Identity(),
-    "Identity": lambda _: nn.Identity(),
     "GlobalAveragePool": lambda _: nn.AdaptiveAvgPool2d(1),
 }
 
@@ -167,23 +170,11 @@ def _graph_of(path: Path) -> tuple[Any, State]:
     try:
         import onnx
         from onnx import numpy_helper
-        from onnx.external_data_helper import load_external_data_for_tensor
     except ImportError as error:
         mend = "the package onnx is not installed: pip install onnx, or save the state_dict()"
         raise ReconError(f"{path} is an ONNX file, and {mend}") from error
-    with one_reason(f"{path} is damaged or is no ONNX file"):
-        graph = onnx.load(str(path), load_external_data=False).graph
-        for tensor in graph.initializer:
-            if tensor.data_location == onnx.TensorProto.EXTERNAL:  # as today's exporter writes it
-                where = next(
-                    (entry.value for entry in tensor.external_data if entry.key == "location"), ""
-                )
-                if not where or Path(where).name != where or not (path.parent / where).is_file():
-                    raise ReconError(
-                        f"{path} keeps {tensor.name} in another file, {where!r}, which is not"
-                        " beside it"
-                    )
-                load_external_data_for_tensor(tensor, str(path.parent))
+    with one_reason(f"{path} is no ONNX file, or its weights in a second file are not beside it"):
+        graph = onnx.load(str(path)).graph  # what points out of the folder, onnx refuses
         return graph, {
             tensor.name: torch.from_numpy(numpy_helper.to_array(tensor).copy())
             for tensor in graph.initializer
@@ -212,7 +203,9 @@ def _takes_bias(layer: nn.Module, tensors: list[Tensor]) -> bool:
 
 def _layer(kind: str, a: dict[str, Any], tensors: list[Tensor], path: Path) -> nn.Module:
     if kind in PLAIN:
-        return PLAIN[kind](a)
+        return PLAIN[kind]()
+    if kind in ADJUSTED:
+        return ADJUSTED[kind](a)
     if kind == "Gemm" and a.get("alpha", 1) == a.get("beta", 1) == 1 and not a.get("transA"):
         return _linear(tensors[0] if a.get("transB") else tensors[0].mT, tensors[1:])
     if kind == "MatMul" and len(tensors) == 1 and tensors[0].dim() == 2:

@@ -30,7 +30,7 @@ from recon.errors import ReconError, one_reason
 from recon.nets.module import answers_of
 from recon_audit.anatomy import Anatomy
 from recon_audit.files import State, load_state
-from recon_audit.networks import Subject, on_meta, subject_of
+from recon_audit.networks import PREFIXES, Subject, on_meta, subject_of
 
 LEAST = 0.5  # share of the network's numbers that its start must have
 
@@ -54,20 +54,12 @@ def start_of(subject: Subject, source: Any, arch: str | None) -> Start:
     """The network before training: a module, a state dict, or a file like that of the trained
     one.
     """
-    if isinstance(source, Mapping):
-        module = copy.deepcopy(subject.module)
-        with one_reason("theta_init does not fit the network"):
-            module.load_state_dict(dict(source))
-        return Start(module)
-    start = subject_of(source, arch).module
-    shapes, other = (
-        {n: tuple(p.shape) for n, p in m.named_parameters()} for m in (subject.module, start)
-    )
-    if shapes != other:
-        raise ReconError(
-            "theta_init does not fit the network: its parameters have other names or shapes"
-        )
-    return Start(start)
+    if not isinstance(source, Mapping):
+        source = subject_of(source, arch).module.state_dict()
+    module = copy.deepcopy(subject.module)
+    with one_reason("theta_init does not fit the network"):
+        module.load_state_dict(source)
+    return Start(module)
 
 
 def public_start(subject: Subject, source: Any) -> Start:
@@ -158,17 +150,16 @@ def _align(target: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> State:
     prefix by which most of them fit.
     """
     best: State = {}
-    for wrapper in ("", "module.", "model.", "_orig_mod.", "backbone.", "encoder."):
+    for wrapper in ("", *PREFIXES):
         state = {name.removeprefix(wrapper): value for name, value in other.items()}
         first = next(iter(state), "")
         for prefix in sorted(
             {name.removesuffix(first) for name in target if name.endswith(first)} | {""}
         ):
-            named = {prefix + name: value for name, value in state.items()}
             fits = {
-                name: value
-                for name, value in named.items()
-                if name in target and target[name].shape == value.shape
+                prefix + name: value
+                for name, value in state.items()
+                if prefix + name in target and target[prefix + name].shape == value.shape
             }
             best = max(best, fits, key=len)
     return best
@@ -214,12 +205,22 @@ class Head:
     Attributes:
         module: what was trained.
         first: the part of the network that is given the features.
-        name: of the parameters of `module` those in the network.
+        place: where `part_at` has what was trained from.
     """
 
     module: nn.Module
     first: nn.Module
-    name: dict[str, str]
+    place: tuple[str, int]
+
+
+def part_at(module: nn.Module, name: str, skipped: int) -> nn.Module:
+    """The submodule of that name; of a Sequential what comes after the first parts, `skipped` of
+    them.
+    """
+    part = module.get_submodule(name)
+    if isinstance(part, nn.Sequential):
+        part = nn.Sequential(*list(part)[skipped:])
+    return part.eval()
 
 
 def head_of(module: nn.Module, anatomy: Anatomy, shape: tuple[int, ...]) -> Head | None:
@@ -230,28 +231,18 @@ def head_of(module: nn.Module, anatomy: Anatomy, shape: tuple[int, ...]) -> Head
     if len(learned) == len(list(module.parameters())):
         return None
     common = commonprefix([name.split(".")[:-1] for name in learned])  # type: ignore[type-var]
-    within = ".".join(common)
-    part = module.get_submodule(within)
-    first, prefix, offset = part, f"{within}." if within else "", 0
-    if isinstance(part, nn.Sequential):
-        children = list(part.children())
-        offset = next(
-            k
-            for k, child in enumerate(children)
+    within, skipped = ".".join(common), 0
+    first = module.get_submodule(within)
+    if isinstance(first, nn.Sequential):
+        skipped, first = next(
+            (k, child)
+            for k, child in enumerate(first)
             if any(p.requires_grad for p in child.parameters())
         )
-        part, first = nn.Sequential(*children[offset:]), children[offset]
     elif not within:
         return None
-    names = {}
-    for name, _ in part.named_parameters():
-        child, _, suffix = name.partition(".")
-        names[name] = (
-            f"{prefix}{int(child) + offset}.{suffix}"
-            if offset or child.isdigit()
-            else prefix + name
-        )
-    head = Head(part.eval(), first, names)
+    part = part_at(module, within, skipped)
+    head = Head(part, first, (within, skipped))
     x = torch.rand(4, *shape, generator=torch.Generator().manual_seed(1))
     inputs = _record_input(module, head, anatomy, x)
     if inputs is None or inputs.dim() != 2:

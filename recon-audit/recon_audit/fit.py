@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from scipy.optimize import linear_sum_assignment
 from scipy.stats import binom
+from sklearn.metrics import confusion_matrix
 from torch import Tensor, nn
 
 from recon.attacks.multipliers import confidence
@@ -61,8 +62,8 @@ class Transform:
     """
 
     words: str
-    mean: Tensor
-    std: Tensor
+    mean: Tensor = torch.tensor(0.0)
+    std: Tensor = torch.tensor(1.0)
     function: Callable[[Tensor], Tensor] | None = None
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -93,13 +94,12 @@ def transform_of(way: Any, train: Images) -> Transform:
             subtracted its mean image, its mean colour, or nothing · a pair (mean, std) · a function
             of (n, C, H, W).
     """
-    zero, unit = torch.zeros(train.shape), torch.ones(1)
     if way is None:
-        return Transform("nothing", zero, unit)
+        return Transform("nothing")
     if isinstance(way, str):
         if way not in MEANS:
             raise ReconError(f"unknown mean '{way}': choose one of {', '.join(MEANS)}")
-        return Transform(MEANS[way], mean_image(train, way), unit)
+        return Transform(MEANS[way], mean_image(train, way))
     if isinstance(way, tuple | list) and len(way) == 2:
         with one_reason(f"transform must be a pair (mean, std) for images of shape {train.shape}"):
             mean, std = (torch.as_tensor(part, dtype=torch.float32) for part in way)
@@ -109,7 +109,7 @@ def transform_of(way: Any, train: Images) -> Transform:
             raise ReconError("transform must be a finite mean and a positive std")
         return Transform("mean and standard deviation as given", mean, std)
     if callable(way):
-        return Transform("a function as given", zero, unit, way)
+        return Transform("a function as given", function=way)
     raise ReconError(
         f"transform must be one of {', '.join(MEANS)}, a pair (mean, std) or a function, not"
         f" {way!r}"
@@ -160,7 +160,7 @@ class Fit:
     loss: float
     chance: float
     better: tuple[Reading, ...]
-    sharper: str = ""
+    sharper: str
 
     @property
     def why_not(self) -> str | None:
@@ -223,14 +223,14 @@ def fit_of(
         key=lambda reading: reading.sharpness,
         default=plain,
     )
-    sharper = (
-        f"all {n} training images are answered as their labels say, but their margins are more"
-        f" alike {best.words} (the smallest over the mean: {-best.sharpness:.2f}, and"
-        f" {-plain.sharpness:.2f} as read): training may have done that to them"
-    )
-    as_sharp = plain.right < n or best.sharpness > plain.sharpness - GAP
-    share = torch.bincount(y).max().item() / n
-    return Fit(n, plain.right, loss, share, tuple(better), "" if as_sharp else sharper)
+    sharper = ""
+    if plain.right == n and best.sharpness <= plain.sharpness - GAP:
+        sharper = (
+            f"all {n} training images are answered as their labels say, but their margins are more"
+            f" alike {best.words} (the smallest over the mean: {-best.sharpness:.2f}, and"
+            f" {-plain.sharpness:.2f} as read): training may have done that to them"
+        )
+    return Fit(n, plain.right, loss, y.bincount().max().item() / n, tuple(better), sharper)
 
 
 def infer_transform(
@@ -272,35 +272,25 @@ def _sample(train: Images, y: Tensor) -> tuple[Tensor, Tensor]:
 
 def _transforms(train: Images) -> list[Transform]:
     """Ways in use, plain pixels first."""
-    x, shape, unit = train.scaled, train.shape, torch.ones(1)
+    x, shape, half = train.scaled, train.shape, torch.tensor(0.5)
     mean, colour = mean_image(train, "image"), mean_image(train, "channel")
-    ways = [("nothing", torch.zeros(shape), unit), (MEANS["image"], mean, unit)]
-    ways += [(MEANS["channel"], colour, unit)] if shape[0] > 1 else []
-    ways.append(("0.5, over 0.5", torch.full(shape, 0.5), torch.full((1,), 0.5)))
+    ways = [Transform("nothing"), Transform(MEANS["image"], mean)]
+    if shape[0] > 1:
+        ways.append(Transform(MEANS["channel"], colour))
+    ways.append(Transform("0.5, over 0.5", half, half))
     for name, pair in KNOWN.get(shape[0], {}).items():
-        usual, deviation = (torch.tensor(numbers).view(-1, 1, 1).expand(shape) for numbers in pair)
-        ways.append((f"{name}'s mean, over its deviation", usual, deviation))
-    spread = x.std((0, 2, 3)).clamp_min(1e-6).view(-1, 1, 1).expand(shape)
-    ways.append((f"{MEANS['channel']}, over its deviation", colour, spread))
+        usual, deviation = (torch.tensor(numbers).view(-1, 1, 1) for numbers in pair)
+        ways.append(Transform(f"{name}'s mean, over its deviation", usual, deviation))
+    spread = x.std((0, 2, 3)).clamp_min(1e-6).view(-1, 1, 1)
+    ways.append(Transform(f"{MEANS['channel']}, over its deviation", colour, spread))
     if shape[:2] == (1, 1):  # rows of numbers, each in a unit of its own
-        spreads = x.std(0)
-        ways.append(
-            (
-                "the mean of each number, over its deviation",
-                mean,
-                torch.where(spreads > 1e-6, spreads, 1.0),
-            )
-        )
-    low, high = x.min().item(), x.max().item()
+        deviation = x.std(0)
+        deviation = torch.where(deviation > 1e-6, deviation, 1.0)
+        ways.append(Transform("the mean of each number, over its deviation", mean, deviation))
+    low, high = x.min(), x.max()
     if low < 0 or high > BRIGHT:
-        ways.append(
-            (
-                "their smallest number, over their range",
-                torch.full(shape, low),
-                torch.tensor([high - low]),
-            )
-        )
-    return [Transform(*way) for way in ways]
+        ways.append(Transform("their smallest number, over their range", low, high - low))
+    return ways
 
 
 def _other_readings(
@@ -337,10 +327,8 @@ def _relabel(logits: Tensor, y: Tensor, right: int) -> list[Reading]:
     outputs = logits.shape[1]
     if outputs < 3:
         return []
-    counts = torch.zeros(outputs, outputs).index_put_(
-        (y, logits.argmax(1)), torch.ones(len(y)), accumulate=True
-    )
-    rows, columns = linear_sum_assignment(-counts.numpy())
+    counts = confusion_matrix(y.numpy(), logits.argmax(1).numpy(), labels=range(outputs))
+    rows, columns = linear_sum_assignment(counts, maximize=True)
     matched = int(counts[rows, columns].sum())
     if matched < RELABELLED * len(y) or matched < right + GAIN * len(y):
         return []

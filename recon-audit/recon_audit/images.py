@@ -60,17 +60,17 @@ class Images:
         labels = None if self.labels is None else [self.labels[row] for row in rows]
         return Images(self.pixels[rows], [self.names[row] for row in rows], labels, self.note)
 
-    def picture(self, row: int) -> np.ndarray:
-        """(H, W, C) uint8, to look at; floats outside [0, 1] are stretched to the range of all
-        images.
+    def picture(self, pixels: Tensor) -> np.ndarray:
+        """(H, W, C) uint8 of pixels (C, H, W), to look at; the range of all images, where that
+        leaves [0, 1], goes from black to white.
         """
-        pixels = self.pixels[row]
-        if pixels.dtype != np.uint8:
-            low, high = min(0.0, float(self.pixels.min())), max(1.0, float(self.pixels.max()))
-            pixels = np.round((pixels - low) / (high - low) * 255).astype(np.uint8)
-        if len(pixels) not in (1, 3):  # bands that are no colours: their mean, which is grey
-            pixels = pixels.mean(0, keepdims=True).round().astype(np.uint8)
-        return pixels.transpose(1, 2, 0)
+        low, high = 0.0, 1.0
+        if self.pixels.dtype != np.uint8:
+            low, high = min(low, float(self.pixels.min())), max(high, float(self.pixels.max()))
+        grey = (pixels - low) / (high - low)
+        if len(pixels) not in (1, 3):  # bands that are no colours: their mean
+            grey = grey.mean(0, keepdim=True)
+        return (grey.clamp(0, 1) * 255).round().byte().permute(1, 2, 0).numpy()
 
 
 @dataclass(frozen=True)
@@ -266,7 +266,6 @@ def classes_of(
     if [len(part) for part in parts] != [len(train), len(held_out)]:
         counts = " and ".join(str(len(part)) for part in parts)
         raise ReconError(f"there are {len(train)} and {len(held_out)} images, and {counts} labels")
-    parts = [[_text(label) for label in part] for part in parts]
     labels = set(parts[0]) | set(parts[1])
     decimal = all(re.fullmatch(r"[-+]?[0-9]{1,9}", name) for name in labels)
     # 10 comes after 9, and not after 1
@@ -305,7 +304,7 @@ def _table(path: Path) -> dict[str, str]:
             f"the labels {path} must be lines of two fields, the name of an image and its label"
         )
     return {
-        name.strip().replace("\\", "/").removeprefix("./"): label.strip() for name, label in rows
+        name.strip().replace("\\", "/").removeprefix("./"): _text(label) for name, label in rows
     }
 
 
@@ -313,27 +312,16 @@ def _look_up(images: Images, table: dict[str, str], path: Any) -> list[str]:
     """By the whole name, or by its last part, with or without suffix, where it is told apart by
     that.
     """
-    ways = [
-        [way(name) for name in images.names]
-        for way in (str, lambda name: name.rpartition("/")[2], _stem)
-    ]
-    counts = [Counter(way) for way in ways[1:]]
+    shorter = {}
+    for name in images.names:
+        last = name.rpartition("/")[2]
+        shorter[name] = (last, last.rpartition(".")[0])
+    counts = Counter(short for pair in shorter.values() for short in pair)
     labels = []
-    for name, last, stem in zip(*ways, strict=True):
-        known = [
-            name,
-            *(
-                candidate
-                for candidate, count in zip((last, stem), counts, strict=True)
-                if count[candidate] == 1
-            ),
-        ]
-        label = next((table[candidate] for candidate in known if candidate in table), None)
+    for name, pair in shorter.items():
+        known = [name, *(short for short in pair if counts[short] == 1)]
+        label = next((table[way] for way in known if way in table), None)
         if label is None:
             raise ReconError(f"the labels {path} have no line for {name}")
         labels.append(label)
     return labels
-
-
-def _stem(name: str) -> str:
-    return name.rpartition("/")[2].rpartition(".")[0]

@@ -18,13 +18,18 @@ from PIL import Image
 from torch import Tensor
 
 from recon.errors import ReconError, one_reason
-from recon_audit.images import Expected, Images, from_array, labels_in, printable
+from recon_audit.images import Expected, Images, as_array, from_array, labels_in, printable
 
 TWICE = 16  # items that are read twice: a flip leaves an image as it was in half of the cases
 MIN_IMAGES = 6  # with 5 of each even a perfect attack has p = 9/252 in `recon_audit.scoring.score`
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp"}
 DEEP = ("I", "F")  # Pillow's modes of more than 8 bits a channel
 PARTS = {"train": ("train",), "held_out": ("held", "test", "val")}
+#: names that rows of Hugging Face have for their image, and for its label
+COLUMNS = (
+    ("image", "img", "pixel_values", "pixels"),
+    ("label", "labels", "fine_label", "target"),
+)
 WITHOUT = (
     "without images that the network never saw, likeness by chance cannot be told from leakage"
 )
@@ -77,19 +82,16 @@ def check_pair(train: Images, held_out: Images) -> tuple[Images, Images]:
             few = f"with fewer than {MIN_IMAGES} nothing is significant{note}"
             raise ReconError(f"there are only {len(part)} {name} images, and {few}")
     known = {_digest(image): name for image, name in zip(train.pixels, train.names, strict=True)}
-    shared = [row for row, image in enumerate(held_out.pixels) if _digest(image) in known]
-    if len(held_out) - len(shared) < MIN_IMAGES:
-        twin = (
-            f"{held_out.names[shared[0]]} is the training image"
-            f" {known[_digest(held_out.pixels[shared[0]])]}"
-        )
-        raise ReconError(f"{twin}: held-out images must be ones that the network never saw")
+    digests = map(_digest, held_out.pixels)
+    shared = {row: known[digest] for row, digest in enumerate(digests) if digest in known}
     if shared:
-        note = (
-            f"{len(shared)} held-out images are training images (the first:"
-            f" {held_out.names[shared[0]]}) and left out"
-        )
-        left = held_out.take([row for row in range(len(held_out)) if row not in set(shared)])
+        row, twin = next(iter(shared.items()))
+        name = held_out.names[row]
+        if len(held_out) - len(shared) < MIN_IMAGES:
+            never = "held-out images must be ones that the network never saw"
+            raise ReconError(f"{name} is the training image {twin}: {never}")
+        note = f"{len(shared)} held-out images are training images (the first: {name}) and left out"
+        left = held_out.take([row for row in range(len(held_out)) if row not in shared])
         held_out = replace(left, note="; ".join(filter(None, (held_out.note, note))))
     return train, held_out
 
@@ -115,11 +117,7 @@ def images_of(source: Any, part: str, expected: Expected) -> Images:
         and len(source) == 2
         and not isinstance(source[1], str | Path)
     ):
-        labels = labels_in(source[1])
-        images = images_of(source[0], part, expected)
-        if len(labels) != len(images):
-            raise ReconError(f"there are {len(images)} {part} images and {len(labels)} labels")
-        return replace(images, labels=labels)
+        return _labelled(images_of(source[0], part, expected), source[1], f"{part} images")
     if isinstance(source, Tensor | np.ndarray):
         return from_array(source, part, expected)
     if hasattr(source, "__getitem__") and hasattr(source, "__len__"):
@@ -128,6 +126,14 @@ def images_of(source: Any, part: str, expected: Expected) -> Images:
         f"the {part} images must be a tensor, an array, a data set or a path, not"
         f" {type(source).__name__}"
     )
+
+
+def _labelled(images: Images, source: Any, part: str) -> Images:
+    """With labels; part: words for the sentence where their numbers differ."""
+    labels = labels_in(source)
+    if len(labels) != len(images):
+        raise ReconError(f"there are {len(images)} {part} and {len(labels)} labels")
+    return replace(images, labels=labels)
 
 
 def _from_dataset(source: Sequence[Any], part: str, expected: Expected) -> Images:
@@ -146,12 +152,7 @@ def _from_dataset(source: Sequence[Any], part: str, expected: Expected) -> Image
     images = from_array(np.stack(pixels), part, expected)
     if len(items[0]) == 1:
         return images
-    labels = [item[1] for item in items]
-    plain = [
-        value.tolist() if isinstance(value, Tensor | np.ndarray | np.generic) else value
-        for value in labels
-    ]
-    return replace(images, labels=labels_in(plain))
+    return _labelled(images, [as_array(item[1]) for item in items], f"{part} images")
 
 
 def _pair(item: Any) -> tuple[Any, ...]:
@@ -159,13 +160,8 @@ def _pair(item: Any) -> tuple[Any, ...]:
     their columns.
     """
     if isinstance(item, Mapping):
-        image = next(
-            (item[name] for name in ("image", "img", "pixel_values", "pixels") if name in item),
-            None,
-        )
-        label = next(
-            (item[name] for name in ("label", "labels", "fine_label", "target") if name in item),
-            None,
+        image, label = (
+            next((item[name] for name in names if name in item), None) for names in COLUMNS
         )
         if image is None:
             raise ReconError(
@@ -177,16 +173,9 @@ def _pair(item: Any) -> tuple[Any, ...]:
 
 def _pixels_of(image: Any) -> np.ndarray:
     """An array; of a picture with a palette its colours, and not their numbers."""
-    if isinstance(image, Image.Image):
-        image = (
-            image.convert("RGB")
-            if image.mode in ("P", "PA", "RGBA", "CMYK", "YCbCr", "HSV", "LAB")
-            else image
-        )
-        image = image.convert("L") if image.mode in ("1", "LA") else image
-    if isinstance(image, Tensor) and image.is_floating_point():
-        image = image.detach().cpu().float()
-    return np.asarray(image)
+    if isinstance(image, Image.Image) and not image.mode.startswith(DEEP):
+        image = image.convert("L" if image.mode in ("1", "L", "LA") else "RGB")
+    return as_array(image)
 
 
 # ------------------------------------------------------------------------------------------ on disk
@@ -326,13 +315,7 @@ def from_npz(file: Path, part: str, whole: bool, expected: Expected) -> Images:
         fits = (arrays[name] for name in held if parsed[name][0] is not None or len(images) == 1)
         labels = next(fits, None)
     result = from_array(array, part, expected, str(file))
-    if labels is None:
-        return result
-    if labels.ndim == 0 or len(labels) != len(result):
-        raise ReconError(
-            f"{file}: there are {len(result)} {part} images and labels of shape {labels.shape}"
-        )
-    return replace(result, labels=labels_in(labels))
+    return result if labels is None else _labelled(result, labels, f"{part} images of {file}")
 
 
 def _parse_name(name: str) -> tuple[str | None, bool]:

@@ -12,7 +12,6 @@ is explained, whichever the images explain better.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,13 +80,13 @@ class Inferred:
         score (N,) of the best by its p, of "lira", "rmia" and others that are given.
         name: which.
         table: of all, area, rates, intervals, p.
-        power: what the same scores say of the shadows themselves.
+        power: what the same scores say of the shadows themselves, see `power`.
     """
 
     score: np.ndarray
     name: str
     table: Json
-    power: dict[str, float]
+    power: dict[str, float | None]
 
 
 def infer(
@@ -118,9 +117,9 @@ def infer(
     return Inferred(arrays[best], best, table, power(shadows))
 
 
-def power(shadows: Shadows) -> dict[str, float]:
+def power(shadows: Shadows) -> dict[str, float | None]:
     """Each shadow in the place of the audited network, compared with the others but for its
-    complement: mean area and rates by LiRA. NaN for fewer than two pairs of shadows.
+    complement: mean area and rates by LiRA. None for fewer than two pairs of shadows.
     """
     phi, inside = shadows.phi, shadows.inside
     rates = []
@@ -130,9 +129,7 @@ def power(shadows: Shadows) -> dict[str, float]:
             score = lira(phi[k], phi[others], inside[others])
             rates.append(_rates(score.numpy(), inside[k].numpy()))
     names = ("auc", *(f"tpr_{rate:g}" for rate in FALSE_RATES))
-    return {
-        name: float(np.mean([row[name] for row in rates])) if rates else math.nan for name in names
-    }
+    return {name: float(np.mean([row[name] for row in rates])) if rates else None for name in names}
 
 
 def _rates(score: np.ndarray, member: np.ndarray) -> dict[str, float]:

@@ -30,8 +30,6 @@ WRAPPING = (
     "OptimizedModule",
     "AveragedModel",
 )
-# attributes of DataParallel, GradSampleModule, torch.compile
-WRAPPERS = ("module", "_module", "_orig_mod")
 #: torchvision's names that `auto` recognises by their tensors; any other of its names can be given
 KNOWN = ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "vgg11", "vgg11_bn", "vgg16", "vgg16_bn",  # noqa: E501
          "alexnet", "mobilenet_v2", "densenet121", "squeezenet1_0", "squeezenet1_1")  # fmt: skip
@@ -82,9 +80,7 @@ class Subject:
             ),
             None,
         )
-        if isinstance(first, nn.Linear):
-            return Expected(dim=first.in_features)
-        return Expected(channels=first.in_channels if isinstance(first, CONVOLUTIONS) else None)
+        return Expected(getattr(first, "in_features", None), getattr(first, "in_channels", None))
 
 
 def subject_of(model: nn.Module | str | Path, arch: str | None = None) -> Subject:
@@ -111,9 +107,7 @@ def subject_of(model: nn.Module | str | Path, arch: str | None = None) -> Subjec
         digest = hashlib.sha256()
         for name, value in sorted(module.state_dict().items()):
             if isinstance(value, Tensor):
-                digest.update(
-                    name.encode() + value.detach().contiguous().view(-1).numpy().tobytes()
-                )
+                digest.update(name.encode() + value.numpy().tobytes())
         kinds = dict.fromkeys(
             type(part).__name__ for part in module.modules() if not list(part.children())
         )
@@ -122,14 +116,13 @@ def subject_of(model: nn.Module | str | Path, arch: str | None = None) -> Subjec
         )
     elif isinstance(model, str | Path):
         path = Path(model)
+        assumed = False
         if path.suffix.lower() == ".onnx" and path.is_file():
-            made, assumed = from_graph(path), False
+            module, words, tensors = from_graph(path)
         else:
-            made = build_network(load_state(path), path, None if arch == "auto" else arch)
-            assumed = isinstance(made[0], nn.Sequential) and any(
-                isinstance(part, nn.ReLU) for part in made[0]
-            )
-        module, words, tensors = made
+            known = None if arch == "auto" else arch
+            module, words, tensors = build_network(load_state(path), path, known)
+            assumed = isinstance(module, nn.Sequential) and nn.ReLU in map(type, module)
         checksum = hashlib.sha256(path.read_bytes()).hexdigest()
         subject = Subject(module, printable(path), checksum, words, tensors, assumed)
     else:
@@ -175,11 +168,7 @@ def _unwrap(model: nn.Module) -> nn.Module:
     places.
     """
     while type(model).__name__ in WRAPPING:
-        model = next(
-            getattr(model, name)
-            for name in WRAPPERS
-            if isinstance(getattr(model, name, None), nn.Module)
-        )
+        model = next(model.children())
     for part in list(model.modules()):
         for name, child in list(part.named_children()):
             if type(child).__name__ in WRAPPING:
@@ -225,10 +214,11 @@ def _infer_arch(state: State, path: Path) -> str:
     """Widths where all weights are matrices that form one chain, else a name of `KNOWN`; ReconError
     otherwise.
     """
-    weights = [
-        name for name in sorted(state, key=_natural) if re.fullmatch(r"w[0-9]+|(.*\.)?weight", name)
+    matrices = [
+        state[name]
+        for name in sorted(state, key=_natural)
+        if re.fullmatch(r"w[0-9]+|(.*\.)?weight", name) and state[name].dim() > 1
     ]
-    matrices = [state[name] for name in weights if state[name].dim() > 1]
     if not matrices:
         held = ", ".join(sorted(state)[:6]) or "no weights at all"
         raise ReconError(f"{path} has no weights of layers in it, only {held}")
@@ -318,11 +308,9 @@ def _from_torchvision(state: State, path: Path, arch: str) -> tuple[nn.Module, s
             f" {PASS}"
         )
     module = on_meta(arch, len(last))
-    name, first = next(
-        ((n, p) for n, p in module.named_modules() if isinstance(p, nn.Conv2d)), ("", None)
-    )
+    name, first = next((n, p) for n, p in module.named_modules() if isinstance(p, nn.Conv2d))
     weight = state.get(f"{name}.weight")
-    if first is not None and first.groups == 1 and weight is not None and weight.dim() == 4:
+    if weight is not None and weight.dim() == 4:
         first.in_channels = weight.shape[1]
         shape = (len(first.weight), weight.shape[1], *first.weight.shape[2:])
         first.weight = nn.Parameter(torch.empty(shape, device="meta"))
@@ -353,48 +341,42 @@ def _dense(state: State, path: Path, arch: str) -> tuple[nn.Module, str, list[st
     widths = parse_arch(arch)
     stems, norms, foreign = _group(state, path)
     held = ", ".join(
-        f"{n} {tuple(t.shape)}" for s in sorted(stems, key=_natural) for n, t in stems[s].values()
+        f"{name} {tuple(state[name].shape)}"
+        for stem in sorted(stems, key=_natural)
+        for name in stems[stem].values()
     )
     layers: list[nn.Module] = [nn.Flatten()]
-    mapping, normed = [], []
+    mapping = []
     for layer, (fan_in, fan_out) in enumerate(pairwise(widths), start=1):
         fits = [
-            s
-            for s in stems
-            if "weight" in stems[s] and stems[s]["weight"][1].shape == (fan_out, fan_in)
+            stem
+            for stem, parts in stems.items()
+            if "weight" in parts and state[parts["weight"]].shape == (fan_out, fan_in)
         ]
         if not fits:
             wanted = f"no weight of shape ({fan_out}, {fan_in}) for layer {layer} of {arch}"
             raise ReconError(f"{path} has {wanted}, only {held[:300] or 'no weights at all'}")
         parts = stems.pop(min(fits, key=_natural))
-        name, bias = parts.get("bias", ("", None))
-        if bias is not None and bias.shape != (fan_out,):
+        if "bias" in parts and state[parts["bias"]].shape != (fan_out,):
+            shape = tuple(state[parts["bias"]].shape)
             raise ReconError(
-                f"the bias {name} of {path} has shape {tuple(bias.shape)}, and {arch} needs"
+                f"the bias {parts['bias']} of {path} has shape {shape}, and {arch} needs"
                 f" ({fan_out},)"
             )
-        mapping += [
-            f"{kind[0]}{layer} = {parts[kind][0]}" for kind in ("weight", "bias") if kind in parts
-        ]
-        linear = nn.utils.skip_init(nn.Linear, fan_in, fan_out, bias=bias is not None)
-        linear.load_state_dict({kind: tensor for kind, (_, tensor) in parts.items()})
+        mapping += [f"{kind[0]}{layer} = {parts[kind]}" for kind in sorted(parts, reverse=True)]
+        linear = nn.utils.skip_init(nn.Linear, fan_in, fan_out, bias="bias" in parts)
+        linear.load_state_dict({kind: state[name] for kind, name in parts.items()})
         layers.append(linear)
         if layer < len(widths) - 1:
-            if stem := next(
-                (
-                    s
-                    for s in sorted(norms, key=_natural)
-                    if len(norms[s]["running_mean"]) == fan_out
-                ),
-                "",
-            ):
+            sizes = {stem: len(norms[stem]["running_mean"]) for stem in sorted(norms, key=_natural)}
+            if stem := next((stem for stem, size in sizes.items() if size == fan_out), ""):
                 tensors = norms.pop(stem)
                 norm = nn.BatchNorm1d(fan_out, affine="weight" in tensors)
                 norm.load_state_dict(tensors, strict=False)
                 layers.append(norm)
-                normed.append(f"batch norm after w{layer} = {stem}")
+                mapping.append(f"batch norm after w{layer} = {stem}")
             layers.append(nn.ReLU())
-    left = sorted([name for parts in stems.values() for name, _ in parts.values()] + foreign)
+    left = sorted([name for parts in stems.values() for name in parts.values()] + foreign)
     left += [f"{stem}.running_mean" for stem in norms]
     if left:
         mend = (
@@ -404,18 +386,18 @@ def _dense(state: State, path: Path, arch: str) -> tuple[nn.Module, str, list[st
         raise ReconError(
             f"{path} holds tensors that {arch} has no place for: {', '.join(left[:6])} ({mend})"
         )
-    return nn.Sequential(*layers).eval(), arch, mapping + normed
+    return nn.Sequential(*layers).eval(), arch, mapping
 
 
 def _group(
     state: State, path: Path
-) -> tuple[dict[str, dict[str, tuple[str, Tensor]]], dict[str, State], list[str]]:
-    """Weights and biases of dense layers by stem, tensors of batch norms by stem, and names of
-    everything else.
+) -> tuple[dict[str, dict[str, str]], dict[str, State], list[str]]:
+    """Names of weights and biases of dense layers by stem, tensors of batch norms by stem, and
+    names of everything else.
     """
     normed = {name.rpartition(".")[0] for name in state if name.endswith(".running_mean")}
     norms: dict[str, State] = {stem: {} for stem in normed if f"{stem}.running_var" in state}
-    stems: dict[str, dict[str, tuple[str, Tensor]]] = {}
+    stems: dict[str, dict[str, str]] = {}
     foreign = []
     for name, tensor in state.items():
         numbered = re.fullmatch(r"([wb])([0-9]+)", name)
@@ -425,18 +407,18 @@ def _group(
             else name.rpartition(".")[::2]
         )
         if stem in norms:
-            norms[stem][kind] = tensor.float() if tensor.is_floating_point() else tensor
+            norms[stem][kind] = tensor
         elif kind not in ("weight", "bias") or (kind == "weight" and tensor.dim() != 2):
             foreign.append(name)
-        elif not tensor.is_floating_point() or not torch.isfinite(tensor.float()).all():
+        elif not tensor.is_floating_point():
             raise ReconError(f"tensor '{name}' of {path} holds numbers that are not finite floats")
         elif kind in (parts := stems.setdefault(stem, {})):
             raise ReconError(
-                f"{path} holds both {parts[kind][0]} and {name}, which mean the same layer: leave"
+                f"{path} holds both {parts[kind]} and {name}, which mean the same layer: leave"
                 " one out"
             )
         else:
-            parts[kind] = (name, tensor.float())
+            parts[kind] = name
     return stems, norms, foreign
 
 

@@ -4,13 +4,12 @@ transform, start, head.
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
-import torch
 from torch import Tensor
 
+from recon.attacks.heads import Public
 from recon.errors import ReconError
 from recon_audit.anatomy import Anatomy, examine
 from recon_audit.attacks import Released
@@ -23,6 +22,7 @@ from recon_audit.fine_tunes import (
     features_of,
     find_start,
     head_of,
+    part_at,
     public_start,
     start_of,
 )
@@ -30,32 +30,6 @@ from recon_audit.fit import Fit, Transform, fit_of, infer_transform, transform_o
 from recon_audit.images import Images, classes_of
 from recon_audit.inputs import MIN_IMAGES, load_images
 from recon_audit.networks import Subject, subject_of
-
-
-@dataclass(frozen=True)
-class Submission:
-    """What is handed in, as `recon.audit` takes it.
-
-    Attributes:
-        model: a module or a file of weights.
-        train, held_out: images.
-        labels: of both.
-        theta_init: the network before training, where an adversary may know it.
-        start: of a fine-tune, where training began.
-        backbone: a frozen module, where `model` is a head on it.
-        transform: what training did to pixels.
-        arch: of a file.
-    """
-
-    model: Any
-    train: Any
-    held_out: Any = None
-    labels: Any = None
-    theta_init: Any = None
-    start: Any = None
-    backbone: Any = None
-    transform: Any = None
-    arch: str | None = None
 
 
 @dataclass(frozen=True)
@@ -91,14 +65,11 @@ class Case:
     @property
     def released(self) -> Released:
         """What attacks on images are given of the network."""
-        start, first = self.start, f"{self.anatomy.first}.weight"
-        known = start is not None and (start.whole or first in start.public)
-        return Released.of(
-            self.subject.module,
-            self.anatomy,
-            start.module if start and known else None,
-            self.public,
-        )
+        start = self.start
+        if start and not (start.whole or f"{self.anatomy.first}.weight" in start.public):
+            start = None
+        before = start.module if start else None
+        return Released.of(self.subject.module, self.anatomy, before, self.public)
 
     def among(self, rows: list[int]) -> Case:
         """With these rows of the held-out images."""
@@ -112,22 +83,33 @@ class Case:
         )
 
 
-def prepare(submission: Submission) -> Case:
-    """Everything read and checked; ReconError for what does not fit."""
-    subject = subject_of(submission.model, submission.arch)
-    if submission.backbone is not None:
-        whole = OnBackbone(submission.backbone, subject.module)
-        subject = replace(subject, module=subject_of(whole).module)
-    start = _start_of(submission, subject)
-    (train, held_out), anatomy = _examine_on(subject, submission.train, submission.held_out)
-    classes = classes_of(train, held_out, submission.labels, anatomy.outputs)
+def prepare(
+    model: Any,
+    train: Any,
+    held_out: Any = None,
+    *,
+    labels: Any = None,
+    theta_init: Any = None,
+    start: Any = None,
+    backbone: Any = None,
+    transform: Any = None,
+    arch: str | None = None,
+) -> Case:
+    """What is handed in to `recon.audit`, which see, read and checked; ReconError for what does not
+    fit.
+    """
+    subject = subject_of(model, arch)
+    if backbone is not None:
+        subject = replace(subject, module=subject_of(OnBackbone(backbone, subject.module)).module)
+    began = _start_of(subject, theta_init, start, arch)
+    (train, held_out), anatomy = _examine_on(subject, train, held_out)
+    classes = classes_of(train, held_out, labels, anatomy.outputs)
     y = None if classes is None else classes[0]
-    way = submission.transform
-    if way is None or (isinstance(way, str) and way == "auto"):
+    if transform is None or (isinstance(transform, str) and transform == "auto"):
         transform = infer_transform(subject.module, anatomy, train, y)
     else:
-        transform = transform_of(way, train)
-    notes = _notes(subject, start)
+        transform = transform_of(transform, train)
+    notes = _notes(subject, began)
     fit = None
     if y is not None:
         fit = fit_of(subject.module, anatomy, train, transform, y, subject.assumed)
@@ -137,7 +119,7 @@ def prepare(submission: Submission) -> Case:
     case = Case(
         subject=subject,
         anatomy=anatomy,
-        start=start,
+        start=began,
         train=train,
         held_out=held_out,
         x=x,
@@ -155,15 +137,14 @@ def prepare(submission: Submission) -> Case:
     return _with_public(case)
 
 
-def _start_of(submission: Submission, subject: Subject) -> Start | None:
-    theta_init, start = submission.theta_init, submission.start
+def _start_of(subject: Subject, theta_init: Any, start: Any, arch: str | None) -> Start | None:
     if theta_init is not None and start is not None:
         raise ReconError(
             "give theta_init, a random start that may be known, or start, of a fine-tune, and not"
             " both"
         )
     if theta_init is not None:
-        return start_of(subject, theta_init, submission.arch)
+        return start_of(subject, theta_init, arch)
     start = find_start(subject) if start is None else start
     return None if start is None else public_start(subject, start)
 
@@ -204,21 +185,22 @@ def _on_features(case: Case, head: Head) -> Case:
         held_out=replace(case.held_out, pixels=x_held_out.numpy()),
         x=x,
         x_held_out=x_held_out,
-        transform=Transform(case.transform.words, torch.zeros(x.shape[1:]), torch.ones(1)),
+        transform=Transform(case.transform.words),
         pictures=(case.train, case.held_out),
         notes=(*case.notes, note),
     )
 
 
 def _start_of_head(start: Start | None, head: Head) -> Start | None:
-    names = set(head.name.values())
-    if start is None or (start.public and not names <= start.public):
+    if start is None:
         return None
-    parameters = dict(start.module.named_parameters())
-    module = copy.deepcopy(head.module)
-    known = {name: parameters[full].detach() for name, full in head.name.items()}
-    module.load_state_dict(known, strict=False)
-    return Start(module, frozenset(head.name) if start.public else frozenset())
+    module = part_at(start.module, *head.place)
+    if not start.public:
+        return Start(module)
+    public = {id(p) for name, p in start.module.named_parameters() if name in start.public}
+    if not all(id(p) in public for p in module.parameters()):
+        return None
+    return Start(module, frozenset(name for name, _ in module.named_parameters()))
 
 
 def _with_public(case: Case) -> Case:
@@ -227,11 +209,7 @@ def _with_public(case: Case) -> Case:
     """
     public = list(range(0, len(case.held_out), 2))[:MOST_PUBLIC]
     features = case.x_held_out[public].flatten(1)
-    if not (features.std(0) > 0).any():
-        raise ReconError(
-            "all features of the held-out images are alike: the network is given nothing that"
-            " varies"
-        )
+    Public(features)  # which refuses those that do not vary, before anything is attacked
     note = (
         f"{len(public)} of the held-out images are the public sample that attacks on features are"
         " given"
@@ -246,12 +224,11 @@ def _examine_on(
     """Both sets, in the shape that the first registered layer takes, and the network at work on it;
     where the layer that sees the images is another one, in the shape that they have.
     """
-    try:
-        pair = load_images(train, held_out, subject.expected)
-        return pair, examine(subject.module, pair[0].shape)
-    except ReconError as error:
+    errors = []
+    for expected in (subject.expected, None):
         try:
-            pair = load_images(train, held_out)
+            pair = load_images(train, held_out, expected)
             return pair, examine(subject.module, pair[0].shape)
-        except ReconError:
-            raise error from None
+        except ReconError as error:
+            errors.append(error)
+    raise errors[0]

@@ -16,7 +16,6 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
-import torch
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from PIL import Image
@@ -190,8 +189,7 @@ def card(report: Json) -> str:
 def numbers(report: Json) -> Json:
     """What a program reads: verdicts, counts, and the interval of each."""
     result, members, power = report["result"], report["membership"], report["power"]
-    back = [entry for entry in report["leaked"] if entry["how"] != "membership"]
-    recovered = {entry["image"] if entry["index"] is None else entry["index"] for entry in back}
+    recovered = [entry for entry in report["leaked"] if entry["how"] != "membership"]
     values: Json = {
         "schema": report["schema"],
         "weights_sha256": report["weights"]["sha256"],
@@ -236,12 +234,6 @@ TITLES = {
     "not by these attacks": "No evidence of leakage by these attacks",
     "cannot tell": "Cannot tell",
 }
-SHARES = {
-    "searched": "lies in the subspace searched, the most that can be explained",
-    "by_attack": "explained by its reconstructions",
-    "by_training": "explained by the training images",
-    "by_held_out": "explained by as many held-out images",
-}
 
 
 @dataclass(frozen=True)
@@ -267,29 +259,24 @@ def rows_of(
     """Of `matches` (candidate, image, NCC): candidates brought to the contrast of their image, in
     pixels.
     """
-    rows = []
-    scaled = images.scaled
-    low, high = min(0.0, scaled.min().item()), max(1.0, scaled.max().item())
+    rows, scaled = [], images.scaled
     for candidate, image, value in pairs:
         centred = (x_hat[candidate] - x_hat[candidate].mean()).cpu()
         target = inputs[image].flatten()
         drawn = target.mean() + centred * (target.std() / centred.std().clamp_min(1e-12))
-        pixels = (transform.back(drawn.view(images.shape)) - low) / (high - low)
-        array = (pixels.clamp(0, 1) * 255).round().to(torch.uint8).numpy().transpose(1, 2, 0)
-        rows.append(
-            Row(candidate, array, images.picture(image), printable(images.names[image]), value)
-        )
+        reconstruction = images.picture(transform.back(drawn.view(images.shape)))
+        name = printable(images.names[image])
+        rows.append(Row(candidate, reconstruction, images.picture(scaled[image]), name, value))
     return rows
 
 
-def page(report: Json, pairs: Sequence[tuple[Row, Row]], regime: str) -> str:
+def page(report: Json, pairs: Sequence[tuple[Row, Row]]) -> str:
     """The whole page.
 
     Args:
         report: what report.json holds.
         pairs: of the attack that found most, the k-th best match among training images, and among
             held-out ones.
-        regime: a sentence on whether DecoReco can work here.
     """
     loader = FileSystemLoader(Path(__file__).parent)
     environment = Environment(
@@ -298,16 +285,16 @@ def page(report: Json, pairs: Sequence[tuple[Row, Row]], regime: str) -> str:
     environment.filters |= {"embedded": embed, "printable": printable}
     template = environment.get_template("report.html.jinja")
     style = Markup((Path(__file__).parent / "report.css").read_text(encoding="utf-8"))
-    words = {
-        "names": NAMES,
-        "scores": SCORES,
-        "free": FREE,
-        "edpb": EDPB,
-        "titles": TITLES,
-        "shares": SHARES,
-    }
     return template.render(
-        report=report, result=report["result"], pairs=pairs, regime=regime, style=style, **words
+        report=report,
+        result=report["result"],
+        pairs=pairs,
+        style=style,
+        names=NAMES,
+        scores=SCORES,
+        free=FREE,
+        edpb=EDPB,
+        titles=TITLES,
     )
 
 

@@ -32,14 +32,10 @@ from scipy.stats import t as student
 from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d
 
-from recon.attacks.recover import RecoverSettings
-from recon.nets.gram import gram, layer_norms
 from recon.optim.spectrum import signal_span
-from recon.released import Weights
-from recon.scoring.matching import SSIM_THRESHOLD, Match, one_to_one, padded, rescale, target_decoy
-from recon.scoring.metrics import WINDOW, ncc
+from recon.scoring.matching import Match, one_to_one, padded, target_decoy
+from recon.scoring.metrics import ncc
 from recon.scoring.nulls import null_candidates
-from recon.training.kkt import certificate
 
 #: a part of report.json
 Json = dict[str, Any]
@@ -50,7 +46,6 @@ THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)  # NCC
 DECISIVE = (0.6, 0.7, 0.8)
 LEVEL = 0.05  # … where p, times the number of all looks, is below this
 DRAWS = 20  # of every null
-MAX_CERTIFIED = 1000  # images whose multipliers are fitted: the cost is cubic
 RULE = (
     f"p < {LEVEL} at the best of all attacks and of NCC {', '.join(map(str, DECISIVE))}, p times"
     " {looks} for the choice; p is the larger of two, against chance and against mixtures that"
@@ -71,7 +66,6 @@ class Nulls:
             none does.
         train, held_out (n, d), centred alike.
         seed of what is drawn.
-        shape: (C, H, W) of the images, () if they are none.
     """
 
     w1: Tensor
@@ -79,12 +73,9 @@ class Nulls:
     train: Tensor
     held_out: Tensor
     seed: int
-    shape: tuple[int, ...] = ()
 
     @classmethod
-    def of(
-        cls, w1: Tensor, train: Tensor, held_out: Tensor, seed: int, shape: tuple[int, ...] = ()
-    ) -> Nulls:
+    def of(cls, w1: Tensor, train: Tensor, held_out: Tensor, seed: int) -> Nulls:
         """w1 (h, d) becomes its n largest singular values times their directions: the same
         mixtures, from less.
         """
@@ -97,7 +88,6 @@ class Nulls:
             train,
             held_out,
             seed,
-            shape,
         )
 
     def excess(self, m: int) -> dict[str, Tensor]:
@@ -143,24 +133,18 @@ def blur_p(count: int, null: Tensor) -> float:
 # ------------------------------------------------------------------------------------------ scoring
 
 
-def score(
-    candidates: dict[str, Tensor], nulls: Nulls, looks: int, mean: Tensor, std: Tensor | float = 1.0
-) -> Json:
+def score(candidates: dict[str, Tensor], nulls: Nulls, looks: int) -> Json:
     """Counts, nulls and p-values of every attack at every threshold, and the verdict.
 
     At the top level the row that decides: that of the smallest p, of the largest excess where
-    several share it. SSIM where the images are as large as its window.
+    several share it.
 
     Args:
         candidates: name of the attack -> its candidates (m, d).
         looks: tests in the family, the factor of p.
-        mean, std (d,): pixels are images times std plus mean.
     """
     by_size = {m: nulls.excess(m) for m in {len(x_hat) for x_hat in candidates.values()}}
-    attacks = {
-        name: rows(x_hat, nulls, by_size[len(x_hat)], mean, std)
-        for name, x_hat in candidates.items()
-    }
+    attacks = {name: rows(x_hat, nulls, by_size[len(x_hat)]) for name, x_hat in candidates.items()}
     # the best row at one of DECISIVE, of each attack and of all
     best = {
         name: min((table[THRESHOLDS.index(t)] for t in DECISIVE), key=_rank)
@@ -186,9 +170,7 @@ def score(
     }
 
 
-def rows(
-    x_hat: Tensor, nulls: Nulls, null: dict[str, Tensor], mean: Tensor, std: Tensor | float = 1.0
-) -> list[Json]:
+def rows(x_hat: Tensor, nulls: Nulls, null: dict[str, Tensor]) -> list[Json]:
     """One per threshold: targets, decoys, fdr, p_value as in `Competition`;
 
     Args:
@@ -204,13 +186,7 @@ def rows(
         draws = null[hardest][:, k].double()
         against = {"null": hardest, "null_mean": draws.mean().item(), "null_max": int(draws.max())}
         row |= against | {"null_p": p[hardest], "p": max(row["p_value"], p[hardest])}
-        table.append({"metric": "NCC", "threshold": threshold, **row})
-    if nulls.shape and min(nulls.shape[1:]) >= WINDOW and len(x_hat):
-        train, held_out = nulls.train * std + mean, nulls.held_out * std + mean
-        by_ssim = target_decoy(
-            rescale(x_hat * std + mean), train, held_out, SSIM_THRESHOLD, "ssim", nulls.shape
-        )
-        table.append({"metric": "SSIM", "threshold": SSIM_THRESHOLD, **vars(by_ssim)})
+        table.append({"threshold": threshold, **row})
     return table
 
 
@@ -226,64 +202,6 @@ def matches(x_hat: Tensor, images: Tensor, k: int) -> list[tuple[int, int, float
     pairs = [(row, int(assignment.index[row])) for row in best]
     ordered = pairs if few is x_hat else [(b, a) for a, b in pairs]
     return [(*pair, assignment.score[row].item()) for pair, row in zip(ordered, best, strict=True)]
-
-
-# -------------------------------------------------------------------------------------- first layer
-
-
-def first_layer(
-    weights: Weights,
-    tensors: dict[str, Tensor],
-    settings: RecoverSettings | None,
-    train: Tensor,
-    held_out: Tensor,
-) -> Json:
-    """Shares of ‖θ_1‖² that Σ_i c_i ∇_{θ_1} Φ(x_i) accounts for with the best possible c_i = λ_i
-    y_i, λ_i ≥ 0.
-
-    by_attack: DecoReco's restart of lowest energy · by_training, by_held_out: these images (n, d),
-    y_i = sign Φ(x_i); None for more than MAX_CERTIFIED, for unequal numbers or where no unit is
-    active · searched: the share within the subspace searched, a ceiling · energy_by_layer,
-    norm_by_layer: of that restart, ‖·‖² not relative. All None where DecoReco could not run
-    (settings None).
-    """
-    network, params = weights.network, weights.params
-    norms = layer_norms(network, params)
-    if settings is None:
-        names = (
-            "searched",
-            "searched_dimensions",
-            "by_attack",
-            "by_training",
-            "by_held_out",
-            "energy_by_layer",
-        )
-        return dict.fromkeys(names) | {"norm_by_layer": norms.tolist()}
-    alpha, layer_weights = settings.alpha, settings.layer_weights
-    by_layer = tensors["by_layer"][int(tensors["energy"].argmin())]
-    basis = tensors["basis"]
-    inside = (params["w1"] @ basis.mT).square().sum() if len(basis) else params["w1"].square().sum()
-    bias = params["b1"].square().sum() if "b1" in params else torch.zeros_like(inside)
-
-    def explained_share(x: Tensor) -> float | None:
-        if len(x) > MAX_CERTIFIED or not gram(network, params, x, alpha=alpha)[0][0].any():
-            return None
-        y = (network(params, x) > 0).to(x.dtype)
-        fitted = certificate(
-            network, weights.theta_star, x, y, alpha=alpha, layer_weights=layer_weights
-        )
-        return max(0.0, 1 - fitted.residual_by_layer[0].item() ** 2)
-
-    return {
-        "searched": ((inside + bias) / norms[0]).item(),
-        "searched_dimensions": len(basis) or network.dim,
-        # worse than nothing explains nothing
-        "by_attack": max(0.0, 1 - (by_layer[0] / norms[0]).item()),
-        "by_training": explained_share(train),
-        "by_held_out": explained_share(held_out) if len(held_out) == len(train) else None,
-        "energy_by_layer": by_layer.tolist(),
-        "norm_by_layer": norms.tolist(),
-    }
 
 
 # -------------------------------------------------------------------------- are the two sets alike?
@@ -333,10 +251,7 @@ def compare_sets(train: Tensor, held_out: Tensor, seed: int) -> Exchangeability:
 def near_copies(train: Tensor, held_out: Tensor) -> list[tuple[int, int, float]]:
     """(row held out, most alike row in training, NCC) of those above `NEAR`."""
     best = [ncc(part.flatten(1), train.flatten(1)).max(1) for part in held_out.split(500)]
-    values, rows = (
-        torch.cat([match.values for match in best]),
-        torch.cat([match.indices for match in best]),
-    )
+    values, rows = map(torch.cat, zip(*best, strict=True))
     pairs = zip(values.tolist(), rows.tolist(), strict=True)
     return [(row, index, value) for row, (value, index) in enumerate(pairs) if value > NEAR]
 

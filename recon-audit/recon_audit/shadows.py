@@ -15,7 +15,6 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -162,14 +161,14 @@ def train_network(
     recipe: Recipe,
     generator: torch.Generator,
     start: Start | None = None,
-    give_up: Callable[[Sequence[float], int], bool] | None = None,
+    within_reach: float | None = None,
 ) -> nn.Module:
     """A network of this architecture from a fresh start, trained by the recipe; on the device of
     `module`.
 
     Args:
-        give_up: asked after every pass, of the losses so far and how many passes are left, whether
-            to end here; for recipes with a target loss.
+        within_reach: of recipes with a target loss, one that must not get `out_of_reach`, else
+            training ends.
     """
     device = next(module.parameters()).device
     net = fresh(module, recipe, generator, start).to(device)
@@ -188,8 +187,10 @@ def train_network(
         for step in range(recipe.steps):
             if recipe.target_loss is not None and step % often == 0:
                 losses.append(_loss(net, anatomy, x, y))
-                hopeless = give_up is not None and give_up(losses, (recipe.steps - step) // often)
-                if losses[-1] <= recipe.target_loss or hopeless:
+                left = (recipe.steps - step) // often
+                if losses[-1] <= recipe.target_loss or (
+                    within_reach is not None and out_of_reach(losses, left, within_reach)
+                ):
                     break
             rows = next(drawn).to(device)
             optimiser.zero_grad()
@@ -334,11 +335,10 @@ def infer_recipe(
     # a dense first layer may have begun with a tiny one
     if start is None and anatomy.first is not None:
         tried.append(replace(adam, first_scale=0.01))
-    hopeless = partial(out_of_reach, goal=2 * goal)
     for k, candidate in enumerate(tqdm(tried, "ordinary recipes", leave=False, disable=None)):
         generator = named(seed, "audit.pilot", k + 1)
         net = train_network(
-            module, anatomy, x[half], y[half], candidate, generator, start, hopeless
+            module, anatomy, x[half], y[half], candidate, generator, start, 2 * goal
         )
         with suppress(ReconError):  # it may diverge
             reached = loss_of(logits_of(net, anatomy, x[half]), y[half]).item()
@@ -378,14 +378,11 @@ def _distance(a: nn.Module, b: nn.Module, start: Start | None = None) -> float:
     """Mean |log ‖W‖ / ‖W*‖| over trained matrices, of what a public start was moved by where that
     is known.
     """
-    before = {} if start is None else dict(start.module.named_parameters())
-    public = frozenset() if start is None else start.public
+    state = {} if start is None else start.module.state_dict()
     distances = []
     for (name, p), q in zip(a.named_parameters(), b.parameters(), strict=True):
         if p.dim() > 1 and q.requires_grad:
-            sizes = []
-            for matrix in (p.detach(), q.detach()):
-                moved = matrix - before[name].detach().to(matrix) if name in public else matrix
-                sizes.append(max(moved.norm().item(), 1e-12))
+            began = state[name].to(p) if start is not None and name in start.public else 0.0
+            sizes = [max((matrix - began).norm().item(), 1e-12) for matrix in (p, q)]
             distances.append(abs(math.log(sizes[0] / sizes[1])))
     return sum(distances) / max(len(distances), 1)

@@ -19,7 +19,7 @@ from recon_audit.fine_tunes import (
     public_start,
 )
 from recon_audit.networks import subject_of
-from recon_audit.prepare import Submission, prepare
+from recon_audit.prepare import prepare
 from recon_audit.shadows import Recipe, fresh, train_network
 
 N, D = 20, 400
@@ -239,7 +239,7 @@ def test_a_backbone_with_a_head_is_the_head_on_features(case):
     whole = nn.Sequential(Backbone(), *head)
     for model, more in ((whole, {}), (head, {"backbone": Backbone()})):
         pair = (images[:N], y[:N]), (images[N:], y[N:])
-        found = prepare(Submission(model, *pair, transform="none", **more))
+        found = prepare(model, *pair, transform="none", **more)
         assert found.fit.right == found.fit.n and found.anatomy.first is not None
         torch.testing.assert_close(found.x.flatten(1), x[:N])
         assert found.public.shape == (3 * N // 2, D) and len(found.held_out) == 3 * N // 2

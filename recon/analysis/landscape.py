@@ -25,14 +25,10 @@ from recon.nets.gram import gram, layer_norms
 from recon.nets.mlp import MLP
 from recon.optim.descent import HeavyBall
 from recon.optim.subspace import Subspace, reduced
-from recon.optim.tree import State, keep, mapped
+from recon.optim.tree import State, keep
 from recon.released import Weights
 from recon.training.inner_problem import Objective, solve_affine
 from recon.training.kkt import certificate
-
-#: tensors of the size of x that a step of the bilevel attack holds at once, measured by
-#: benchmarks/landscape.py
-WORKING_COPIES = 24
 
 
 def mixed_starts(
@@ -62,49 +58,19 @@ def in_span(released: Weights, space: Subspace) -> Weights:
 
 
 def sweep_bilevel(
-    released: Weights, x_init: Tensor, steps: int, descent: HeavyBall, limit_bytes: int = 2**30
+    released: Weights, x_init: Tensor, steps: int, descent: HeavyBall
 ) -> Reconstruction:
     """All starts x_init (S, n, d) of an affine net at once, θ* (p,) or one per start (S, p). Each
-    start descends in its own n + 1 coordinates; as many at a time as stay below `limit_bytes`.
+    start descends in its own n + 1 coordinates.
     """
     if descent.box is not None:
         raise ReconError("a pixel box does not fit into the coordinates of the span: leave it out")
-    thetas = released.theta_star.expand(len(x_init), -1)
-    count, dim = x_init.shape[-2:]
-
-    def run(rows: slice) -> Reconstruction:
-        start, theta = x_init[rows], thetas[rows]
-        space = Subspace.spanned_by(start, theta[:, None, :-1], dtype=start.dtype)
-        small = in_span(replace(released, theta_star=theta, theta_init=None), space)
-        attack = BilevelAttack(small, descent)
-        ends = reconstruct(attack, space.reduce(start), steps, descent.tol, label="landscape")
-        return replace(ends, x_hat=space.lift(ends.x_hat))
-
-    # coordinates; start, basis, result in pixels
-    numbers = count * (WORKING_COPIES * (count + 1) + 3 * dim)
-    return in_chunks(run, len(x_init), numbers * x_init.element_size(), limit_bytes)
-
-
-def in_chunks(
-    run: Callable[[slice], Reconstruction], rows: int, row_bytes: int, limit_bytes: int
-) -> Reconstruction:
-    """`run` on as many rows at a time as fit into the limit (at least one), joined as if they had
-    been one batch.
-    """
-    size = max(1, limit_bytes // row_bytes)
-    parts = [run(slice(start, start + size)) for start in range(0, rows, size)]
-    steps = max(part.steps for part in parts)
-    # a chunk whose rows are all done stays at its energies
-    places = torch.arange(steps)
-    histories = [part.history[places.clamp_max(len(part.history) - 1)] for part in parts]
-    return Reconstruction(
-        torch.cat([part.x_hat for part in parts]),
-        torch.cat([part.energy for part in parts]),
-        torch.cat(histories, dim=1),
-        steps,
-        torch.cat([part.converged for part in parts]),
-        mapped(lambda *tensors: torch.cat(tensors), *(part.accepted for part in parts)),
-    )
+    theta = released.theta_star.expand(len(x_init), -1)
+    space = Subspace.spanned_by(x_init, theta[:, None, :-1], dtype=x_init.dtype)
+    small = in_span(replace(released, theta_star=theta, theta_init=None), space)
+    attack = BilevelAttack(small, descent)
+    ends = reconstruct(attack, space.reduce(x_init), steps, descent.tol, label="landscape")
+    return replace(ends, x_hat=space.lift(ends.x_hat))
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,7 @@ def _normal_factors(
 
 def jacobian_dense(x: Tensor, y: Tensor, theta: Tensor) -> Tensor:
     """J, (d + 1, n·d), row by row from `adjoint`: for small cases and tests."""
-    identity = torch.eye(len(theta), dtype=x.dtype, device=x.device)
+    identity = torch.eye(len(theta)).to(x)
     return torch.stack([adjoint(x, y, theta, u).flatten() for u in identity])
 
 
@@ -138,18 +138,6 @@ class Projection:
 
 
 @dataclass(frozen=True)
-class ProjectionSettings:
-    """
-    Attributes:
-        tol: of ‖F‖, relative to max(1, ‖θ*‖).
-        max_iter: linearisations at most.
-    """
-
-    tol: float = 1e-14
-    max_iter: int = 40
-
-
-@dataclass(frozen=True)
 class SolutionSet:
     """{X : F(X) = 0 and lower ≤ X ≤ upper} for labels y (n,), θ* `theta` (d + 1,), weight decay;
     lower, upper broadcast to (n, d). ReconError unless y and θ* are float64.
@@ -164,9 +152,7 @@ class SolutionSet:
     def __post_init__(self) -> None:
         _check_double(self.y, self.theta)
 
-    def project(
-        self, x_init: Tensor, settings: ProjectionSettings = ProjectionSettings()
-    ) -> Projection:
+    def project(self, x_init: Tensor, tol: float = 1e-14, max_iter: int = 40) -> Projection:
         """min_X ½‖X − X_init‖² over the solution set. SQP: with F linearised at X_k the solution is
         X = clip(X_init + J_kᵀu, lower, upper), and u (d + 1 numbers, not n·d) solves F_k + J_k (X −
         X_k) = 0: one semismooth Newton step per linearisation, whose matrix is J_k M J_kᵀ over the
@@ -174,13 +160,16 @@ class SolutionSet:
         iterate. A step that does not lower ‖F‖ is halved; if that fails too, X_k replaces X_init as
         the anchor (masked Gauss–Newton). Stops at ‖F‖ ≤ tol · max(1, ‖θ*‖) once X moves by less
         than 1e-9. Raises ReconError unless everything is float64.
+
+        Args:
+            max_iter: linearisations at most.
         """
         _check_double(x_init)
         anchor = x_init.clamp(self.lower, self.upper)
         state = self._at(anchor, torch.zeros_like(self.theta))
-        enough = settings.tol * max(1.0, float(self.theta.norm()))
+        enough = tol * max(1.0, float(self.theta.norm()))
         iteration, moved = 0, 0.0  # a start that solves the equations is returned as it is
-        while iteration < settings.max_iter and not (state.norm <= enough and moved <= 1e-9):
+        while iteration < max_iter and not (state.norm <= enough and moved <= 1e-9):
             iteration += 1
             trial = self._newton_step(state, enough, anchor)
             if trial is not None:

@@ -70,7 +70,7 @@ def constants(released: Weights) -> tuple[float, float]:
 
 def sufficient(y: Tensor, c: float) -> float:
     """2 max h + n_c h(min(|c|/n_c, a*)): a level C above it makes the solution set connected."""
-    count = int((y == (1 if c > 0 else 0)).sum())
+    count = int((y == (c > 0)).sum())
     return LIMIT + count * float(
         weighted_logit(torch.tensor(min(abs(c) / count, PEAK), dtype=torch.float64))
     )
@@ -78,7 +78,7 @@ def sufficient(y: Tensor, c: float) -> float:
 
 def apex(a: Tensor, y: Tensor, c: float) -> Tensor:
     """e(a), (n,)."""
-    part = a * (y == (1 if c > 0 else 0))
+    part = a * (y == (c > 0))
     return part * (abs(c) / part.sum())
 
 

@@ -19,16 +19,14 @@ import torch
 from torch import Tensor
 from torch.func import vjp
 
-from recon.attacks.gauss_newton import Dense, Normal, Solved, gauss_newton, jacobian_columns
+from recon.attacks.gauss_newton import Dense, Normal, jacobian_columns
 from recon.errors import ReconError
 from recon.nets.conv import ConvNet, cross_entropy_direction
 from recon.nets.module import ModuleNetwork
-from recon.nets.network import Params
+from recon.nets.network import Params, Shape
 from recon.released import Gradient, check_labels
 
 FAINT = 0.1  # standard deviation of a start
-FIRST_STEPS, STEPS = 40, 15  # of Gauss–Newton, first and after each hop
-GROW, SHRINK, LEAST = 1.5, 0.6, 1e-4  # of the noise of a hop
 
 
 def _faint_noise(size: int, seed: int, device: torch.device) -> Tensor:
@@ -156,13 +154,11 @@ class ModuleSystem:
     """
 
     gradient: Gradient[ModuleNetwork]
-    shape: tuple[int, ...]
+    shape: Shape
     seed: int = 0
 
     @staticmethod
-    def of(
-        gradient: Gradient[ModuleNetwork], shape: tuple[int, ...], seed: int = 0
-    ) -> ModuleSystem:
+    def of(gradient: Gradient[ModuleNetwork], shape: Shape, seed: int = 0) -> ModuleSystem:
         """In float64, whatever the module computes in."""
         return ModuleSystem(gradient.to(torch.float64), shape, seed)
 
@@ -190,22 +186,3 @@ class ModuleSystem:
     def linear(self, x: Tensor) -> Dense:
         """With the whole Jacobian, (p, n·c·h·w): for small networks."""
         return Dense(jacobian_columns(self, x).mT)
-
-
-def basin_hopping(system: ModuleSystem, rounds: int, enough: float = 1e-20) -> Solved:
-    """Gauss–Newton, and up to `rounds` times again from its result with noise added: basin hopping
-    (Wales & Doye 1997). A result of lower energy ‖h(x) − h*‖² is kept, and the noise grows; else it
-    shrinks. It stops at energy ≤ `enough`. It goes by the energy alone, which the adversary sees.
-    """
-    best, size = gauss_newton(system, steps=FIRST_STEPS), FAINT / 2
-    generator = torch.Generator().manual_seed(system.seed + 1)
-    for _ in range(rounds):
-        if best.energy[-1] <= enough:
-            break
-        noise = torch.randn(best.x.shape, generator=generator, dtype=best.x.dtype)
-        solution = gauss_newton(system, best.x + size * noise.to(best.x.device), steps=STEPS)
-        if solution.energy[-1] < best.energy[-1]:
-            best, size = solution, min(GROW * size, 2 * FAINT)
-        else:
-            size = max(SHRINK * size, LEAST)
-    return best

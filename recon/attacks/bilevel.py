@@ -33,9 +33,8 @@ def inverse_hessian(objective: Objective, x: Tensor, theta: Tensor, v: Tensor) -
     s = torch.sigmoid(objective.logits(theta, x))
     n, weight_decay = x.shape[-2], objective.weight_decay
     scaled = ((s * (1 - s)).sqrt().unsqueeze(-1) * with_ones(x)).double()
-    system = scaled @ scaled.mT + n * weight_decay * torch.eye(
-        n, dtype=torch.float64, device=v.device
-    )
+    system = scaled @ scaled.mT
+    system.diagonal(dim1=-2, dim2=-1).add_(n * weight_decay)
     inner = torch.cholesky_solve(scaled @ v.double().unsqueeze(-1), torch.linalg.cholesky(system))
     return ((v.double() - (scaled.mT @ inner).squeeze(-1)) / weight_decay).to(v.dtype)
 

@@ -22,7 +22,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from recon.errors import ReconError
 from recon.nets.mlp import MLP
 from recon.nets.network import Params
 from recon.optim.descent import HeavyBall
@@ -141,12 +140,6 @@ class SpanAttack:
     next: LBFGSSettings = LBFGSSettings(max_iter=10, halvings=20)
     descent: HeavyBall = HeavyBall()
     start: Params | None = None
-
-    def __post_init__(self) -> None:
-        if self.weight_decay <= 0:
-            raise ReconError(
-                "without weight decay the trained weights do not lie in the span of the images"
-            )
 
     def init(self, x_init: Tensor) -> State:
         """State at x_init (1, n, d), the inner problem solved once; with "accepted" goes the inner

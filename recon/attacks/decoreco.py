@@ -25,8 +25,6 @@ from recon.optim.subspace import Subspace, reduced
 from recon.optim.tree import State, keep, unevaluated
 from recon.released import Weights
 
-MULTIPLIERS = ("log", "free")
-
 
 @dataclass(frozen=True)
 class DecoReco:
@@ -34,24 +32,23 @@ class DecoReco:
 
     Attributes:
         weights: θ* (p,).
-        labels (m,) in {−1, 1}.
-        multipliers_init (S, m), in units of λ.
+        multipliers_init (S, m), in units of λ, positive if logarithmic.
         steps: length of the cosine schedule.
-        multipliers: "log" (λ = e^ν, positive by itself) or "free" (λ with the penalty; the
-            reference recipe).
+        logarithmic: whether λ = e^ν, positive by itself, or λ with the penalty, as in the reference
+            recipe.
         optimiser_x, optimiser_multipliers: `Adam` or `SGD`.
         alpha: slope of the smoothed ReLU'.
         layer_weights: ω of `stationarity`.
         final: factor of both step sizes at the end, 1 for none.
         box_weight, lambda_min, lambda_weight: ω_box, λ_min, ω_λ.
         space: set where x are coordinates of images space.lift(x), so that the box means pixels.
+        labels (m,): `half_and_half`.
     """
 
     weights: Weights
-    labels: Tensor
     multipliers_init: Tensor
     steps: int
-    multipliers: str = "log"
+    logarithmic: bool = True
     optimiser_x: Adam | SGD = Adam(0.02)
     optimiser_multipliers: Adam | SGD = Adam(0.01)
     alpha: float = 100.0
@@ -61,6 +58,7 @@ class DecoReco:
     lambda_min: float = 0.0
     lambda_weight: float = 0.0
     space: Subspace | None = field(default=None, repr=False)
+    labels: Tensor = field(init=False)
 
     @property
     def network(self) -> MLP:
@@ -69,24 +67,10 @@ class DecoReco:
 
     def __post_init__(self) -> None:
         check_released(self.weights)
-        m = len(self.labels)
-        if m == 0 or m % 2:
-            raise ReconError(f"the number of candidates must be even and positive, not {m}")
-        if not torch.isin(self.labels, self.labels.new_tensor([-1, 1])).all():
-            raise ReconError("the candidates' labels must be −1 or 1")
-        if self.multipliers not in MULTIPLIERS:
-            raise ReconError(
-                f"unknown multipliers '{self.multipliers}': choose one of {', '.join(MULTIPLIERS)}"
-            )
-        if self.multipliers_init.dim() != 2 or self.multipliers_init.shape[1] != m:
-            raise ReconError(
-                f"multipliers_init must have shape (S, {m}), not"
-                f" {tuple(self.multipliers_init.shape)}"
-            )
         if not (self.alpha > 0 and self.steps > 0):
             raise ReconError("alpha and steps must be positive")
-        if self.multipliers == "log" and not (self.multipliers_init > 0).all():
-            raise ReconError("multipliers on a logarithmic scale must start positive")
+        start = self.multipliers_init
+        object.__setattr__(self, "labels", half_and_half(start.shape[1], start.device, start.dtype))
 
     def init(self, x_init: Tensor) -> State:
         """State at x_init (S, m, d), with the restarts' multipliers."""
@@ -95,7 +79,7 @@ class DecoReco:
             raise ReconError(
                 f"x_init {tuple(x_init.shape)} does not fit starts, candidates and numbers {wanted}"
             )
-        raw = self.multipliers_init.log() if self.multipliers == "log" else self.multipliers_init
+        raw = self.multipliers_init.log() if self.logarithmic else self.multipliers_init
         accepted = unevaluated(x_init, multipliers=self.multipliers_init.clone())
         by_layer = accepted["energy"][:, None].repeat(1, self.network.depth)
         return {
@@ -108,9 +92,9 @@ class DecoReco:
     def step(self, state: State) -> State:
         """Evaluate, keep the best by the attack's own energy, move x and multipliers."""
         x, raw = state["x"]["x"], state["multipliers"]["x"]
-        multipliers = raw.exp() if self.multipliers == "log" else raw
+        multipliers = raw.exp() if self.logarithmic else raw
         by_layer, energy, grad_x, grad_multipliers = self.value_and_grad(x, multipliers)
-        grad_raw = grad_multipliers * multipliers if self.multipliers == "log" else grad_multipliers
+        grad_raw = grad_multipliers * multipliers if self.logarithmic else grad_multipliers
         new = {"x": x, "energy": energy, "multipliers": multipliers, "by_layer": by_layer}
         factor = cosine(int(state["taken"]) + 1, self.steps, self.final)
         return {
@@ -142,7 +126,7 @@ class DecoReco:
             grad_x = grad_x + 2 * self.box_weight * (
                 outside if self.space is None else self.space.reduce(outside)
             )
-        if self.lambda_weight and self.multipliers == "free":
+        if self.lambda_weight and not self.logarithmic:
             short = (self.lambda_min - multipliers).clamp_min(0)
             energy = energy + self.lambda_weight * short.square().sum(-1)
             grad_multipliers = grad_multipliers - 2 * self.lambda_weight * short

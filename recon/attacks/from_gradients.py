@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from recon.attacks.batches import ModuleSystem, basin_hopping
+from recon.attacks.batches import ModuleSystem
 from recon.attacks.gauss_newton import gauss_newton
 from recon.attacks.gradient_matching import (
     CHEN_DESCENT,
@@ -37,7 +37,7 @@ from recon.attacks.registry import (
 from recon.attacks.rgap import rgap
 from recon.errors import ReconError
 from recon.nets.conv import ConvNet
-from recon.nets.converted import ForwardPass
+from recon.nets.converted import as_mlp
 from recon.nets.module import ModuleNetwork
 from recon.released import Gradient
 
@@ -175,14 +175,7 @@ def by_hybrid(
     )
 
 
-@dataclass(frozen=True)
-class GaussNewtonSettings:
-    """
-    Attributes:
-        hops: restarts with noise, of modules without closed forms.
-    """
-
-    hops: int = 0
+STEPS, STEPS_OF_A_MODULE = 30, 40  # of Gauss–Newton, with closed forms and without
 
 
 @register(
@@ -198,40 +191,28 @@ class GaussNewtonSettings:
 def by_gauss_newton(
     released: AnyGradient,
     shape_or_prior: Shape,
-    settings: GaussNewtonSettings | None = None,
+    settings: None = None,
     generator: MaybeGenerator = None,
 ) -> Candidates:
     """All equations of all layers at once; see `recon.attacks.gradient_system` for one image of a
     network that has closed forms, `recon.attacks.batches` for all else, from faint noise. In
-    float64.
+    float64; nothing to be set.
     """
     try:
-        systems = [
-            JointSystem.of(victim)
-            for victim in convolutional_gradient(released, shape_or_prior).split()
-        ]
+        victims = convolutional_gradient(released, shape_or_prior).split()
+        systems: list[Any] = [JointSystem.of(victim) for victim in victims]
+        steps = STEPS
     except ReconError:
         if isinstance(released.network, ConvNet):
             raise
         seed = int(torch.randint(2**31, (), generator=default_generator(generator)))
-        system = ModuleSystem.of(cast(Gradient[ModuleNetwork], released), shape_or_prior, seed)
-        solved = [basin_hopping(system, (settings or GaussNewtonSettings()).hops)]
-    else:
-        solved = [gauss_newton(system) for system in systems]
+        module = cast(Gradient[ModuleNetwork], released)
+        systems, steps = [ModuleSystem.of(module, shape_or_prior, seed)], STEPS_OF_A_MODULE
+    solved = [gauss_newton(system, steps=steps) for system in systems]
     device = released.labels.device
     images = torch.cat([solution.x for solution in solved]).view(-1, *shape_or_prior).to(device)
     energies = [solution.energy.to(device) for solution in solved]
     return _scored(released.to(torch.float64), images, {"energy": energies})
-
-
-@dataclass(frozen=True)
-class ImprintSettings:
-    """
-    Attributes:
-        n: images in the batch; None for as many as there are labels.
-    """
-
-    n: int | None = None
 
 
 @register(
@@ -247,18 +228,20 @@ class ImprintSettings:
 def by_imprint(
     released: AnyGradient,
     shape_or_prior: Shape,
-    settings: ImprintSettings | None = None,
+    settings: None = None,
     generator: MaybeGenerator = None,
 ) -> Candidates:
     """A batch read off a first layer that was made for it; see `recon.attacks.imprint`. Nothing is
-    drawn. score: 1 for what is one image for certain, 0 for a mixture. ReconError for a layer that
-    was not made so.
+    drawn, nothing to be set. score: 1 for what is one image for certain, 0 for a mixture.
+    ReconError for a layer that was not made so.
     """
     if not isinstance(released.network, ModuleNetwork):
         raise ReconError(
             "imprint reads a network of two dense layers that the adversary made, not a ConvNet"
         )
-    names = _two_dense(released.network, shape_or_prior)
+    dense, names = as_mlp(released.network, shape_or_prior)
+    if dense.bias != (True, True):
+        raise ReconError("imprint reads a network of two dense layers with biases")
     theta = {ours: released.theta[name] for ours, name in names.items()}
     dim = math.prod(shape_or_prior)
     made = torch.allclose(theta["w1"], torch.full_like(theta["w1"], 1 / dim))
@@ -268,7 +251,7 @@ def by_imprint(
         )
     server = Imprint(-theta["b1"], theta["w2"][:, 0], theta["b2"])
     gradient = {ours: released.gradients[name][0] for ours, name in names.items()}
-    reading = server.read(gradient, (settings or ImprintSettings()).n or len(released.labels))
+    reading = server.read(gradient, len(released.labels))
     knows = "the mean gradient, weights of their own making and the number of images"
     return Candidates(
         reading.images.view(-1, *shape_or_prior),
@@ -276,19 +259,3 @@ def by_imprint(
         knows,
         {"alone": reading.alone},
     )
-
-
-def _two_dense(network: ModuleNetwork, shape: Shape) -> dict[str, str]:
-    forward = ForwardPass.of(network, shape)
-    dense = [
-        call.name
-        for call in forward.layers
-        if isinstance(call.module, nn.Linear) and call.module.bias is not None
-    ]
-    if len(dense) != 2 or len(forward.layers) != 2:
-        raise ReconError(f"imprint reads two dense layers with biases: it has {forward.parts}")
-    return {
-        f"{kind[0]}{k}": f"{stem}.{kind}"
-        for k, stem in enumerate(dense, 1)
-        for kind in ("weight", "bias")
-    }

@@ -1,16 +1,15 @@
 """Attacks on trained weights; see `recon.attacks.registry`."""
 
-import copy
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from recon.attacks.bilevel import BilevelAttack
 from recon.attacks.bilevel_span import SpanAttack, SpanWeights
 from recon.attacks.haim_recipe import PublishedSettings, recover_as_published
-from recon.attacks.multipliers import RIDGE, from_module, multipliers
-from recon.attacks.reconstruct import Reconstruction, reconstruct
+from recon.attacks.multipliers import from_network, multipliers
+from recon.attacks.reconstruct import Attack, reconstruct
 from recon.attacks.recover import RecoverSettings, recover
 from recon.attacks.registry import (
     AnyWeights,
@@ -27,8 +26,6 @@ from recon.attacks.registry import (
 from recon.attacks.separation import SeparationSettings, separate
 from recon.attacks.training_inversion import Train, invert_training
 from recon.errors import ReconError
-from recon.nets.mlp import MLP, Params
-from recon.nets.module import ModuleNetwork
 from recon.optim.descent import HeavyBall
 from recon.optim.lbfgs import LBFGSSettings
 from recon.optim.loop import Checkpoint, Checkpoints
@@ -49,7 +46,7 @@ def by_separation(
     source, its share in what training has written.
     """
     layer = first_layer_of(released, shape_or_prior)
-    separated = separate(layer, shape_or_prior, settings, default_generator(generator))
+    separated = separate(layer, shape_or_prior, settings, generator)
     about = {
         name: getattr(separated, name) for name in ("sparsity", "stability", "mixing", "contrast")
     }
@@ -87,23 +84,9 @@ def by_decoreco(
             )
         settings = RecoverSettings(2 * weights.n_train, layer_weights=(1.0,) + (0.0,) * (depth - 1))
     recovered = recover(weights, settings, default_generator(generator), checkpoints, x_init)
-    names = (
-        "multipliers",
-        "labels",
-        "agreement",
-        "energy",
-        "by_layer",
-        "history",
-        "multiplier_scale",
-        "basis",
-    )
-    about = {name: getattr(recovered, name) for name in names}
-    return Candidates(
-        recovered.x_hat.unflatten(1, shape_or_prior),
-        recovered.contribution,
-        "θ* and the images' shape",
-        about,
-    )
+    about = dict(vars(recovered))
+    images, score = about.pop("x_hat").unflatten(1, shape_or_prior), about.pop("contribution")
+    return Candidates(images, score, "θ* and the images' shape", about)
 
 
 HAIM = PublishedSettings(m=1000)  # of Haim et al. (2022) and Buzaglo et al. (2023), CIFAR-10
@@ -147,25 +130,22 @@ class BilevelSettings:
     """
     Attributes:
         steps: outer ones.
-        step_size, momentum, max_relative_step: of the descent in the images.
-        tol: outer energy at which it stops.
-        box: of pixels.
+        descent: in the images, with the box of their pixels and the outer energy at which it stops.
         inner_first, inner_next: L-BFGS iterations of a hidden layer's inner problem, before and
             during the outer loop.
     """
 
     steps: int
-    step_size: float
-    momentum: float
-    max_relative_step: float = float("inf")
-    tol: float = 1e-8
-    box: tuple[float, float] = (0.0, 1.0)
+    descent: HeavyBall
     inner_first: int = 1000
     inner_next: int = 10
 
 
 #: of Runkel et al.'s two classifiers at the paper's sizes
-RUNKEL = {1: BilevelSettings(500, 3.0, 0.9), 2: BilevelSettings(100, 10.0, 0.5, 0.1)}
+RUNKEL = {
+    1: BilevelSettings(500, HeavyBall(3.0, 0.9, tol=1e-8, box=(0.0, 1.0))),
+    2: BilevelSettings(100, HeavyBall(10.0, 0.5, tol=1e-8, box=(0.0, 1.0), max_relative_step=0.1)),
+}
 
 
 @register(
@@ -200,10 +180,15 @@ def by_bilevel(
             " layer"
         )
     settings = settings or RUNKEL[depth]
-    low, high = settings.box
+    low, high = settings.descent.box or (0.0, 1.0)
     drawn = torch.rand(len(weights.y), network.dim, generator=generator, dtype=torch.float64)
     x_init = (low + (high - low) * drawn).to(weights.theta_star)[None]
-    result = (_affine if depth == 1 else _one_hidden)(weights, x_init, settings, generator)
+    attack: Attack = (
+        BilevelAttack(weights, settings.descent)
+        if depth == 1
+        else _span_attack(weights, settings, generator)
+    )
+    result = reconstruct(attack, x_init, settings.steps, settings.descent.tol)
     score = -result.energy.expand(len(weights.y))
     knows = "θ*, labels, weight decay and the images' shape" + (
         "; θ⁰" if weights.theta_init is not None else ""
@@ -212,42 +197,25 @@ def by_bilevel(
     return Candidates(result.x_hat[0].unflatten(1, shape_or_prior), score, knows, about)
 
 
-def _descent(settings: BilevelSettings) -> HeavyBall:
-    steps = settings.step_size, settings.momentum
-    return HeavyBall(
-        *steps, tol=settings.tol, box=settings.box, max_relative_step=settings.max_relative_step
-    )
-
-
-def _affine(
-    weights: Weights, x_init: Tensor, settings: BilevelSettings, _: torch.Generator
-) -> Reconstruction:
-    attack = BilevelAttack(weights, _descent(settings))
-    return reconstruct(attack, x_init, settings.steps, settings.tol)
-
-
-def _one_hidden(
-    weights: Weights, x_init: Tensor, settings: BilevelSettings, generator: torch.Generator
-) -> Reconstruction:
-    network, theta_init = weights.network, weights.theta_init
-    if network.bias is not None and not all(network.bias):
-        raise ReconError("the bilevel attack takes a hidden layer with biases everywhere")
+def _span_attack(
+    weights: Weights, settings: BilevelSettings, generator: torch.Generator
+) -> SpanAttack:
+    network, theta_init, y = weights.network, weights.theta_init, weights.y
+    assert y is not None
     if theta_init is None:  # the paper's θ⁰ ~ U(0, 1)
         theta_init = network.flatten(network.init(generator, "uniform", torch.float64)).to(
             weights.theta_star
         )
-    start, (_, n, d) = theta_init, x_init.shape
-    assert weights.y is not None
-    attack = SpanAttack(
-        SpanWeights.of(network, weights.theta_star, min(n, d, network.widths[1])),
-        weights.y,
+    start = theta_init
+    return SpanAttack(
+        SpanWeights.of(network, weights.theta_star, min(len(y), *network.widths[:2])),
+        y,
         weights.weight_decay,
         lambda basis: reduced(network, start, Subspace(basis))[1],
         first=LBFGSSettings(max_iter=settings.inner_first, history=20),
         next=LBFGSSettings(max_iter=settings.inner_next, halvings=20),
-        descent=_descent(settings),
+        descent=settings.descent,
     )
-    return reconstruct(attack, x_init, settings.steps, settings.tol)
 
 
 @dataclass(frozen=True)
@@ -260,58 +228,23 @@ class Pool:
     y: Tensor
 
 
-@dataclass(frozen=True)
-class MultiplierSettings:
-    """
-    Attributes:
-        ridge: of the least squares, relative to the mean squared norm of a gradient.
-    """
-
-    ridge: float = RIDGE
-
-
 @register(Needs("KKT multipliers", Weights, "helps", "needed", "candidates", "any"))
 def by_multipliers(
     released: AnyWeights,
     shape_or_prior: Pool,
-    settings: MultiplierSettings | None = None,
+    settings: None = None,
     generator: MaybeGenerator = None,
 ) -> Candidates:
     """The pool's own images, by how much of the weights each accounts for; see
-    `recon.attacks.multipliers`. Nothing is drawn. score: λ_i, or by how much i is refused.
+    `recon.attacks.multipliers`. Nothing is drawn, nothing to be set. score: λ_i, or by how much i
+    is refused.
     """
-    network, theta_init = released.network, released.theta_init
-    start = None if theta_init is None else _module_at(network, theta_init)
-    module = _module_at(network, released.theta_star)
-    problem = from_module(module, shape_or_prior.x, shape_or_prior.y, start)
-    fit = multipliers(problem, (settings or MultiplierSettings()).ridge)
-    knows = "θ* and candidates with their classes" + (
-        "; θ⁰" if released.theta_init is not None else ""
-    )
+    pool, theta_init = shape_or_prior, released.theta_init
+    problem = from_network(released.network, released.theta_star, pool.x, pool.y, theta_init)
+    fit = multipliers(problem)
+    knows = "θ* and candidates with their classes" + ("; θ⁰" if theta_init is not None else "")
     about = {"multipliers": fit.values, "residual": fit.residual}
-    return Candidates(shape_or_prior.x, fit.score, knows, about)
-
-
-class _AsModule(nn.Module):
-    """A network of dense layers with its parameters, for images of any shape."""
-
-    def __init__(self, network: MLP, theta: Params) -> None:
-        super().__init__()
-        self.network = network
-        self.theta = nn.ParameterDict(theta)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.network(dict(self.theta), x.flatten(1))
-
-
-def _module_at(network: MLP | ModuleNetwork, theta: Tensor) -> nn.Module:
-    """With these parameters (p,)."""
-    if isinstance(network, MLP):
-        return _AsModule(network, network.unflatten(theta))
-    module = copy.deepcopy(network.module)
-    for name, value in network.unflatten(theta).items():
-        module.get_parameter(name).data = value.clone()
-    return module
+    return Candidates(pool.x, fit.score, knows, about)
 
 
 @dataclass(frozen=True)

@@ -153,40 +153,24 @@ def gauss_newton(
     return Solved(x, torch.stack(energies))
 
 
-@dataclass(frozen=True)
-class RowSpace:
-    """Of a Jacobian J (rows, unknowns).
-
-    Attributes:
-        basis (unknowns, rank): orthonormal, of what J sees.
+def row_space(jacobian: Tensor) -> Tensor:
+    """Orthonormal columns (unknowns, rank), of what a Jacobian (rows, unknowns) sees. By
+    eigenvalues of the smaller Gram matrix: singular values above √(ε · Σσ²), about 1e-8 of the
+    largest, count.
     """
-
-    basis: Tensor
-
-    @staticmethod
-    def of(jacobian: Tensor) -> RowSpace:
-        """By eigenvalues of the smaller Gram matrix: singular values above √(ε · Σσ²), about 1e-8
-        of the largest, count.
-        """
-        wide = jacobian.shape[0] < jacobian.shape[1]
-        gram = jacobian @ jacobian.mT if wide else jacobian.mT @ jacobian
-        squares, vectors = torch.linalg.eigh(gram)
-        counted = squares > torch.finfo(gram.dtype).eps * squares.sum()
-        basis = vectors[:, counted]
-        if wide:
-            basis = jacobian.mT @ (basis / squares[counted].sqrt())
-        return RowSpace(basis)
-
-    def unseen(self, x: Tensor) -> Tensor:
-        """Projection of x (unknowns,) onto the kernel of J."""
-        return x - self.basis @ (self.basis.mT @ x)
+    wide = jacobian.shape[0] < jacobian.shape[1]
+    gram = jacobian @ jacobian.mT if wide else jacobian.mT @ jacobian
+    squares, vectors = torch.linalg.eigh(gram)
+    counted = squares > torch.finfo(gram.dtype).eps * squares.sum()
+    basis = vectors[:, counted]
+    return jacobian.mT @ (basis / squares[counted].sqrt()) if wide else basis
 
 
 def jacobian_columns(function: Callable[[Tensor], Any], x: Tensor) -> Any:
     """Derivatives of all that `function` returns by each entry of x (k,), tensors with a leading
     dimension k.
     """
-    unit = torch.eye(len(x), dtype=x.dtype, device=x.device)
+    unit = torch.eye(len(x)).to(x)
     with warnings.catch_warnings():
         # of torch's own, when forward mode is first used
         warnings.simplefilter("ignore", FutureWarning)

@@ -26,7 +26,7 @@ from recon.errors import ReconError
 from recon.nets.conv import ConvNet, cross_entropy_direction
 from recon.nets.gram import per_image_gradients
 from recon.nets.module import ModuleNetwork
-from recon.nets.network import LayerPass, Params
+from recon.nets.network import LayerPass, Params, Shape
 from recon.optim.descent import Adam
 from recon.optim.loop import Checkpoint, Checkpoints
 from recon.optim.tree import State, keep, unevaluated
@@ -139,10 +139,10 @@ class GradientMatching:
     beta: float = 0.0
     gamma: float = 0.0
     system: tuple[Tensor, Tensor] | None = None
-    image: tuple[int, ...] = ()
+    image: Shape = ()
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> Shape:
         """Of one x, (c, h, w)."""
         network = self.gradient.network
         return (
@@ -164,19 +164,19 @@ class GradientMatching:
         """Of x (B, c, h, w); (B,). Of n images of a module (1,), with the mean of their total
         variation.
         """
-        released, passes = self.gradient, None
+        released = self.gradient
         if isinstance(released.network, ConvNet):
             direction = cross_entropy_direction(released.labels)
-            passes = released.network.chain(released.theta, x, direction, self.first)
-            alignment = Alignment.of(passes[0], released.gradients)
+            layers, reached = released.network.chain(released.theta, x, direction, self.first)
+            alignment = Alignment.of(layers, released.gradients)
         else:
             alignment = Alignment.between(released.at(x), released.gradients)
         value = self.alpha * (alignment.whole() if self.whole else alignment.by_tensor())
         if self.beta:
             value = value + self.beta * total_variation(x).view(len(value), -1).mean(1)
-        if self.gamma and self.system is not None and passes is not None:
-            (z, delta), ((layer, *_), (reached, *_)) = self.system, passes
-            value = value + self.gamma * (reached - z.flatten(2)).square().flatten(1).sum(1)
+        if self.system is not None:  # of a ConvNet
+            (z, delta), layer = self.system, layers[0]
+            value = value + self.gamma * (reached[0] - z.flatten(2)).square().flatten(1).sum(1)
             misfit = delta.flatten(2) @ layer.input.mT - released.gradients[layer.weight].flatten(2)
             value = value + self.gamma * misfit.square().flatten(1).sum(1)
         return value
@@ -296,15 +296,12 @@ def dlg(
     step (steps, B); of n images with one gradient by a module (steps, 1). It may diverge: numbers
     then grow without bound and stop being reproducible.
     """
-    images, histories, victims = [], [], gradient.split()
-    dtype = next(iter(gradient.theta.values())).dtype
-    for victim, start in zip(victims, x_init.chunk(len(victims)), strict=True):
+
+    def descend(victim: Any, start: Tensor) -> tuple[Tensor, Tensor]:
         x = start.to(dtype, copy=True).requires_grad_()
         optimiser = torch.optim.LBFGS([x], lr=1)
 
-        def closure(
-            x: Tensor = x, victim: Any = victim, optimiser: torch.optim.LBFGS = optimiser
-        ) -> Tensor:
+        def closure() -> Tensor:
             optimiser.zero_grad()
             gradients = victim.at(x)
             value = torch.as_tensor(
@@ -314,6 +311,9 @@ def dlg(
             return value
 
         history = [optimiser.step(closure).detach() for _ in range(steps)]
-        images.append(x.detach())
-        histories.append(torch.stack(history))
+        return x.detach(), torch.stack(history)
+
+    victims, dtype = gradient.split(), next(iter(gradient.theta.values())).dtype
+    ends = map(descend, victims, x_init.chunk(len(victims)))
+    images, histories = zip(*ends, strict=True)
     return torch.cat(images), torch.stack(histories, dim=1)

@@ -31,15 +31,13 @@ from torch import Tensor
 
 from recon.attacks.gauss_newton import Dense
 from recon.attacks.rgap import (
+    LayerSystem,
     convolution_matrix,
-    features_from_fully_connected,
-    generic_rank,
+    generic_deficiencies,
     gradient_matrix,
-    minimum_norm,
-    system_of,
 )
-from recon.errors import ReconError
 from recon.nets.conv import ConvNet
+from recon.nets.gram import per_image_gradients
 from recon.nets.module import ModuleNetwork
 from recon.nets.network import Params
 from recon.released import Gradient
@@ -56,7 +54,7 @@ class JointSystem:
             identity.
         output: x_i (c, h, w).
         back: ∂ℓ/∂x_i.
-        targets: ∇_{W_1} ℓ … ∇_{W_i} ℓ by name.
+        targets: ∇_{W_1} ℓ … ∇_{W_i} ℓ.
     """
 
     network: ConvNet
@@ -64,7 +62,7 @@ class JointSystem:
     depth: int
     output: Tensor
     back: Tensor
-    targets: Params
+    targets: list[Tensor]
 
     @staticmethod
     def of(gradient: Gradient, peel: bool = True) -> JointSystem:
@@ -74,37 +72,19 @@ class JointSystem:
             peel: whether layers with full rank are solved first · ReconError for several images,
                 and for an activation without an inverse.
         """
-        if len(gradient.labels) != 1:
-            raise ReconError(f"one image at a time, not {len(gradient.labels)}")
-        gradient = gradient.to(torch.float64, "cpu")
-        network, shapes = gradient.network, gradient.network.image_shapes()
-        x = features_from_fully_connected(gradient).view(1, *shapes[-1])
-        last, bias = network.last
-        back = (gradient.gradients[bias] @ gradient.theta[last]).view_as(x)
-        depth = network.depth
-        while peel and depth:
-            conv, weight, shape = (
-                network.convs[depth - 1],
-                gradient.theta[f"w{depth}"],
-                shapes[depth - 1],
-            )
-            target = gradient.gradients[f"w{depth}"]
-            if generic_rank(conv, shape) < math.prod(shape):
-                break
-            delta = back * network.activation.slope(x)
-            system = system_of(conv, weight, delta[0], shape)
-            v = np.concatenate(
-                [network.activation.inverse(x).flatten().numpy(), target.flatten().numpy()]
-            )
+        at = LayerSystem.last(gradient)
+        network, exact = at.gradient.network, at.gradient
+        deficiencies = generic_deficiencies(network)
+        while peel and at.layer and deficiencies[at.layer - 1] == 0:
+            system, v = at.system, at.v
             if not system.full_rank():
                 break
-            before = minimum_norm(system, v)
-            if np.linalg.norm(system.apply(before) - v) > PEELED * np.linalg.norm(v):
+            misfit = system.apply(at.x.flatten().numpy()) - v
+            if np.linalg.norm(misfit) > PEELED * np.linalg.norm(v):
                 break
-            x, back = torch.from_numpy(before).view(1, *shape), conv.transpose(delta, weight, shape)
-            depth -= 1
-        targets = {f"w{i}": gradient.gradients[f"w{i}"] for i in range(1, depth + 1)}
-        return JointSystem(network, gradient.theta, depth, x[0], back[0], targets)
+            at = at.before(at.x)
+        targets = [exact.gradients[f"w{i}"] for i in range(1, at.layer + 1)]
+        return JointSystem(network, exact.theta, at.layer, at.output[0], at.back[0], targets)
 
     @property
     def unknowns(self) -> int:
@@ -123,54 +103,70 @@ class JointSystem:
     @property
     def target(self) -> Tensor:
         """h*, (rows,)."""
-        return self._joined([block.flatten() for block in self._targets])
-
-    @property
-    def _targets(self) -> list[Tensor]:
-        return [self.output, *(self.targets[f"w{i}"] for i in range(1, self.depth + 1))]
+        return self._joined([block.flatten() for block in (self.output, *self.targets)])
 
     def _joined(self, blocks: Sequence[Tensor]) -> Tensor:
         """Each over the norm of its target, along the first dimension."""
         norms = (
-            target.norm().clamp_min(torch.finfo(target.dtype).tiny) for target in self._targets
+            target.norm().clamp_min(torch.finfo(target.dtype).tiny)
+            for target in (self.output, *self.targets)
         )
         return torch.cat([block / norm for block, norm in zip(blocks, norms, strict=True)])
 
     def __call__(self, x: Tensor) -> Tensor:
         """h(x), (rows,)."""
-        network, shapes = self.network, self.network.image_shapes()
-        image, inputs, outputs = x.view(1, *shapes[0]), [], []
-        for i in range(1, self.depth + 1):
-            inputs.append(network.convs[i - 1].patches(image))
-            image = network.activation(self.theta[f"w{i}"].flatten(1) @ inputs[-1]).view(
-                1, *shapes[i]
-            )
-            outputs.append(image)
-        gradients: list[Tensor] = []
-        back = self.back[None]
-        for i in range(self.depth, 0, -1):
-            delta = back * network.activation.slope(outputs[i - 1])
-            gradients.insert(0, delta.flatten(2) @ inputs[i - 1].mT)
-            if i > 1:
-                back = network.convs[i - 1].transpose(delta, self.theta[f"w{i}"], shapes[i - 1])
-        return self._joined([image.flatten(), *(g.flatten() for g in gradients)])
+        if self.depth == 0:
+            return self._joined([x])
+        image, network = x.view(1, *self.network.shape), self.network
+        layers, z = network.chain(self.theta, image, lambda _: self.back[None], last=self.depth)
+        blocks = network.activation(z[-1]), *per_image_gradients(layers).values()
+        return self._joined([block.flatten() for block in blocks])
 
     def jacobian(self, x: Tensor) -> Tensor:
-        """∂h/∂x (rows, unknowns)."""
-        if self.depth == 0:
-            return torch.eye(self.unknowns, dtype=x.dtype) / self.output.norm()
-        blocks = chain_jacobian(self.network, self.theta, x, self.back, self._matrices)
+        """∂h/∂x (rows, unknowns) at an image x (c·h·w,), float64; `back` is held fixed.
+
+        Forwards, with A_j the matrix of convolution j, z_j = A_j x_{j−1} and dx_j = σ'(z_j) A_j
+        dx_{j−1}. Backwards, from b_i = back and db_i = 0,
+
+            δ_j = b_j σ'(z_j),   dδ_j = db_j σ'(z_j) + b_j dσ'(z_j),
+            d∇_{W_j} ℓ = K(δ_j) dx_{j−1} + dδ_j · patches(x_{j−1})ᵀ,   b_{j−1} = A_jᵀ δ_j,   db_{j−1} = A_jᵀ dδ_j,
+
+        K of eq. (1b).
+        """  # noqa: E501
+        network, activation = self.network, self.network.activation
+        shapes, back = network.image_shapes(), self.back
+        images, tangents = [x.view(shapes[0])], [sparse.eye_array(len(x), format="csr")]
+        for conv, matrix in zip(network.convs, self._matrices, strict=False):
+            weight = self.theta[f"w{len(images)}"]
+            images.append(activation(conv.apply(images[-1][None], weight))[0])
+            tangents.append(_scaled(activation.slope(images[-1]), matrix @ tangents[-1]))
+        blocks: list[np.ndarray] = []
+        dback = sparse.csr_array(tangents[-1].shape)
+        for j in range(self.depth, 0, -1):
+            conv, slope = network.convs[j - 1], activation.slope(images[j])
+            delta = back * slope
+            ddelta = _scaled(slope, dback) + _scaled(back * activation.bend(images[j]), tangents[j])
+            taps = conv.patches(images[j - 1][None])[0].numpy()
+            height = ddelta.shape[0] // conv.channels
+            moved = [
+                taps @ ddelta[k * height : (k + 1) * height].toarray() for k in range(conv.channels)
+            ]
+            through = gradient_matrix(conv, delta, shapes[j - 1]) @ tangents[j - 1]
+            blocks.insert(0, np.concatenate(moved) + through)
+            if j > 1:
+                back = conv.transpose(delta[None], self.theta[f"w{j}"], shapes[j - 1])[0]
+                dback = self._matrices[j - 1].T.tocsr() @ ddelta
+        blocks.insert(0, tangents[-1].toarray())
         return self._joined([torch.from_numpy(block) for block in blocks])
 
     @cached_property
-    def _matrices(self) -> Matrices:
-        """A_j and A_jᵀ of the convolutions that are left, which do not depend on the image."""
-        shapes, layers = self.network.image_shapes(), range(1, self.depth + 1)
-        matrices = [
-            convolution_matrix(self.network.convs[j - 1], self.theta[f"w{j}"], shapes[j - 1])
-            for j in layers
+    def _matrices(self) -> list[sparse.csr_array]:
+        """A_j of the convolutions that are left, which do not depend on the image."""
+        network, shapes = self.network, self.network.image_shapes()
+        return [
+            convolution_matrix(network.convs[j], self.theta[f"w{j + 1}"], shapes[j])
+            for j in range(self.depth)
         ]
-        return [(matrix.tocsr(), matrix.T.tocsr()) for matrix in matrices]
 
     def linear(self, x: Tensor) -> Dense:
         """With the whole Jacobian."""
@@ -190,58 +186,6 @@ def relative_residual(gradient: Gradient | Gradient[ModuleNetwork], x: Tensor) -
         float((gradients[name] - g).square().sum()) for name, g in exact.gradients.items()
     )
     return math.sqrt(difference / sum(float(g.square().sum()) for g in exact.gradients.values()))
-
-
-Matrices = list[tuple[sparse.csr_array, sparse.csr_array]]
-
-
-def chain_jacobian(
-    network: ConvNet, theta: Params, x: Tensor, back: Tensor, matrices: Matrices
-) -> list[np.ndarray]:
-    """∂x_i/∂x and ∂(∇_{W_1} ℓ)/∂x … ∂(∇_{W_i} ℓ)/∂x, each (entries, c·h·w), for the first i
-    convolutions.
-
-    Forwards, with A_j the matrix of convolution j, z_j = A_j x_{j−1} and dx_j = σ'(z_j) A_j
-    dx_{j−1}. Backwards, from b_i = back and db_i = 0,
-
-        δ_j = b_j σ'(z_j),   dδ_j = db_j σ'(z_j) + b_j dσ'(z_j),
-        d∇_{W_j} ℓ = K(δ_j) dx_{j−1} + dδ_j · patches(x_{j−1})ᵀ,   b_{j−1} = A_jᵀ δ_j,   db_{j−1} = A_jᵀ dδ_j,
-
-    K of eq. (1b).
-
-    Args:
-        x (c·h·w,): the image, float64.
-        back (c_i, h_i, w_i): ∂ℓ/∂x_i, which is held fixed.
-        matrices: of i convolutions.
-    """  # noqa: E501
-    shapes, activation = network.image_shapes(), network.activation
-    images, tangents = [x.view(shapes[0])], [sparse.eye_array(len(x), format="csr")]
-    for j, (matrix, _) in enumerate(matrices, 1):
-        images.append(activation(network.convs[j - 1].apply(images[-1][None], theta[f"w{j}"]))[0])
-        tangents.append(_scaled(activation.slope(images[-1]), matrix @ tangents[-1]))
-    blocks: list[np.ndarray] = []
-    dback = sparse.csr_array(tangents[-1].shape)
-    for j in range(len(matrices), 0, -1):
-        conv, (before, image), (dbefore, dimage) = (
-            network.convs[j - 1],
-            images[j - 1 : j + 1],
-            tangents[j - 1 : j + 1],
-        )
-        slope = activation.slope(image)
-        delta = back * slope
-        ddelta = _scaled(slope, dback) + _scaled(back * activation.bend(image), dimage)
-        taps = conv.patches(before[None])[0].numpy()
-        height = ddelta.shape[0] // conv.channels
-        moved = [
-            taps @ ddelta[k * height : (k + 1) * height].toarray() for k in range(conv.channels)
-        ]
-        blocks.insert(
-            0, np.concatenate(moved) + gradient_matrix(conv, delta, shapes[j - 1]) @ dbefore
-        )
-        if j > 1:
-            back = conv.transpose(delta[None], theta[f"w{j}"], shapes[j - 1])[0]
-            dback = matrices[j - 1][1] @ ddelta
-    return [tangents[-1].toarray(), *blocks]
 
 
 def _scaled(values: Tensor, matrix: sparse.csr_array) -> sparse.csr_array:

@@ -19,7 +19,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from recon.attacks.decoreco import DecoReco, half_and_half
+from recon.attacks.decoreco import DecoReco
 from recon.attacks.reconstruct import Reconstruction, reconstruct
 from recon.errors import ReconError
 from recon.optim.descent import SGD
@@ -51,21 +51,20 @@ def matmul_precision(precision: str) -> Iterator[None]:
 
 
 @lru_cache(maxsize=8)
-def marks(steps: int, early: int = 30, late: int = 20) -> tuple[int, ...]:
-    """Steps at which `TracedRecipe` notes where it is: `early` evenly on a log scale, `late`
-    evenly, the last one.
+def marks(steps: int) -> tuple[int, ...]:
+    """Steps at which `TracedRecipe` notes where it is: 30 evenly on a log scale, 20 evenly, the
+    last one.
 
-    >>> marks(10, early=3, late=2)
-    (1, 3, 5, 10)
+    >>> marks(100)[:8], marks(100)[-4:]
+    ((1, 2, 3, 4, 5, 6, 7, 8), (85, 90, 95, 100))
     """
-    logarithmic = {round(math.exp(v)) for v in torch.linspace(0, math.log(steps), early).tolist()}
-    linear = {round(v) for v in torch.linspace(0, steps, late + 1).tolist()[1:]}
+    logarithmic = {round(math.exp(v)) for v in torch.linspace(0, math.log(steps), 30).tolist()}
+    linear = {round(v) for v in torch.linspace(0, steps, 21).tolist()[1:]}
     return tuple(sorted(logarithmic | linear))
 
 
 def recipe_attack(
     weights: Weights,
-    labels: Tensor,
     unit: Tensor,
     steps: int,
     step_x: float = STEP_X,
@@ -76,10 +75,10 @@ def recipe_attack(
     """The recipe as `DecoReco`, from λ = unit (1, m). With c_i = λ_i/m, λ's step and penalty scale
     by 1/m² and m².
     """
-    m = len(labels)
+    m = unit.shape[1]
     return DecoReco(
-        *(weights, labels, unit / m, steps),
-        multipliers="free",
+        *(weights, unit / m, steps),
+        logarithmic=False,
         optimiser_x=SGD(step_x, MOMENTUM),
         optimiser_multipliers=SGD(step_multipliers / m**2, MOMENTUM),
         alpha=alpha,
@@ -107,8 +106,6 @@ class TracedRecipe:
 
     def init(self, x_init: Tensor) -> State:
         """State at x_init (1, m, d); ReconError for shapes that do not fit."""
-        if len(x_init) != 1:
-            raise ReconError(f"one start (1, m, d) is wanted, not {tuple(x_init.shape)}")
         state, columns = self.attack.init(x_init), self.attack.network.depth + 2
         trace = x_init.new_full((len(marks(self.attack.steps)), columns), torch.nan)
         return {
@@ -182,9 +179,8 @@ def recover_as_published(
     start = noise.to(theta_star) if x_init is None else x_init[None].to(theta_star)
     scale = m / CANDIDATES if settings.scaled else 1.0
     _, step_x, *smooth = RUNS[settings.run]
-    labels = half_and_half(m, theta_star.device, theta_star.dtype)
     attack = recipe_attack(
-        weights, labels, unit, settings.steps, scale * step_x, scale * STEP_MULTIPLIERS, *smooth
+        weights, unit, settings.steps, scale * step_x, scale * STEP_MULTIPLIERS, *smooth
     )
     run = TracedRecipe(attack, settings.precision)
     result = reconstruct(

@@ -134,11 +134,6 @@ class SparseFeatures:
     certified: Tensor
     basis: Tensor
 
-    @property
-    def rank(self) -> int:
-        """Dimensions of the span."""
-        return len(self.basis)
-
 
 def sparse_features(
     layer: FirstLayer,
@@ -208,7 +203,7 @@ def span_of(
             f" {rank}"
         )
     values, directions = right_singular(w / column_norms(w) if preconditioned else w)
-    rank = signal_rank(values, (w.shape[0], w.shape[1])) if rank is None else rank
+    rank = signal_rank(values, w.shape) if rank is None else rank
     rows = (
         directions[:rank]
         if preconditioned

@@ -37,7 +37,7 @@ def edges_of(public: Tensor, bins: int) -> Tensor:
     fitted = NormalDist(float(brightness.mean()), float(brightness.std()))
     inner = [fitted.inv_cdf(k / bins) for k in range(1, bins)]
     edges = [fitted.mean - 20 * fitted.stdev, *inner]
-    return torch.tensor(edges, dtype=public.dtype, device=public.device)
+    return public.new_tensor(edges)
 
 
 @dataclass(frozen=True)
@@ -64,9 +64,7 @@ class Imprint:
         """
         bins = len(self.edges)
         return {
-            "w1": torch.full(
-                (bins, dim), 1 / dim, dtype=self.edges.dtype, device=self.edges.device
-            ),
+            "w1": self.edges.new_full((bins, dim), 1 / dim),
             "b1": -self.edges,
             "w2": self.v[:, None].expand(-1, bins).clone(),
             "b2": self.c.clone(),

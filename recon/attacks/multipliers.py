@@ -19,17 +19,18 @@ known of the training.
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
 
 import torch
-from scipy.optimize import nnls
-from torch import Tensor, nn
+from torch import Tensor
 
 from recon.errors import ReconError
+from recon.nets.mlp import MLP
+from recon.nets.module import ModuleNetwork
+from recon.training.kkt import confidence, nonnegative
 
 # of the mean squared norm of a gradient: copies share a multiplier, and rounding is not fitted
 RIDGE = 1e-6
@@ -46,9 +47,6 @@ class KKTSystem:
     gram: Tensor
     products: Tensor
     norm: Tensor
-
-    def __len__(self) -> int:
-        return len(self.products)
 
     def __add__(self, other: KKTSystem) -> KKTSystem:
         return KKTSystem(
@@ -72,22 +70,6 @@ class Multipliers:
     residual: float
 
 
-def confidence(logits: Tensor, labels: Tensor) -> Tensor:
-    """φ = log p_y − log(1 − p_y), (..., N) for logits (..., N, K) and classes (N,); K = 1 is one
-    logit for class 1.
-
-    >>> confidence(torch.tensor([[2.0], [2.0]]), torch.tensor([1, 0])).tolist()
-    [2.0, -2.0]
-    """
-    if logits.shape[-1] == 1:
-        return logits[..., 0] * (2 * labels - 1)
-    true = logits.gather(-1, labels.expand(logits.shape[:-1])[..., None])[..., 0]
-    others = torch.where(
-        torch.nn.functional.one_hot(labels, logits.shape[-1]).bool(), -torch.inf, logits
-    )
-    return true - others.logsumexp(-1)
-
-
 def multipliers(problem: KKTSystem, ridge: float = RIDGE) -> Multipliers:
     """λ ≥ 0 with the smallest ‖θ − Σ_i λ_i g_i‖² + ρ ‖λ‖², ρ = `ridge` times the mean ‖g_i‖², by
     SciPy's NNLS on the Cholesky factor of the Gram matrix. ReconError where a number is not finite,
@@ -101,13 +83,9 @@ def multipliers(problem: KKTSystem, ridge: float = RIDGE) -> Multipliers:
             "the gradients at the candidates vanish or are not finite: there are no multipliers"
             " to fit"
         )
-    matrix = problem.gram + ridge * size * torch.eye(
-        len(problem), dtype=torch.float64, device=size.device
-    )
-    factor = torch.linalg.cholesky(matrix)
-    right = torch.linalg.solve_triangular(factor, problem.products[:, None], upper=False)[:, 0]
-    solution, _ = nnls(factor.mT.cpu().numpy(), right.cpu().numpy(), maxiter=30 * len(matrix))
-    values = torch.from_numpy(solution).to(matrix)
+    matrix = problem.gram.clone()
+    matrix.diagonal().add_(ridge * size)
+    values = nonnegative(torch.linalg.cholesky(matrix), problem.products)
     score = values + (problem.products - matrix @ values) / matrix.diagonal()
     energy = problem.norm - 2 * problem.products @ values + values @ problem.gram @ values
     return Multipliers(values, score, (energy / problem.norm).clamp_min(0).sqrt().item())
@@ -123,49 +101,44 @@ def from_gradients(gradients: Tensor, target: Tensor) -> KKTSystem:
     return reduce(add, map(part, gradients.split(COLUMNS, dim=1), target.split(COLUMNS)))
 
 
-def from_module(
-    module: nn.Module,
+def from_network(
+    network: MLP | ModuleNetwork,
+    theta_star: Tensor,
     x: Tensor,
     y: Tensor,
-    start: nn.Module | None = None,
-    answers: Callable[[nn.Module, Tensor], Tensor] | None = None,
+    theta_init: Tensor | None = None,
     budget: int = BUDGET,
 ) -> KKTSystem:
-    """Of any module in evaluation mode on inputs x (N, ...) with classes y (N,), image by image by
-    autograd. Frozen parameters do not count, unless all are frozen.
+    """Of θ* (p,) and inputs x (N, ...) with classes y (N,), image by image by autograd. Frozen
+    parameters of a module do not count, unless all are frozen.
 
     Args:
-        start: the module before training.
-        answers: logits (n, K) of a module and inputs, by default what it returns.
+        theta_init (p,): θ⁰.
         budget: bytes of gradients that are held at once; more parameters take more passes.
     """
-    learned = {name for name, p in module.named_parameters() if p.requires_grad}
-    module = copy.deepcopy(module).requires_grad_(True)
-    parameters = {
-        name: p for name, p in module.named_parameters() if name in learned or not learned
+    theta = {
+        name: value.detach().clone().requires_grad_()
+        for name, value in network.unflatten(theta_star).items()
     }
-    before = {} if start is None else dict(start.named_parameters())
-
-    def gradient(chosen: list[nn.Parameter], image: Tensor, label: Tensor) -> Tensor:
-        """∇ φ (p,) with respect to these parameters."""
-        with torch.enable_grad():
-            phi = confidence(
-                (module(image) if answers is None else answers(module, image)).reshape(1, -1), label
-            ).sum()
-            grads = torch.autograd.grad(phi, chosen, allow_unused=True, materialize_grads=True)
-        return torch.cat([g.detach().flatten() for g in grads])
+    moved = network.unflatten(theta_star if theta_init is None else theta_star - theta_init)
+    learned = set(theta)
+    if isinstance(network, MLP):
+        x = x.flatten(1)
+    else:
+        trained = {name for name, p in network.module.named_parameters() if p.requires_grad}
+        learned = trained or learned
 
     def part(names: list[str]) -> KKTSystem:
-        chosen = [parameters[name] for name in names]
-        rows = [gradient(chosen, x[i : i + 1], y[i : i + 1]) for i in range(len(x))]
-        moved = [
-            parameters[name].detach() - (before[name].detach().to(x) if before else 0)
-            for name in names
-        ]
-        target = torch.cat([change.flatten() for change in moved])
+        chosen, rows = [theta[name] for name in names], []
+        for image, label in zip(x.split(1), y.split(1), strict=True):
+            with torch.enable_grad():
+                phi = confidence(network(theta, image).reshape(1, -1), label).sum()
+                grads = torch.autograd.grad(phi, chosen, allow_unused=True, materialize_grads=True)
+            rows.append(torch.cat([g.detach().flatten() for g in grads]))
+        target = torch.cat([moved[name].flatten() for name in names])
         return from_gradients(torch.stack(rows), target)
 
-    sizes = {name: p.numel() for name, p in parameters.items()}
+    sizes = {name: value.numel() for name, value in theta.items() if name in learned}
     return reduce(add, map(part, _parts(sizes, len(x) * x.element_size(), budget)))
 
 

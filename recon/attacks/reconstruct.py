@@ -2,7 +2,7 @@
 alone.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
@@ -40,7 +40,7 @@ class Reconstruction:
     history: Tensor
     steps: int
     converged: Tensor
-    accepted: State = field(default_factory=dict)
+    accepted: State
 
 
 def reconstruct(

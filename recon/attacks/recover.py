@@ -5,13 +5,12 @@ Every decision is made by the attack's own energy or by what a candidate contrib
 enters.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from recon.attacks.decoreco import DecoReco, check_released, half_and_half, image_span
+from recon.attacks.decoreco import DecoReco, image_span
 from recon.attacks.reconstruct import Reconstruction, reconstruct
 from recon.attacks.stationarity import stationarity
 from recon.nets.gram import gram
@@ -99,8 +98,6 @@ def recover(
         x_init (m, d): start of every restart, −1 labels first; default noise, `random_start`.
     """
     network, theta_star = weights.network, weights.theta_star
-    labels = half_and_half(settings.m, theta_star.device, theta_star.dtype)
-    check_released(weights)
     space = image_span(weights) if settings.project else None
     seeds = torch.randint(2**31, (settings.restarts + 1,), generator=generator).tolist()
 
@@ -109,15 +106,18 @@ def recover(
             *(random_start(settings, network.dim, theta_star, seed) for seed in some), strict=True
         )
         start = torch.cat(starts) if x_init is None else x_init.repeat(len(some), 1, 1)
-        attack = tuned_attack(weights, labels, torch.cat(units) * scale, steps, settings)
+        attack = tuned_attack(weights, torch.cat(units) * scale, steps, settings)
         if space is not None:
             attack, start = attack.restricted(space), space.reduce(start)
         checkpoint = checkpoints.at(name) if checkpoints is not None and name else None
         return reconstruct(attack, start, steps, checkpoint=checkpoint, label=name or "scale")
 
-    scale = choose_scale(
-        settings, lambda value: run(seeds[-1:], value, settings.scale_steps, None).energy.item()
-    )
+    scale, *others = settings.multiplier_scales
+    if others:
+        scale = min(
+            settings.multiplier_scales,
+            key=lambda value: run(seeds[-1:], value, settings.scale_steps, None).energy.item(),
+        )
     size = AT_ONCE_ON_CPU if theta_star.device.type == "cpu" else settings.restarts
     batches = [
         range(r, min(r + size, settings.restarts)) for r in range(0, settings.restarts, size)
@@ -141,12 +141,11 @@ def random_start(
 
 
 def tuned_attack(
-    weights: Weights, labels: Tensor, multipliers: Tensor, steps: int, settings: RecoverSettings
+    weights: Weights, multipliers: Tensor, steps: int, settings: RecoverSettings
 ) -> DecoReco:
     """`DecoReco` with logarithmic multipliers, Adam and these settings."""
     return DecoReco(
         weights,
-        labels,
         multipliers,
         steps,
         optimiser_x=Adam(settings.step_x),
@@ -154,13 +153,6 @@ def tuned_attack(
         alpha=settings.alpha,
         layer_weights=settings.layer_weights,
     )
-
-
-def choose_scale(settings: RecoverSettings, energy_of: Callable[[float], float]) -> float:
-    """The multiplier scale whose short run ends at the lowest energy."""
-    if len(settings.multiplier_scales) == 1:
-        return settings.multiplier_scales[0]
-    return min(settings.multiplier_scales, key=energy_of)
 
 
 def contribution(attack: DecoReco, x: Tensor, multipliers: Tensor) -> Tensor:
@@ -239,8 +231,8 @@ def pool(
     x = torch.cat([result.x_hat for result in results])
     x = x if basis is None else x @ basis
     multipliers = torch.cat([result.accepted["multipliers"] for result in results])
-    labels = half_and_half(settings.m, x.device, x.dtype)
-    whole = tuned_attack(weights, labels, multipliers, settings.steps, settings)
+    whole = tuned_attack(weights, multipliers, settings.steps, settings)
+    labels = whole.labels
     by_layer = [
         stationarity(weights, x[r], signed, alpha=settings.alpha).by_layer
         for r, signed in enumerate(multipliers * labels)

@@ -22,9 +22,9 @@ from recon.nets.conv import ConvNet
 from recon.nets.converted import as_convnet, as_mlp, first_dense
 from recon.nets.mlp import MLP, Params
 from recon.nets.module import ModuleNetwork
+from recon.nets.network import Shape
 from recon.released import Gradient, Weights
 
-Shape = tuple[int, ...]
 MaybeGenerator = torch.Generator | None
 AnyWeights = Weights | Weights[ModuleNetwork]
 AnyGradient = Gradient | Gradient[ModuleNetwork]

@@ -19,9 +19,12 @@ W has n_out rows, K as many as the kernel has weights. Everything is built from 
 input q tap t of position p reads, any kernel, stride and padding.
 """  # noqa: E501
 
+from __future__ import annotations
+
 import math
 from collections.abc import Generator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import scipy.linalg
@@ -31,13 +34,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from recon.errors import ReconError
-from recon.nets.conv import Conv, ConvNet, Params, cross_entropy_direction
+from recon.nets.conv import Conv, ConvNet, ImageShape, Params, cross_entropy_direction
 from recon.released import Gradient
 
-Shape = tuple[int, int, int]
 
-
-def taps(conv: Conv, shape: Shape) -> np.ndarray:
+def taps(conv: Conv, shape: ImageShape) -> np.ndarray:
     """Input index q read by tap t at position p, −1 in the padding; (c·k·k, positions)."""
     index = torch.arange(1, 1 + math.prod(shape), dtype=torch.float64).view(1, *shape)
     return (
@@ -45,17 +46,17 @@ def taps(conv: Conv, shape: Shape) -> np.ndarray:
     )
 
 
-def convolution_matrix(conv: Conv, weight: Tensor, shape: Shape) -> sparse.csr_array:
+def convolution_matrix(conv: Conv, weight: Tensor, shape: ImageShape) -> sparse.csr_array:
     """W of eq. (1a), (o·positions, c·h·w)."""
     return _reading(taps(conv, shape), weight, shape)
 
 
-def gradient_matrix(conv: Conv, delta: Tensor, shape: Shape) -> sparse.csr_array:
+def gradient_matrix(conv: Conv, delta: Tensor, shape: ImageShape) -> sparse.csr_array:
     """K of eq. (1b), (o·c·k·k, c·h·w), from δ = ∇_z ℓ (o, positions) or (o, h', w')."""
     return _reading(taps(conv, shape).T, delta, shape)
 
 
-def _reading(table: np.ndarray, values: Tensor, shape: Shape) -> sparse.csr_array:
+def _reading(table: np.ndarray, values: Tensor, shape: ImageShape) -> sparse.csr_array:
     """M[(o, b), q] = values[o, a] where entry (a, b) of the table reads input q."""
     a, b = np.nonzero(table >= 0)
     channels = len(values)
@@ -95,15 +96,7 @@ class Stacked:
         """Whether U x = V has one solution at most: UᵀU − τI, τ = ε · trace, has a Cholesky factor.
         `generic_rank` is an upper bound only: pixels that no position reads are missing from it.
         """
-        if self.shape[0] < self.shape[1]:
-            return False
-        gram = self.gram()
-        gram[np.diag_indices(len(gram))] -= np.finfo(np.float64).eps * np.trace(gram)
-        try:
-            scipy.linalg.cho_factor(gram, overwrite_a=True, check_finite=False)
-        except np.linalg.LinAlgError:
-            return False
-        return True
+        return self.shape[0] >= self.shape[1] and all_above(self.gram())[0]
 
     def gram(self) -> np.ndarray:
         """UᵀU or UUᵀ, whichever is smaller, dense. K has few rows with many entries: its part is a
@@ -114,6 +107,18 @@ class Stacked:
             return (self.w.T @ self.w).toarray() + k.T @ k
         mixed = self.w @ k.T
         return np.block([[(self.w @ self.w.T).toarray(), mixed], [mixed.T, k @ k.T]])
+
+
+def all_above(gram: np.ndarray) -> tuple[bool, float]:
+    """Whether all eigenvalues of a matrix (k, k) are above τ = ε · trace, ε = 2.2e-16: whether it
+    minus τI has a Cholesky factor; and τ.
+    """
+    threshold = np.finfo(np.float64).eps * np.trace(gram)
+    try:
+        scipy.linalg.cholesky(gram - threshold * np.eye(len(gram)), overwrite_a=True)
+    except np.linalg.LinAlgError:
+        return False, threshold
+    return True, threshold
 
 
 def systems(network: ConvNet, theta: Params, x: Tensor, labels: Tensor) -> list[Stacked]:
@@ -127,14 +132,14 @@ def systems(network: ConvNet, theta: Params, x: Tensor, labels: Tensor) -> list[
     ]
 
 
-def system_of(conv: Conv, weight: Tensor, delta: Tensor, shape: Shape) -> Stacked:
+def system_of(conv: Conv, weight: Tensor, delta: Tensor, shape: ImageShape) -> Stacked:
     """U of one layer with weights (o, c, k, k) and δ = ∇_z ℓ (o, positions) or (o, h', w'), for
     inputs of `shape`.
     """
     return Stacked(convolution_matrix(conv, weight, shape), gradient_matrix(conv, delta, shape))
 
 
-def generic_rank(conv: Conv, shape: Shape) -> int:
+def generic_rank(conv: Conv, shape: ImageShape) -> int:
     """min(n_in, n_out + |W| − c_out²): an upper bound, reached by every layer of Table 1.
 
     Less where few positions read few pixels each (large strides, wide padding).
@@ -259,46 +264,85 @@ def minimum_norm(system: Stacked, v: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class LayerSystem:
-    """Layer i on the way back: x_{i−1} by minimum norm (1, c, h, w), and what defines its system:
-    z_i, ∇_{z_i} ℓ.
+    """Layer i on the way back, and its linear system in x_{i−1}: of one image's gradient in float64
+    on the CPU, where SciPy solves.
+
+    Attributes:
+        layer: i.
+        output: x_i (1, c, h, w).
+        back: ∂ℓ/∂x_i.
     """
 
+    gradient: Gradient
     layer: int
-    x: Tensor
-    z: Tensor
-    delta: Tensor
+    output: Tensor
+    back: Tensor
+
+    @staticmethod
+    def last(gradient: Gradient, check: bool = True) -> LayerSystem:
+        """Of layer d, by eq. (4); ReconError for several images."""
+        if len(gradient.labels) != 1:
+            raise ReconError(f"layer by layer goes one image at a time, not {len(gradient.labels)}")
+        gradient = gradient.to(torch.float64, "cpu")
+        network, (weight, bias) = gradient.network, gradient.network.last
+        features = features_from_fully_connected(gradient, check)
+        x = features.view(1, *network.image_shapes()[-1])
+        back = gradient.gradients[bias] @ gradient.theta[weight]  # ∂ℓ/∂b = ∇_logits ℓ
+        return LayerSystem(gradient, network.depth, x, back.view_as(x))
+
+    @property
+    def z(self) -> Tensor:
+        """z_i."""
+        return self.gradient.network.activation.inverse(self.output)
+
+    @property
+    def delta(self) -> Tensor:
+        """∇_{z_i} ℓ."""
+        return self.back * self.gradient.network.activation.slope(self.output)
+
+    @property
+    def system(self) -> Stacked:
+        """U_i."""
+        conv, weight, shape = self._parts
+        return system_of(conv, weight, self.delta[0], shape)
+
+    @property
+    def v(self) -> np.ndarray:
+        """V_i."""
+        blocks = self.z, self.gradient.gradients[f"w{self.layer}"]
+        return torch.cat([block.flatten() for block in blocks]).numpy()
+
+    @cached_property
+    def x(self) -> Tensor:
+        """x_{i−1} by minimum norm (1, c, h, w)."""
+        return torch.from_numpy(minimum_norm(self.system, self.v)).view(1, *self._parts[2])
+
+    def before(self, x: Tensor) -> LayerSystem:
+        """Of layer i − 1, from its output x_{i−1}."""
+        conv, weight, shape = self._parts
+        back = conv.transpose(self.delta, weight, shape)
+        return LayerSystem(self.gradient, self.layer - 1, x, back)
+
+    @property
+    def _parts(self) -> tuple[Conv, Tensor, ImageShape]:
+        """Its convolution, the weights, and the shape of x_{i−1}."""
+        network, k = self.gradient.network, self.layer - 1
+        return network.convs[k], self.gradient.theta[f"w{self.layer}"], network.image_shapes()[k]
 
 
 def layer_by_layer(
     gradient: Gradient, check: bool = True
 ) -> Generator[LayerSystem, Tensor | None, None]:
-    """The layers d … 1 of one image's gradient (B = 1), float64, on the CPU, where SciPy solves;
-    each from the one before. A caller may `send` a better x_{i−1}: the next layer goes on from that
-    (`Hybrid`).
+    """The layers d … 1 of one image's gradient, each from the one before. A caller may `send` a
+    better x_{i−1}: the next layer goes on from that (`Hybrid`).
 
     Args:
         check: refuse gradients of more than one image.
     """
-    if len(gradient.labels) != 1:
-        raise ReconError(f"layer by layer goes one image at a time, not {len(gradient.labels)}")
-    gradient = gradient.to(torch.float64, "cpu")
-    network, shapes = gradient.network, gradient.network.image_shapes()
-    x = features_from_fully_connected(gradient, check).view(1, *shapes[-1])
-    last, bias = network.last
-    back = (gradient.gradients[bias] @ gradient.theta[last]).view_as(x)  # ∂ℓ/∂b = ∇_logits ℓ
-    for layer in range(network.depth, 0, -1):
-        conv, weight, shape = (
-            network.convs[layer - 1],
-            gradient.theta[f"w{layer}"],
-            shapes[layer - 1],
-        )
-        z, delta = network.activation.inverse(x), back * network.activation.slope(x)
-        system = system_of(conv, weight, delta[0], shape)
-        v = np.concatenate([z.flatten().numpy(), gradient.gradients[f"w{layer}"].flatten().numpy()])
-        x = torch.from_numpy(minimum_norm(system, v)).view(1, *shape)
-        better = yield LayerSystem(layer, x, z, delta)
-        x = x if better is None else better.to(x)
-        back = conv.transpose(delta, weight, shape)
+    at = LayerSystem.last(gradient, check)
+    while at.layer:
+        better = yield at
+        at = at.before(at.x if better is None else better.to(at.x))
 
 
 def rgap(gradient: Gradient, check: bool = True) -> Tensor:

@@ -28,7 +28,6 @@ number of images.
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,10 +37,9 @@ from torch.nn.functional import normalize
 from tqdm import tqdm
 
 from recon.errors import ReconError
+from recon.nets.network import Shape
 from recon.optim.spectrum import right_singular, signal_rank, signal_span
 from recon.released import Weights
-
-Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -96,7 +94,7 @@ def start_left(w1: Tensor, w1_init: Tensor) -> float:
     w1, w1_init = w1.double(), w1_init.double()  # for squares of any scale
     kappa = (w1 * w1_init).sum() / w1_init.square().sum()
     values, directions = right_singular(w1 - kappa * w1_init)
-    span = directions[: signal_rank(values, (w1.shape[0], w1.shape[1]))]
+    span = directions[: signal_rank(values, w1.shape)]
     outside, start = (x - (x @ span.mT) @ span for x in (w1, w1_init))
     if start.norm() < 1e-4 * w1_init.norm():
         return kappa.item()
@@ -198,7 +196,9 @@ def separate(
         raise ReconError(f"images of shape {tuple(shape)} do not make {update.shape[1]} inputs")
     basis = drop_constants(signal_span(update)[: settings.rank], update, shape)
     if not len(basis):
-        return _nothing(update, settings.restarts)
+        images, numbers = update[:0], update.new_empty(0)
+        contrast = update.new_full((settings.restarts,), torch.nan)
+        return Separated(images, update[:, :0], images, numbers, numbers, numbers, contrast)
     generator = generator or torch.Generator().manual_seed(0)
     sources, contrast = unmix(basis, shape, settings, generator)
     best = int(contrast.mean(1).argmin())
@@ -259,9 +259,7 @@ def unmix(
     w = orthogonalise(w)
     sources = basis.new_empty(settings.restarts, 0, basis.shape[1])
     contrast = basis.new_empty(settings.restarts, 0)
-    for k, rank in enumerate(
-        tqdm(ranks, desc="separating", leave=False, disable=not sys.stderr.isatty())
-    ):
+    for k, rank in enumerate(tqdm(ranks, desc="separating", leave=False, disable=None)):
         part = basis[:rank]
         whitening, z = whiten(part, shape)
         if k:
@@ -288,10 +286,7 @@ def whiten(basis: Tensor, shape: Shape) -> tuple[Tensor, Tensor]:
     """K (r, r) and the derivatives z = ∇(K basis) (r, 2C, P) with (1/N) z zᵀ = 1, N = 2C·P."""
     z = derivatives(basis, shape)
     flat = z.flatten(1).double()
-    values, vectors = torch.linalg.eigh(flat @ flat.mT / flat.shape[1])
-    whitening = ((vectors * values.clamp_min(1e-12 * values[-1]).rsqrt()) @ vectors.mT).to(
-        basis.dtype
-    )
+    whitening = inverse_root(flat @ flat.mT / flat.shape[1]).to(basis.dtype)
     return whitening, (whitening @ z.flatten(1)).view_as(z)
 
 
@@ -321,9 +316,14 @@ def rotate(
 
 def orthogonalise(w: Tensor) -> Tensor:
     """(w wᵀ)^(−½) w: the orthogonal matrix nearest to w (..., r, r)."""
-    values, vectors = torch.linalg.eigh((w @ w.mT).double())
-    root = (vectors * values.clamp_min(1e-12 * values[..., -1:]).rsqrt().unsqueeze(-2)) @ vectors.mT
-    return root.to(w.dtype) @ w
+    return inverse_root((w @ w.mT).double()).to(w.dtype) @ w
+
+
+def inverse_root(square: Tensor) -> Tensor:
+    """M^(−½) of symmetric M (..., r, r), with eigenvalues at least 1e-12 of the largest."""
+    values, vectors = torch.linalg.eigh(square)
+    roots = values.clamp_min(1e-12 * values[..., -1:]).rsqrt()
+    return (vectors * roots.unsqueeze(-2)) @ vectors.mT
 
 
 def extend(w: Tensor, generator: torch.Generator) -> Tensor:
@@ -349,9 +349,3 @@ def stability(sources: Tensor, best: int) -> Tensor:
     if not others:
         return torch.full_like(unit[best, :, 0], torch.nan)
     return torch.stack([(unit[best] @ other.mT).abs().amax(1) for other in others]).mean(0)
-
-
-def _nothing(update: Tensor, restarts: int) -> Separated:
-    images, numbers = update[:0], update.new_empty(0)
-    contrast = update.new_full((restarts,), torch.nan)
-    return Separated(images, update[:, :0], images, numbers, numbers, numbers, contrast)

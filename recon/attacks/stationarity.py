@@ -28,8 +28,6 @@ from recon.errors import ReconError
 from recon.nets.mlp import MLP, Passes
 from recon.released import Weights
 
-FORMS = ("auto", "direct", "gram")
-
 
 @dataclass(frozen=True)
 class Stationarity:
@@ -58,7 +56,6 @@ def stationarity(
     *,
     alpha: float = 100.0,
     layer_weights: tuple[float, ...] | None = None,
-    form: str = "auto",
 ) -> Stationarity:
     """R(x, c) of the module's head and its gradient, without a graph and without double backward.
     Raises ReconError for shapes that do not fit.
@@ -67,10 +64,9 @@ def stationarity(
         x (..., m, d), c (..., m) signed coefficients, alpha > 0: slope of the smoothed ReLU'
             (ignored for a net that is smooth itself).
         layer_weights ω (L,), default ones; a layer of weight 0 is skipped.
-        form: "auto", "direct" or "gram".
     """
     network, theta = weights.network, weights.params
-    _check(network, x, c, form, layer_weights)
+    _check(network, x, c, layer_weights)
     omega = layer_weights or (1.0,) * network.depth
     alpha = alpha if network.smoothing is None else network.smoothing
     p = network.passes(theta, x, torch.ones_like, alpha=alpha)
@@ -86,9 +82,7 @@ def stationarity(
             continue
         w, b = theta[weight], theta[bias] if bias else None
         m, (outputs, inputs) = x.shape[-2], w.shape[-2:]
-        by_gram = form == "gram" or (
-            form == "auto" and 2 * m * (outputs + inputs) < 3 * outputs * inputs
-        )
+        by_gram = 2 * m * (outputs + inputs) < 3 * outputs * inputs
         term = (_gram_term if by_gram else _direct_term)(p, layer, w, b, c)
         by_layer.append(omega[layer - 1] * term.norm2)
         grad_c = grad_c - 2 * omega[layer - 1] * term.grad_c
@@ -167,11 +161,7 @@ def _to_images(
     return h_bar[0]
 
 
-def _check(
-    network: MLP, x: Tensor, c: Tensor, form: str, layer_weights: tuple[float, ...] | None
-) -> None:
-    if form not in FORMS:
-        raise ReconError(f"unknown form '{form}': choose one of {', '.join(FORMS)}")
+def _check(network: MLP, x: Tensor, c: Tensor, layer_weights: tuple[float, ...] | None) -> None:
     if network.widths[-1] != 1:
         raise ReconError(f"one logit is wanted, not {network.widths[-1]} outputs")
     if x.shape[-1] != network.dim or c.shape != x.shape[:-1]:

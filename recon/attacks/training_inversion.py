@@ -37,7 +37,7 @@ class Retraining:
     start: Tensor
 
     def _train(self, x: Tensor) -> Tensor:
-        return self.train(x, torch.full((len(x),), self.label, device=x.device))
+        return self.train(x, x.new_full((len(x),), self.label, dtype=torch.int64))
 
     def __call__(self, x: Tensor) -> Tensor:
         """θ(x) (p,)."""
@@ -45,7 +45,7 @@ class Retraining:
 
     def linear(self, x: Tensor) -> Dense:
         """∂θ/∂x (p, d) by forward differences, from d + 1 trained networks."""
-        moved = x + CHANGE * torch.eye(len(x), dtype=x.dtype, device=x.device)
+        moved = x + CHANGE * torch.eye(len(x)).to(x)
         theta = self._train(torch.cat([x[None], moved]))
         return Dense(((theta[1:] - theta[0]) / CHANGE).mT)
 

@@ -12,7 +12,7 @@ chosen is chosen by the prior.
 import torch
 from torch import Tensor
 
-from recon.attacks.gauss_newton import RowSpace, Solved, gauss_newton
+from recon.attacks.gauss_newton import Solved, gauss_newton, row_space
 from recon.attacks.gradient_system import JointSystem
 
 ROUNDED = 1e-3  # |d| of a pixel difference becomes √(d² + ROUNDED²)
@@ -53,20 +53,23 @@ def tv_min(system: JointSystem, x: Tensor, rounds: int = 5, steps: int = 300) ->
 
 def _along_kernel(system: JointSystem, x: Tensor, steps: int) -> Tensor:
     """The step from x to the smoothest of x + ker J, J the Jacobian at x."""
-    rows = RowSpace.of(system.jacobian(x))
+    basis = row_space(system.jacobian(x))
     move = torch.zeros_like(x).requires_grad_()
     optimiser = torch.optim.LBFGS(
         [move], max_iter=steps, max_eval=2 * steps, history_size=20, line_search_fn="strong_wolfe"
     )
 
+    def unseen() -> Tensor:
+        return move - basis @ (basis.mT @ move)
+
     def closure() -> Tensor:
         optimiser.zero_grad()
-        value = _roughness(system, x + rows.unseen(move))
+        value = _roughness(system, x + unseen())
         value.backward()
         return value
 
     optimiser.step(closure)  # type: ignore[no-untyped-call]
-    return rows.unseen(move.detach())
+    return unseen().detach()
 
 
 def _roughness(system: JointSystem, x: Tensor) -> Tensor:

@@ -14,12 +14,12 @@ from functools import cache
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
 from recon.errors import ReconError
 from recon.images.files import cache_folder
+from recon.store.tensors import find_tensors, save_tensors
 
 BATCH = 16  # images at a time: more leave the processor's cache, and take twice as long
 
@@ -109,11 +109,8 @@ def features(images: Tensor, of: Backbone, folder: Path | None = None) -> Tensor
     """`of(images)`, from `folder` (default: the cache folder) where it has been computed before."""
     digest = hashlib.sha256(of.sha256.encode() + images.contiguous().numpy().tobytes()).hexdigest()
     path = (folder or cache_folder()) / "features" / f"{of.name}-{digest[:16]}.safetensors"
-    if path.is_file():
-        return load_file(path)["features"]
-    z = of(images)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial")
-    save_file({"features": z}, partial)
-    partial.replace(path)
-    return z
+    tensors = find_tensors(path)
+    if tensors is None:
+        tensors = {"features": of(images)}
+        save_tensors(tensors, path)
+    return tensors["features"]

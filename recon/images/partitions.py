@@ -101,7 +101,11 @@ def partitions(
     ]
 
     def draw(name: str) -> Partition:
-        return _take(pool, np.concatenate([of_class[name] for of_class in rows]))
+        chosen = np.concatenate([of_class[name] for of_class in rows])
+        y, index, labels = (
+            torch.from_numpy(array[chosen]) for array in (pool.y, pool.index, pool.labels)
+        )
+        return Partition(pool.pixels(chosen), y.float(), index, labels)
 
     init, held_out = draw("init"), draw("held_out")
     return [Dataset(draw(f"train {k}"), init, held_out) for k in range(sets)]
@@ -134,32 +138,21 @@ def _rows(
     members = {part: np.flatnonzero((pool.part == part) & (pool.y == label)) for part in sizes}
     order = members["train"]
     if pool.interchangeable:
-        order = np.append(order, _spare(members, sizes))
+        # the other parts from their far ends in turn: all but the sets that seed 0 has
+        spare = [members[part][sizes[part] :][::-1] for part in PARTS[1:]]
+        turn = np.argsort(np.concatenate([np.arange(len(rows)) for rows in spare]), kind="stable")
+        order = np.append(order, np.concatenate(spare)[turn])
     random = np.random.default_rng([seed, label])
-    training = _training_rows(order, sizes["train"], sets, seed, random)
+    size = sizes["train"]
+    if sets * size <= len(order):  # disjoint
+        training = np.split(_block(order, sets * size, seed, random), sets)
+    else:
+        training = [_block(order, size, sets * seed + k, random) for k in range(sets)]
     taken = np.concatenate(training)
     rows = {f"train {k}": np.sort(block) for k, block in enumerate(training)}
     for part in PARTS[1:]:
         rows[part] = np.sort(_block(members[part], sizes[part], seed, random, taken))
     return rows
-
-
-def _spare(members: dict[str, np.ndarray], sizes: dict[str, int]) -> np.ndarray:
-    """What training may take of the other parts, from their far ends in turn: all but the sets that
-    seed 0 has.
-    """
-    spare = [members[part][sizes[part] :][::-1] for part in PARTS[1:]]
-    turn = np.argsort(np.concatenate([np.arange(len(rows)) for rows in spare]), kind="stable")
-    return np.concatenate(spare)[turn]
-
-
-def _training_rows(
-    order: np.ndarray, size: int, sets: int, seed: int, random: np.random.Generator
-) -> list[np.ndarray]:
-    """`sets` times `size` rows, disjoint if `order` holds as many."""
-    if sets * size <= len(order):
-        return np.split(_block(order, sets * size, seed, random), sets)
-    return [_block(order, size, sets * seed + k, random) for k in range(sets)]
 
 
 def _block(
@@ -177,10 +170,3 @@ def _block(
     if free[block].sum() == size:
         return order[block]
     return random.permutation(order[free])[:size]
-
-
-def _take(pool: ImagePool, rows: np.ndarray) -> Partition:
-    y, index, labels = (
-        torch.from_numpy(array[rows]) for array in (pool.y, pool.index, pool.labels)
-    )
-    return Partition(pool.pixels(rows), y.float(), index, labels)

@@ -70,11 +70,9 @@ class ImagePool:
         channels, height, width = self.images.shape[1:]
         return channels, height, width
 
-    def pixels(
-        self, rows: Sequence[int] | np.ndarray | Tensor, dtype: torch.dtype = torch.float32
-    ) -> Tensor:
-        """Images (n, C, H, W) of these rows (n,) in [0, 1], divided by 255 in `dtype`."""
-        return torch.from_numpy(self.images[np.asarray(rows)]).to(dtype) / 255
+    def pixels(self, rows: Sequence[int] | np.ndarray | Tensor) -> Tensor:
+        """Images (n, C, H, W) of these rows (n,), float32 in [0, 1]."""
+        return torch.from_numpy(self.images[np.asarray(rows)]).float() / 255
 
 
 def thirds(n: int) -> np.ndarray:

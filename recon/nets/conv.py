@@ -15,8 +15,9 @@ from torch import Tensor, nn
 
 from recon.errors import ReconError
 from recon.nets.gram import per_image_gradients
-from recon.nets.network import Direction, LayerPass, Params
+from recon.nets.network import Direction, LayerPass, Params, Shapes
 
+ImageShape = tuple[int, int, int]  # (c, h, w)
 SLOPE = 0.01  # of LeakyReLU for z < 0, PyTorch's default
 CLIP = 0.9999  # |tanh| beyond this is clipped before inversion, as in the paper
 
@@ -69,7 +70,7 @@ class Conv:
     stride: int = 1
     padding: int = 0
 
-    def output(self, shape: tuple[int, int, int]) -> tuple[int, int, int]:
+    def output(self, shape: ImageShape) -> ImageShape:
         """(c, h, w) of the input -> of the output; ReconError if the kernel does not fit."""
         h, w = ((side + 2 * self.padding - self.kernel) // self.stride + 1 for side in shape[1:])
         if min(self.kernel, self.channels, self.stride) < 1 or self.padding < 0 or min(h, w) < 1:
@@ -80,7 +81,7 @@ class Conv:
         """z = W x, (B, c, h, w) -> (B, o, h', w')."""
         return F.conv2d(x, weight, stride=self.stride, padding=self.padding)
 
-    def transpose(self, delta: Tensor, weight: Tensor, shape: tuple[int, int, int]) -> Tensor:
+    def transpose(self, delta: Tensor, weight: Tensor, shape: ImageShape) -> Tensor:
         """Wᵀ δ, back to (B, *shape); also where (h + 2p − k) is no multiple of the stride."""
         unread = [(side + 2 * self.padding - self.kernel) % self.stride for side in shape[1:]]
         return F.conv_transpose2d(
@@ -100,7 +101,7 @@ class ConvNet:
     """
 
     convs: tuple[Conv, ...]
-    shape: tuple[int, int, int] = (3, 32, 32)
+    shape: ImageShape = (3, 32, 32)
     classes: int = 10
     activation: Activation = Activation("tanh")
 
@@ -114,17 +115,17 @@ class ConvNet:
         """Names of the fully connected layer's weight and bias in θ."""
         return f"w{self.depth + 1}", f"b{self.depth + 1}"
 
-    def image_shapes(self) -> list[tuple[int, int, int]]:
+    def image_shapes(self) -> list[ImageShape]:
         """(c, h, w) of x_0 … x_d; ReconError if a kernel does not fit."""
         shapes = [self.shape]
         for conv in self.convs:
             shapes.append(conv.output(shapes[-1]))
         return shapes
 
-    def shapes(self) -> dict[str, tuple[int, ...]]:
+    def shapes(self) -> Shapes:
         """Name -> shape of every parameter tensor, in order."""
         images = self.image_shapes()
-        shapes: dict[str, tuple[int, ...]] = {}
+        shapes: Shapes = {}
         for i, conv in enumerate(self.convs, start=1):
             shapes[f"w{i}"] = (conv.channels, images[i - 1][0], conv.kernel, conv.kernel)
         weight, bias = self.last
@@ -151,25 +152,35 @@ class ConvNet:
         return F.linear(x.flatten(1), theta[weight], theta[bias])
 
     def chain(
-        self, theta: Params, x: Tensor, direction: Direction, first: int = 1
+        self,
+        theta: Params,
+        x: Tensor,
+        direction: Direction,
+        first: int = 1,
+        last: int | None = None,
     ) -> tuple[list[LayerPass], list[Tensor]]:
-        """Layers `first` … d and the fully connected one, as functions of x_{first−1} (B, c, h, w).
+        """Layers `first` … d and the fully connected one, as functions of x_{first−1} (B, c, h, w),
+        and z of the convolutions; or up to x_last alone, of which `direction` gives ∂ℓ/∂x_last.
         Written out, so that one backward pass through it gives what gradient matching needs; each
         x_{i−1} is unfolded once, for its convolution, its weight gradient and (`GradientMatching`)
         its linear system.
         """
-        shapes, (weight, bias) = self.image_shapes(), self.last
+        shapes, convolutions = self.image_shapes(), range(first, (last or self.depth) + 1)
+        layers: list[LayerPass] = []
         patches, z, outputs = [], [], []
-        for i in range(first, self.depth + 1):
+        for i in convolutions:
             patches.append(self.convs[i - 1].patches(x))
             z.append(theta[f"w{i}"].flatten(1) @ patches[-1])
             x = self.activation(z[-1]).view(len(x), *shapes[i])
             outputs.append(x)
-        features = x.flatten(1)
-        delta = direction(F.linear(features, theta[weight], theta[bias]))
-        layers = [LayerPass(weight, bias, features, delta)]
-        back = (delta @ theta[weight]).view_as(x)
-        for i in range(self.depth, first - 1, -1):
+        if last is None:
+            features, (weight, bias) = x.flatten(1), self.last
+            delta = direction(F.linear(features, theta[weight], theta[bias]))
+            layers.append(LayerPass(weight, bias, features, delta))
+            back = (delta @ theta[weight]).view_as(x)
+        else:
+            back = direction(x)
+        for i in reversed(convolutions):
             delta = back * self.activation.slope(outputs[i - first])
             layers.insert(
                 0, LayerPass(f"w{i}", None, patches[i - first], delta.flatten(2), shared=True)

@@ -18,9 +18,8 @@ from recon.errors import ReconError
 from recon.nets.conv import SLOPE, Activation, Conv, ConvNet
 from recon.nets.mlp import MLP
 from recon.nets.module import Call, ModuleNetwork, is_layer, watch_layers
-from recon.nets.network import Params
+from recon.nets.network import Params, Shape
 
-Shape = tuple[int, ...]
 #: name of a tensor in the converted network -> its name in the module
 Names = dict[str, str]
 PROBES = 8  # random inputs

@@ -12,6 +12,7 @@ weights; its gradients are small, and are formed.
 
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from recon.errors import ReconError
 from recon.nets.mlp import MLP
@@ -34,24 +35,6 @@ def per_image_gradients(passes: list[LayerPass]) -> Params:
     return gradients
 
 
-def gram_matrix(layer: LayerPass) -> Tensor:
-    """K_ij = ⟨∇_l Φ(x_i), ∇_l Φ(x_j)⟩ (..., n, n) of one fully connected layer l, weights and bias
-    together.
-    """
-    h, delta = layer.input, layer.delta
-    return (delta @ delta.mT) * (h @ h.mT + (1 if layer.bias else 0))
-
-
-def products_with_theta(theta: Params, layer: LayerPass) -> Tensor:
-    """b_i = ⟨θ_l, ∇_l Φ(x_i)⟩ = ⟨δ_i, z_i⟩ (..., n) of one fully connected layer l, weights and
-    bias together.
-    """
-    z = layer.input @ theta[layer.weight].mT
-    if layer.bias:
-        z = z + theta[layer.bias].unsqueeze(-2)
-    return (layer.delta * z).sum(-1)
-
-
 def gram(
     network: MLP,
     theta: Params,
@@ -68,17 +51,18 @@ def gram(
         alpha: slope of the smoothed ReLU', None for the step itself.
         labels (n,): see `output_direction`.
     """
-    passes = network.layers(
-        theta, x, lambda outputs: output_direction(outputs, labels), alpha=alpha
-    )
-    products = [products_with_theta(theta, layer) for layer in passes]
-    return torch.stack([gram_matrix(layer) for layer in passes]), torch.stack(products)
+    p = network.passes(theta, x, lambda outputs: output_direction(outputs, labels), alpha=alpha)
+    matrices, products = [], []
+    for h, z, delta, (_, bias) in zip(p.h, p.z[1:], p.delta[1:], network.names, strict=True):
+        matrices.append((delta @ delta.mT) * (h @ h.mT + (1 if bias else 0)))
+        products.append((delta * z).sum(-1))
+    return torch.stack(matrices), torch.stack(products)
 
 
 def layer_norms(network: MLP, theta: Params) -> Tensor:
     """‖θ_l‖² of every layer, weights and bias together, (L,)."""
-    squares = [[theta[name].square().sum() for name in names if name] for names in network.names]
-    return torch.stack([torch.stack(layer).sum() for layer in squares])
+    squares = (sum(theta[name].square().sum() for name in names if name) for names in network.names)
+    return torch.stack([torch.as_tensor(layer) for layer in squares])
 
 
 def output_direction(outputs: Tensor, labels: Tensor | None) -> Tensor:
@@ -92,6 +76,6 @@ def output_direction(outputs: Tensor, labels: Tensor | None) -> Tensor:
         return torch.ones_like(outputs)
     if labels is None:
         raise ReconError(f"a network with {outputs.shape[-1]} outputs needs labels")
-    true = torch.nn.functional.one_hot(labels.long(), outputs.shape[-1]).to(outputs.dtype)
+    true = one_hot(labels.long(), outputs.shape[-1]).to(outputs.dtype)
     other = outputs.masked_fill(true.bool(), -torch.inf).argmax(-1)
-    return true - torch.nn.functional.one_hot(other, outputs.shape[-1]).to(outputs.dtype)
+    return true - one_hot(other, outputs.shape[-1]).to(outputs.dtype)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from recon.errors import ReconError
-from recon.nets.network import Direction, Flat, LayerPass, Params
+from recon.nets.network import Direction, Flat, Params, Shapes
 
 
 @dataclass(frozen=True)
@@ -88,9 +88,9 @@ class MLP(Flat):
             for layer, bias in enumerate(biases, start=1)
         ]
 
-    def shapes(self) -> dict[str, tuple[int, ...]]:
+    def shapes(self) -> Shapes:
         """Name -> shape of every parameter tensor, in order."""
-        shapes: dict[str, tuple[int, ...]] = {}
+        shapes: Shapes = {}
         for (weight, bias), fan_in, fan_out in zip(
             self.names, self.widths[:-1], self.widths[1:], strict=True
         ):
@@ -118,15 +118,15 @@ class MLP(Flat):
             )
         shapes, theta = self.shapes(), {}
         for layer, (names, fan_in) in enumerate(zip(self.names, self.widths[:-1], strict=True)):
+            small = scheme == "small" and layer == 0
+            draw = torch.randn if small else torch.rand
             for name in filter(None, names):
-                shape = shapes[name]
-                if scheme == "small" and layer == 0:
-                    theta[name] = 1e-4 * torch.randn(
-                        shape, generator=generator, dtype=dtype, device=generator.device
-                    )
-                    continue
-                u = torch.rand(shape, generator=generator, dtype=dtype, device=generator.device)
-                theta[name] = u if scheme == "uniform" else (2 * u - 1) / math.sqrt(fan_in)
+                u = draw(shapes[name], generator=generator, dtype=dtype, device=generator.device)
+                if small:
+                    u = 1e-4 * u
+                elif scheme != "uniform":
+                    u = (2 * u - 1) / math.sqrt(fan_in)
+                theta[name] = u
         return theta
 
     def __call__(self, theta: Params, x: Tensor) -> Tensor:
@@ -140,23 +140,6 @@ class MLP(Flat):
             if layer < self.depth:
                 x = self.activation(x)
         return x.squeeze(-1) if self.widths[-1] == 1 else x
-
-    def layers(
-        self, theta: Params, x: Tensor, direction: Direction, *, alpha: float | None = None
-    ) -> list[LayerPass]:
-        """Input h_{l−1} and gradient δ_l = ∂Φ/∂z_l of every linear layer, from the input to the
-        output.
-
-        Args:
-            x (..., n, d).
-            direction: outputs (..., n, K), also for K = 1, -> ∂Φ/∂outputs.
-            alpha: see `passes`.
-        """
-        p = self.passes(theta, x, direction, alpha=alpha)
-        return [
-            LayerPass(weight, bias, h, delta)
-            for (weight, bias), h, delta in zip(self.names, p.h, p.delta[1:], strict=True)
-        ]
 
     def passes(
         self, theta: Params, x: Tensor, direction: Direction, *, alpha: float | None = None

@@ -14,7 +14,7 @@ from torch.func import functional_call, grad
 from torch.nn.utils.parametrize import is_parametrized
 
 from recon.errors import ReconError
-from recon.nets.network import Flat, Params
+from recon.nets.network import Flat, Params, Shapes
 
 #: outputs (n, K) and what is known of the images, such as labels (n,) -> mean loss ()
 Loss = Callable[[Tensor, Tensor], Tensor]
@@ -34,7 +34,7 @@ class ModuleNetwork(Flat):
         if any(part.training for part in self.module.modules()):
             raise ReconError("the module must be in evaluation mode: call its eval() first")
 
-    def shapes(self) -> dict[str, tuple[int, ...]]:
+    def shapes(self) -> Shapes:
         """Name -> shape of every parameter tensor, in order."""
         return {name: tuple(value.shape) for name, value in self.module.named_parameters()}
 

@@ -14,6 +14,9 @@ import torch
 from torch import Tensor
 
 Params = dict[str, Tensor]
+Shape = tuple[int, ...]
+#: name -> shape of a tensor
+Shapes = dict[str, Shape]
 #: outputs (..., n, K) -> ∂Φ/∂outputs (..., n, K) of the scalar Φ whose gradients are wanted
 Direction = Callable[[Tensor], Tensor]
 
@@ -39,7 +42,7 @@ class LayerPass:
 class Flat:
     """θ as one vector, of a network with `shapes`."""
 
-    def shapes(self) -> dict[str, tuple[int, ...]]:
+    def shapes(self) -> Shapes:
         """Name -> shape of every parameter tensor, in order."""
         raise NotImplementedError
 

@@ -4,7 +4,6 @@ resumes exactly.
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -71,23 +70,20 @@ def iterate(
         checkpoint: where state and energies go every `every_s` seconds, and from which an
             interrupted run goes on to the same answer. observe(k, state) is called after step k.
     """
-    state, history = _resumed(checkpoint, settings.device) or (init(), torch.empty(0, 1))
-    taken, saved = len(history), time.monotonic()
-    show = sys.stderr.isatty()
+    state, past = _resumed(checkpoint, settings.device) or (init(), torch.empty(0, 1))
+    taken, saved, energy = len(past), time.monotonic(), state["accepted"]["energy"]
+    # one tensor for all: a small one each step would pin a page
+    history = energy.new_empty(max(settings.steps, taken), len(energy))
+    history[:taken] = past
     try:
         with tqdm(
-            total=settings.steps, initial=taken, desc=settings.label, disable=not show, leave=False
+            total=settings.steps, initial=taken, desc=settings.label, disable=None, leave=False
         ) as bar:
             while taken < settings.steps and not (
-                taken and _done(history[taken - 1], settings.tol)
+                taken and settings.tol > -torch.inf and (history[taken - 1] <= settings.tol).all()
             ):
                 state = step(state)
                 energy = state["accepted"]["energy"]
-                # one tensor for all: a small one each step would pin a page
-                if len(history) < settings.steps:
-                    room = energy.new_empty(settings.steps, len(energy))
-                    room[:taken] = history
-                    history = room
                 history[taken] = energy
                 taken += 1
                 if observe is not None:
@@ -100,10 +96,6 @@ def iterate(
     finally:  # also of a descent that was stopped half-way
         note_descent(settings.label, history[:taken])
     return state, history[:taken].clone()
-
-
-def _done(energy: Tensor, tol: float) -> bool:
-    return tol > -torch.inf and bool((energy <= tol).all())
 
 
 def _resumed(

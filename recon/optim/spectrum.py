@@ -2,11 +2,13 @@
 singular values.
 """
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
 
-def signal_rank(values: Tensor, shape: tuple[int, int]) -> int:
+def signal_rank(values: Tensor, shape: Sequence[int]) -> int:
     """How many singular values (k,), falling, of a matrix of this shape stand above the noise of
     its random start. A matrix of independent entries of variance σ² with a rows and d columns, a ≤
     d, r of whose directions are taken by something else, has its other singular values in σ (√(d−r)
@@ -53,4 +55,4 @@ def signal_span(w: Tensor) -> Tensor:
     this is nearly that span.
     """
     _, values, directions = torch.linalg.svd(w.double(), full_matrices=False)
-    return directions[: signal_rank(values, (w.shape[0], w.shape[1]))].to(w.dtype)
+    return directions[: signal_rank(values, w.shape)].to(w.dtype)

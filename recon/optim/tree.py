@@ -24,14 +24,14 @@ def dot(a: Tensor, b: Tensor) -> Tensor:
     return (a * b).flatten(1).sum(-1)
 
 
-def mapped(function: Callable[..., Tensor], tree: State, *others: State) -> State:
+def mapped(function: Callable[..., Tensor], tree: Any, *others: Any) -> Any:
     """`function` of every tensor, and of those at the same place in trees that hold at least the
     same names.
     """
+    if not isinstance(tree, dict):
+        return function(tree, *others)
     return {
         name: mapped(function, value, *(other[name] for other in others))
-        if isinstance(value, dict)
-        else function(value, *(other[name] for other in others))
         for name, value in tree.items()
     }
 
@@ -54,5 +54,5 @@ def unevaluated(x: Tensor, **more: Tensor) -> State:
     """What is accepted before the first evaluation: x (S, ...) at energy (S,) = ∞, so that any
     number is lower.
     """
-    infinite = torch.full(x.shape[:1], torch.inf, dtype=x.dtype, device=x.device)
+    infinite = x.new_full(x.shape[:1], torch.inf)
     return {"x": x.clone(), "energy": infinite, **more}

@@ -19,13 +19,11 @@ from recon.errors import ReconError
 from recon.scoring import metrics
 from recon.scoring.metrics import Shape
 
-#: name -> (pairwise function of two sets of rows and their shape (C, H, W), whether larger is more
-#: alike)
-METRICS: dict[str, tuple[Callable[[Tensor, Tensor, Shape], Tensor], bool]] = {
-    "l2": (lambda a, b, _: metrics.l2(a, b), False),
-    "ncc": (lambda a, b, _: metrics.ncc(a, b), True),
-    "ncc_channel": (metrics.ncc_channel, True),
-    "ssim": (metrics.ssim, True),
+#: name -> pairwise function of two sets of rows and their shape (C, H, W); larger is more alike
+METRICS: dict[str, Callable[[Tensor, Tensor, Shape], Tensor]] = {
+    "ncc": lambda a, b, _: metrics.ncc(a, b),
+    "ncc_channel": metrics.ncc_channel,
+    "ssim": metrics.ssim,
 }
 T = TypeVar("T")
 U = TypeVar("U")
@@ -41,28 +39,25 @@ class Match:
     score: Tensor
 
 
-def _pairs(a: Tensor, b: Tensor, metric: str, shape: Shape) -> tuple[Tensor, bool]:
+def _pairs(a: Tensor, b: Tensor, metric: str, shape: Shape) -> Tensor:
     if metric not in METRICS:
         raise ReconError(f"unknown metric '{metric}': choose one of {', '.join(METRICS)}")
     if a.dim() != 2 or b.dim() != 2 or a.shape[1] != b.shape[1]:
         raise ReconError(
             f"images must be rows of one length, not {tuple(a.shape)} and {tuple(b.shape)}"
         )
-    pairwise, larger = METRICS[metric]
-    return pairwise(a, b, shape), larger
+    return METRICS[metric](a, b, shape)
 
 
-def nearest(a: Tensor, b: Tensor, metric: str = "l2", shape: Shape = ()) -> Match:
+def nearest(a: Tensor, b: Tensor, metric: str = "ncc", shape: Shape = ()) -> Match:
     """For each image of `a` (m, d) the most alike of `b` (n, d); one image of b may serve several
     of a. ReconError for another metric or for bad shapes. Swap the arguments for the other
     direction (for each training image its best reconstruction).
 
     Args:
-        metric: "l2" (smaller is nearer), "ncc", "ncc_channel" or "ssim" (larger is nearer); the
-            last two need the `shape` (C, H, W) of an image.
+        metric: "ncc", "ncc_channel" or "ssim"; the last two need the `shape` (C, H, W) of an image.
     """
-    scores, larger = _pairs(a, b, metric, shape)
-    best = scores.max(dim=1) if larger else scores.min(dim=1)
+    best = _pairs(a, b, metric, shape).max(dim=1)
     return Match(best.indices, best.values)
 
 
@@ -71,17 +66,17 @@ def one_to_one(a: Tensor, b: Tensor, metric: str = "ncc", shape: Shape = ()) -> 
 
     Solved by SciPy's linear_sum_assignment.  Unlike `nearest`, nobody is counted twice.
 
-    >>> a = torch.tensor([[0.0, 0.0], [0.0, 1.0]])
-    >>> b = torch.tensor([[0.0, 0.4], [5.0, 5.0]])
-    >>> nearest(a, b).index.tolist(), one_to_one(a, b, "l2").index.tolist()
+    >>> a = torch.tensor([[0.0, 1.0, 2.0], [0.0, 1.0, 2.1]])
+    >>> b = torch.tensor([[0.0, 1.0, 2.0], [1.0, 0.0, 1.5]])
+    >>> nearest(a, b).index.tolist(), one_to_one(a, b).index.tolist()
     ([0, 0], [0, 1])
     """
     if len(a) > len(b):
         raise ReconError(
             f"one-to-one matching needs at least as many partners: {len(a)} against {len(b)}"
         )
-    scores, larger = _pairs(a, b, metric, shape)
-    _, columns = linear_sum_assignment(scores.detach().cpu().numpy(), maximize=larger)
+    scores = _pairs(a, b, metric, shape)
+    _, columns = linear_sum_assignment(scores.detach().cpu().numpy(), maximize=True)
     index = from_numpy(columns).to(a.device)
     return Match(index, scores.gather(1, index[:, None])[:, 0])
 
@@ -133,10 +128,9 @@ def target_decoy(
             f"as many held-out as training images are needed, not {len(held_out)} and {len(train)}"
         )
     images = torch.cat([train, held_out])
-    scores, larger = _pairs(x_hat, images, metric, shape)
-    rows, columns = linear_sum_assignment(scores.detach().cpu().numpy(), maximize=larger)
-    matched = scores[from_numpy(rows), from_numpy(columns)]
-    above = (matched > threshold) if larger else (matched < threshold)
+    scores = _pairs(x_hat, images, metric, shape)
+    rows, columns = linear_sum_assignment(scores.detach().cpu().numpy(), maximize=True)
+    above = scores[from_numpy(rows), from_numpy(columns)] > threshold
     is_target = from_numpy(columns).to(above.device) < len(train)
     targets, decoys = int((above & is_target).sum()), int((above & ~is_target).sum())
     p_value = float(hypergeom.sf(targets - 1, 2 * len(train), len(train), targets + decoys))

@@ -67,7 +67,7 @@ def _window_means(side: int, like: Tensor) -> Tensor:
     """(side − 6, side): times a row of pixels, the means over all windows inside it; in dtype and
     device of `like`.
     """
-    windows = torch.eye(side, dtype=like.dtype, device=like.device).unfold(0, WINDOW, 1)
+    windows = torch.eye(side).to(like).unfold(0, WINDOW, 1)
     return windows.sum(-1) / WINDOW
 
 

@@ -73,9 +73,7 @@ class Photographs:
     @staticmethod
     def of(x: Tensor, shape: Shape, central: float = CENTRAL) -> Photographs:
         """The ranges in photographs x (m, d), centred, that nobody trained on."""
-        ends = torch.tensor(
-            [(1 - central) / 2, (1 + central) / 2], dtype=torch.float64, device=x.device
-        )
+        ends = x.new_tensor([(1 - central) / 2, (1 + central) / 2], dtype=torch.float64)
         ranges = {}
         for name, values in signs(x, shape).items():
             low, high = values.quantile(ends).tolist()
@@ -84,7 +82,7 @@ class Photographs:
 
     def look_like(self, x: Tensor) -> Tensor:
         """Which of x (m, d) look natural, (m,) bool: within the ranges by all signs."""
-        natural = torch.ones(len(x), dtype=torch.bool, device=x.device)
+        natural = x.new_ones(len(x), dtype=torch.bool)
         for name, values in signs(x, self.shape).items():
             low, high = self.ranges[name]
             natural &= (values >= low) & (values <= high)

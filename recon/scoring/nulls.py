@@ -83,7 +83,7 @@ def means(
     """
     if len(x) == 0:
         return x
-    everything = torch.ones(len(x), dtype=torch.bool, device=x.device)
+    everything = x.new_ones(len(x), dtype=torch.bool)
     classes = [] if labels is None else labels.unique()
     parts = [everything, *(labels == label for label in classes)]
     while len(parts) < count:

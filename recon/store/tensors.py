@@ -34,7 +34,8 @@ def write_tensors(tensors: dict[str, Tensor], path: Path) -> None:
 def load_tensors(path: Path) -> dict[str, Tensor]:
     """Read safetensors; ReconError for a damaged file."""
     try:
-        check_is_file(path)
+        if not path.is_file():  # a pipe would be waited for without end
+            raise OSError("it is not a file" if os.path.lexists(path) else "it is missing")
         # cloned: sums over the file's unaligned memory round differently, and so would a resumed
         # run
         # opened once: another process may replace it any moment
@@ -66,9 +67,3 @@ def _checksum(tensors: dict[str, Tensor]) -> str:
         digest.update(f"{name}\0{tensor.dtype}\0{tuple(tensor.shape)}\0".encode())
         digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
-
-
-def check_is_file(path: Path) -> None:
-    """OSError otherwise: a pipe would be waited for without end."""
-    if not path.is_file():
-        raise OSError("it is not a file" if os.path.lexists(path) else "it is missing")

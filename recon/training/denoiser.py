@@ -19,6 +19,7 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from recon.errors import ReconError
 from recon.nets.module import default_start
+from recon.nets.network import Shape
 from recon.optim.descent import Adam, cosine
 from recon.optim.loop import Checkpoint, LoopSettings, iterate
 from recon.optim.tree import State
@@ -31,7 +32,7 @@ class Denoiser(nn.Module):
     default). ReconError for sides that are no multiples of four.
     """
 
-    def __init__(self, shape: tuple[int, ...], channels: int, generator: torch.Generator) -> None:
+    def __init__(self, shape: Shape, channels: int, generator: torch.Generator) -> None:
         super().__init__()
         if len(shape) != 3 or shape[1] % 4 or shape[2] % 4:
             raise ReconError(

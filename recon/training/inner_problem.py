@@ -18,7 +18,7 @@ from recon.nets.mlp import MLP
 from recon.optim.descent import Adam, cosine
 from recon.optim.lbfgs import LBFGSSettings, lbfgs
 from recon.optim.loop import Checkpoint, LoopSettings, iterate
-from recon.optim.subspace import Subspace, in_span, lifted, reduced
+from recon.optim.subspace import in_span
 from recon.optim.tree import State, unevaluated
 from recon.released import Weights
 
@@ -80,12 +80,10 @@ class InnerSolution:
     Attributes:
         theta: θ(x) (S, p).
         logits (S, n): where Newton's method can go on from.
-        iterations of it.
     """
 
     theta: Tensor
     logits: Tensor
-    iterations: int
 
 
 def with_ones(x: Tensor) -> Tensor:
@@ -115,8 +113,8 @@ def solve_affine(
     xb, y = with_ones(x), objective.y
     gram = xb @ xb.mT / (len(y) * objective.weight_decay)
     z = torch.zeros_like(gram[..., 0]) if logits is None else logits
-    identity = torch.eye(len(y), dtype=x.dtype, device=x.device)
-    for iteration in range(1, max_iter + 1):  # noqa: B007
+    identity = torch.eye(len(y)).to(x)
+    for _ in range(max_iter):
         s = torch.sigmoid(z)
         mismatch = z + (gram @ (s - y).unsqueeze(-1)).squeeze(-1)
         step = torch.linalg.solve(
@@ -128,7 +126,7 @@ def solve_affine(
     theta = ((y - torch.sigmoid(z)).unsqueeze(-2) @ xb).squeeze(-2) / (
         len(y) * objective.weight_decay
     )
-    return InnerSolution(theta, z, iteration)
+    return InnerSolution(theta, z)
 
 
 #: of `solve_lbfgs`
@@ -143,19 +141,17 @@ def solve_lbfgs(
     loss does not see the rest, the decay removes it): for n < d everything happens there, in n
     coordinates, exactly.
     """
-    if objective.weight_decay > 0 and x.shape[-2] < x.shape[-1]:
-        space = Subspace.spanned_by(x, dtype=x.dtype)
-        network, start = reduced(objective.network, theta, space)
-        inside = solve_lbfgs(
-            replace(objective, network=network), space.reduce(x.detach()), start, settings
-        )
-        return lifted(objective.network, inside, space)
+    network, start, inputs, lift = objective.network, theta[0], x[0].detach(), None
+    if objective.weight_decay > 0:
+        network, inputs, start, lift = in_span(network, start, inputs, keep_outside=False)
+    inner = replace(objective, network=network)
 
     def one_row(t: Tensor) -> tuple[Tensor, Tensor]:
-        value, grad = objective.value_and_grad(t[None], x)
+        value, grad = inner.value_and_grad(t[None], inputs[None])
         return value[0], grad[0]
 
-    return lbfgs(one_row, theta[0], settings).theta[None]
+    end = lbfgs(one_row, start, settings).theta
+    return (lift(end) if lift else end)[None]
 
 
 @dataclass(frozen=True)

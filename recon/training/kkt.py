@@ -24,7 +24,7 @@ from torch import Tensor
 
 from recon.errors import ReconError
 from recon.nets.gram import gram, layer_norms
-from recon.nets.mlp import MLP, Params
+from recon.nets.mlp import MLP
 from recon.optim.descent import SGD, HeavyBall
 from recon.optim.loop import Checkpoint, LoopSettings, iterate
 from recon.optim.subspace import in_span
@@ -48,15 +48,17 @@ class Trained:
     history: Tensor
 
 
-def margins(network: MLP, theta: Params, x: Tensor, y: Tensor) -> Tensor:
-    """m_i (..., n) with logistic loss log(1 + e^{−m_i}): (2y − 1) Φ(x_i; θ) for one logit; for K
-    outputs the soft margin Φ_y − log Σ_{j≠y} e^{Φ_j}, whose logistic loss is the cross-entropy.
+def confidence(logits: Tensor, labels: Tensor) -> Tensor:
+    """φ = log p_y − log(1 − p_y), (..., N) for logits (..., N, K) and classes (N,); K = 1 is one
+    logit for class 1. A margin: its logistic loss log(1 + e^{−φ}) is the cross-entropy.
+
+    >>> confidence(torch.tensor([[2.0], [2.0]]), torch.tensor([1, 0])).tolist()
+    [2.0, -2.0]
     """
-    outputs = network(theta, x)
-    if network.widths[-1] == 1:
-        return (2 * y - 1) * outputs
-    true = F.one_hot(y.long(), outputs.shape[-1]).bool()
-    return (outputs * true).sum(-1) - outputs.masked_fill(true, -torch.inf).logsumexp(-1)
+    if logits.shape[-1] == 1:
+        return logits[..., 0] * (2 * labels - 1)
+    true = F.one_hot(labels.long(), logits.shape[-1]).bool()
+    return (logits * true).sum(-1) - logits.masked_fill(true, -torch.inf).logsumexp(-1)
 
 
 def log_logistic_loss(margins: Tensor) -> Tensor:
@@ -150,7 +152,8 @@ def train_to_kkt(
         """Energy log E; down its gradient ∇E/E, or, by the reference recipe, down ∇E."""
         theta = state["x"].detach().requires_grad_()
         with torch.enable_grad():
-            log_loss = log_logistic_loss(margins(small, small.unflatten(theta), inputs, y))
+            outputs = small(small.unflatten(theta), inputs)
+            log_loss = log_logistic_loss(confidence(outputs.reshape(1, len(y), -1), y))
         grad = torch.autograd.grad(log_loss.sum(), theta)[0]
         value = log_loss.detach()
         moved = optimiser.step(state, value, grad if scaled else value.exp() * grad)
@@ -213,7 +216,13 @@ def certificate(
     weights = x.new_tensor(layer_weights or (1.0,) * network.depth)
     by_layer, products = sign[:, None] * by_layer * sign, sign * products
     matrix, target = torch.einsum("l,lij->ij", weights, by_layer), weights @ products
-    multipliers = _fit(matrix, target, unsigned)
+    matrix.diagonal().add_(1e-12 * matrix.diagonal().mean())
+    factor = torch.linalg.cholesky(matrix)
+    multipliers = (
+        torch.cholesky_solve(target[:, None], factor)[:, 0]
+        if unsigned
+        else nonnegative(factor, target)
+    )
     norms = layer_norms(network, params)
     quadratic = torch.einsum("i,lij,j->l", multipliers, by_layer, multipliers)
     energy = (norms - 2 * products @ multipliers + quadratic).clamp_min(0)
@@ -221,15 +230,13 @@ def certificate(
     return Certificate(multipliers, residual, (energy / norms).sqrt(), energy)
 
 
-def _fit(matrix: Tensor, target: Tensor, unsigned: bool) -> Tensor:
-    matrix = matrix.clone()
-    matrix.diagonal().add_(1e-12 * matrix.diagonal().mean())
-    factor = torch.linalg.cholesky(matrix)
-    if unsigned:
-        return torch.cholesky_solve(target[:, None], factor)[:, 0]
+def nonnegative(factor: Tensor, target: Tensor) -> Tensor:
+    """λ ≥ 0 (n,) with the smallest ½ λᵀ K λ − bᵀ λ, in float64, by SciPy's NNLS; b is `target` (n,)
+    and K = L Lᵀ with the Cholesky `factor` L (n, n).
+    """
     right = torch.linalg.solve_triangular(factor, target[:, None], upper=False)[:, 0]
-    solution, _ = nnls(factor.mT.cpu().numpy(), right.cpu().numpy(), maxiter=30 * len(matrix))
-    return torch.from_numpy(solution).to(matrix.device)
+    solution, _ = nnls(factor.mT.cpu().numpy(), right.cpu().numpy(), maxiter=30 * len(factor))
+    return torch.from_numpy(solution).to(factor)
 
 
 def _check(network: MLP, x: Tensor, y: Tensor, theta_init: Tensor) -> None:
@@ -242,5 +249,5 @@ def _check(network: MLP, x: Tensor, y: Tensor, theta_init: Tensor) -> None:
     if len(x) > 1 and (x == x[:1]).all():
         raise ReconError("all training images are equal: there is nothing to separate")
     classes = max(2, network.widths[-1])
-    if not torch.isin(y, torch.arange(classes, dtype=y.dtype, device=y.device)).all():
+    if not torch.isin(y, torch.arange(classes).to(y)).all():
         raise ReconError(f"labels must be 0 … {classes - 1}")

@@ -9,6 +9,7 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn.utils import skip_init
 
 from recon.errors import ReconError
+from recon.nets.network import Shape
 
 STARTS = ("small", "default", "kaiming")
 OPTIMISERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
@@ -208,7 +210,7 @@ def train(
     x: Tensor,
     y: Tensor,
     generator: torch.Generator,
-    shape: tuple[int, ...] | None = None,
+    shape: Shape | None = None,
     stop: Callable[[nn.Module], bool] | None = None,
     module: nn.Sequential | None = None,
 ) -> Trained:
@@ -230,11 +232,10 @@ def train(
     module = (build(recipe, x.shape[1], generator) if module is None else module).to(x.device)
     w1_init = first_weight(module).detach().clone()
     y = _noisy(y, recipe, generator)
-    update, schedule = _optimiser(recipe, module, len(x), generator)
+    update = _update(recipe, module, len(x), generator)
     for done in range(1, recipe.steps + 1):
         rows = _batch(recipe, len(x), generator, x.device)
         update(_augmented(x[rows], recipe, shape, generator), y[rows])
-        schedule()
         if done % 25:
             continue
         if recipe.stop_loss is not None and _loss(recipe, module, x, y) < recipe.stop_loss:
@@ -266,7 +267,7 @@ def _batch(recipe: Recipe, n: int, generator: torch.Generator, device: torch.dev
 
 
 def _augmented(
-    x: Tensor, recipe: Recipe, shape: tuple[int, ...] | None, generator: torch.Generator
+    x: Tensor, recipe: Recipe, shape: Shape | None, generator: torch.Generator
 ) -> Tensor:
     """Every image (n, d) flipped with probability ½, and shifted by up to four pixels, zeros moving
     in.
@@ -286,41 +287,44 @@ def _augmented(
     return images.flatten(1)
 
 
-def _optimiser(
+def _update(
     recipe: Recipe, module: nn.Sequential, n: int, generator: torch.Generator
-) -> tuple[Callable[[Tensor, Tensor], None], Callable[[], None]]:
+) -> Callable[[Tensor, Tensor], None]:
     """One training step on a batch, and one of the step size's schedule."""
     momentum = {"momentum": recipe.momentum} if recipe.optimiser == "sgd" else {}
-    # one pass over the weights instead of four: they are what takes time here
-    fused = recipe.epsilon is None
-    optimiser = OPTIMISERS[recipe.optimiser](
-        module.parameters(), lr=recipe.lr, weight_decay=recipe.weight_decay, fused=fused, **momentum
+    private = recipe.epsilon is not None
+    # fused: one pass over the weights instead of four, which are what takes time here
+    optimiser: Any = OPTIMISERS[recipe.optimiser](
+        module.parameters(),
+        lr=recipe.lr,
+        weight_decay=recipe.weight_decay,
+        fused=not private,
+        **momentum,
     )
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, recipe.steps)
-    follow = schedule.step if recipe.cosine else lambda: None
-    if recipe.epsilon is not None:
-        return _private(recipe, module, optimiser, n, generator), follow
+    backward: Any = Tensor.backward
+    network = module
+    if private:
+        network, optimiser, backward = _private(recipe, module, optimiser, n, generator)
 
     def update(x: Tensor, y: Tensor) -> None:
-        module.train()
+        network.train()
         optimiser.zero_grad()
-        loss_of(module(x), y, recipe.classes).backward()
+        backward(loss_of(network(x), y, recipe.classes, "none" if private else "mean"))
         optimiser.step()
+        if recipe.cosine:
+            schedule.step()
 
-    return update, follow
+    return update
 
 
 def _private(
-    recipe: Recipe,
-    module: nn.Sequential,
-    optimiser: torch.optim.Optimizer,
-    n: int,
-    generator: torch.Generator,
-) -> Callable[[Tensor, Tensor], None]:
+    recipe: Recipe, module: nn.Sequential, optimiser: Any, n: int, generator: torch.Generator
+) -> tuple[Any, Any, Callable[[Tensor], None]]:
     """Opacus' clipping and noise, full batch, so that (ε, 1/(10 n)) holds after all steps by its
     RDP accountant. Ghost clipping (Li et al. 2022): each image's gradient norm from what enters and
     leaves every layer, then one backward pass of the weighted losses. n gradients, each as large as
-    the network, are never made.
+    the network, are never made. The module, its optimiser, and the backward pass from losses (n,).
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Opacus warns of its own hooks
@@ -344,15 +348,7 @@ def _private(
         expected_batch_size=n,
         generator=_on(first_weight(module).device, generator),
     )
-
-    def update(x: Tensor, y: Tensor) -> None:
-        wrapped.train()
-        private.zero_grad()
-        losses = loss_of(wrapped(x), y, recipe.classes, reduction="none")
-        DPTensorFastGradientClipping(wrapped, private, losses).backward()
-        private.step()
-
-    return update
+    return wrapped, private, lambda x: DPTensorFastGradientClipping(wrapped, private, x).backward()
 
 
 def _on(device: torch.device, generator: torch.Generator) -> torch.Generator:

@@ -99,7 +99,7 @@ def test_dimension_is_unknowns_minus_rank(problem):
 def test_start_at_the_truth_is_returned_unchanged(problem):
     x_train, _, y, theta, lower, upper = problem
     solutions = solution_set.SolutionSet(y, theta, DECAY, lower, upper)
-    projection = solutions.project(x_train, solution_set.ProjectionSettings(1e-12))
+    projection = solutions.project(x_train, 1e-12)
     assert (
         torch.equal(projection.x, x_train) and projection.iterations == 0 and projection.converged
     )
@@ -217,5 +217,5 @@ def test_a_projection_without_bounds_is_a_step_along_the_rows_of_the_jacobian(n)
     projection = solutions.project(start)
     wanted = start + solution_set.adjoint(projection.x, y, theta, projection.multipliers)
     assert projection.converged and torch.allclose(projection.x, wanted, rtol=0, atol=1e-8)
-    short = solutions.project(start, solution_set.ProjectionSettings(max_iter=1))
+    short = solutions.project(start, max_iter=1)
     assert short.iterations == 1 < projection.iterations < 20 and not short.converged

@@ -31,7 +31,7 @@ def toy(network=None, seed=0, starts=2):
     if network.depth == 1:
         return objective, x, solve_affine(objective, x, tol=1e-13), theta_star
     theta = solve_lbfgs(objective, x, theta_0, LBFGSSettings(1e-11, 4000, history=20))
-    return objective, x, InnerSolution(theta, objective.logits(theta, x), 0), theta_star
+    return objective, x, InnerSolution(theta, objective.logits(theta, x)), theta_star
 
 
 def released(network, theta_star, y):

@@ -191,7 +191,7 @@ def runs(monkeypatch):
     def shrink(attack, x_init, steps, **_):
         noted.append((attack, steps, 0.9 * x_init))
         energy = torch.zeros(len(x_init))
-        return Reconstruction(0.9 * x_init, energy, energy[None], steps, energy == 0)
+        return Reconstruction(0.9 * x_init, energy, energy[None], steps, energy == 0, {})
 
     monkeypatch.setattr(gradient_matching, "reconstruct", shrink)
     return noted

@@ -55,7 +55,7 @@ def objective(weights, x, multipliers):
 
 def test_the_trace_holds_energies_and_movement_at_the_marks(weights, start):
     x, multipliers = start
-    attack = recipe_attack(weights, half_and_half(M, dtype=F64), multipliers, 20, 0.01)
+    attack = recipe_attack(weights, multipliers, 20, 0.01)
     run = TracedRecipe(attack)
     state, seen = run.init(x), {}
     for k in range(1, 21):
@@ -70,11 +70,10 @@ def test_the_trace_holds_energies_and_movement_at_the_marks(weights, start):
 
 def test_the_energy_as_decoreco_is_the_recipes(weights):
     generator = torch.Generator().manual_seed(1)
-    labels = half_and_half(M, dtype=F64)
     x = 1.2 * torch.randn(1, M, D, generator=generator, dtype=F64)
     unit = torch.rand(1, M, generator=generator, dtype=F64)
     assert (unit < 0.49).any() and (x.abs() > 1).any()
-    attack = recipe_attack(weights, labels, unit, 5, 0.05)
+    attack = recipe_attack(weights, unit, 5, 0.05)
     _, energy, _, grad = attack.value_and_grad(x, attack.multipliers_init)
     torch.testing.assert_close(energy[0], objective(weights, x, unit)[0])
     for k in range(M):  # the gradient in λ_i/m is m times that in λ_i
@@ -85,10 +84,9 @@ def test_the_energy_as_decoreco_is_the_recipes(weights):
 
 def test_two_steps_as_decoreco_are_momentum_in_x_and_in_the_multipliers(weights):
     generator = torch.Generator().manual_seed(1)
-    labels = half_and_half(M, dtype=F64)
     start = 0.3 * torch.randn(1, M, D, generator=generator, dtype=F64)
     unit = torch.rand(1, M, generator=generator, dtype=F64)
-    attack = recipe_attack(weights, labels, unit, 50, 0.05)
+    attack = recipe_attack(weights, unit, 50, 0.05)
     state = attack.init(start)
     x, multipliers = start.clone(), unit.clone()  # λ itself, as the recipe has it
     velocity_x, velocity = torch.zeros_like(x), torch.zeros_like(unit)
@@ -127,7 +125,7 @@ def test_steps_are_those_published_or_scaled_with_the_candidates(
     made = []
 
     def note(*arguments):
-        made.append(arguments[3:])
+        made.append(arguments[2:])
         return recipe_attack(*arguments)
 
     monkeypatch.setattr(module, "recipe_attack", note)

@@ -54,7 +54,7 @@ def layer_of(features: torch.Tensor, seed: int = 3) -> torch.Tensor:
 def test_all_features_come_back_certified(public, trained):
     found = sparse_features(FirstLayer(layer_of(trained)), public)
     near = normalize(found.x_hat, dim=1) @ normalize(trained, dim=1).mT
-    assert found.rank == N and len(found.x_hat) == N and found.certified.all()
+    assert len(found.basis) == N and len(found.x_hat) == N and found.certified.all()
     assert near.amax(0).min() > 0.999 and near.amax(1).min() > 0.999
     assert (found.x_hat >= 0).all()
     torch.testing.assert_close(

@@ -4,6 +4,9 @@ was trained on.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from functools import partial
+
 import pytest
 import torch
 from scipy.optimize import nnls
@@ -11,16 +14,18 @@ from sklearn.metrics import roc_auc_score
 from small_networks import dense, normal
 from torch import nn
 
+from recon.attacks import from_weights
 from recon.attacks import multipliers as module
-from recon.attacks.from_weights import MultiplierSettings, Pool, by_multipliers
+from recon.attacks.from_weights import Pool, by_multipliers
 from recon.attacks.multipliers import (
     confidence,
     from_gradients,
-    from_module,
+    from_network,
     multipliers,
 )
 from recon.errors import ReconError
 from recon.nets.mlp import MLP, affine
+from recon.nets.module import ModuleNetwork
 from recon.released import Weights
 from recon.training.kkt import KKTSettings, certificate, train_to_kkt
 
@@ -32,6 +37,20 @@ def exact():
     """θ = Σ λ_i g_i with some λ_i = 0."""
     gradients, truth = normal(12, 50), normal(12, seed=1).clamp_min(0)
     return gradients, truth, truth @ gradients
+
+
+def from_module(module, x, y, start=None, **options):
+    network = ModuleNetwork(module.eval())
+    before = None if start is None else network.flatten(dict(start.named_parameters())).detach()
+    return from_network(network, network.flatten(network.parameters()), x, y, before, **options)
+
+
+@contextmanager
+def exactly(monkeypatch):
+    """The least squares of `by_multipliers` nearly without a ridge."""
+    with monkeypatch.context() as patched:
+        patched.setattr(from_weights, "multipliers", partial(multipliers, ridge=1e-12))
+        yield
 
 
 def test_multipliers_of_an_exact_sum_are_found(exact):
@@ -130,7 +149,7 @@ def test_weight_decay_at_rest_gives_every_multiplier():
     assert multipliers(from_module(net, x, wrong)).values[0] < 0.05 * found.values[0]
 
 
-def test_a_known_start_makes_gradient_descent_on_a_linear_model_exact():
+def test_a_known_start_makes_gradient_descent_on_a_linear_model_exact(monkeypatch):
     n, network = 8, affine(25)
     x, y = normal(2 * n, 25), torch.arange(2 * n) % 2
     start = theta = network.flatten(network.init(torch.Generator().manual_seed(3), dtype=F64))
@@ -139,14 +158,15 @@ def test_a_known_start_makes_gradient_descent_on_a_linear_model_exact():
         logits = network(network.unflatten(leaf), x[:n])
         loss = nn.functional.softplus(-confidence(logits[:, None], y[:n])).mean()
         theta = (leaf - torch.autograd.grad(loss, leaf)[0]).detach()
-    pool, exact = Pool(x, y), MultiplierSettings(1e-12)
-    known = by_multipliers(Weights(network, theta, start.detach()), pool, exact).diagnostics
+    pool = Pool(x, y)
+    with exactly(monkeypatch):
+        known = by_multipliers(Weights(network, theta, start.detach()), pool).diagnostics
     values = known["multipliers"]
     assert known["residual"] < 1e-6 and values[:n].min() > 0.03 > 1e-6 > values[n:].max()
     assert by_multipliers(Weights(network, theta), pool).diagnostics["residual"] > 0.05
 
 
-def test_in_the_kkt_regime_members_carry_the_weights_and_others_do_not():
+def test_in_the_kkt_regime_members_carry_the_weights_and_others_do_not(monkeypatch):
     n = 10
     network = MLP((40, 60, 60, 1), bias=(True, False, False))
     x, y = normal(2 * n, 40), torch.arange(2 * n) % 2
@@ -160,7 +180,8 @@ def test_in_the_kkt_regime_members_carry_the_weights_and_others_do_not():
     assert candidates.diagnostics["residual"] < 0.7
     values = candidates.diagnostics["multipliers"]
     assert values[n:].max() < 0.1 * values[:n].max()
-    fit = by_multipliers(weights, Pool(x[:n], y[:n]), MultiplierSettings(1e-12)).diagnostics
+    with exactly(monkeypatch):
+        fit = by_multipliers(weights, Pool(x[:n], y[:n])).diagnostics
     certified = certificate(network, theta, x[:n].float(), y[:n].float())
     atol = 1e-6 * certified.multipliers.max().item()
     torch.testing.assert_close(
@@ -186,7 +207,7 @@ def test_frozen_parameters_do_not_count_unless_all_are():
     x, y = normal(5, 4), torch.tensor([0, 1, 0, 1, 1])
     whole = from_module(net, x, y)
     net[0].requires_grad_(False)
-    part = from_module(net, x, y, answers=lambda net, x: net(x)[:, 0])
+    part = from_module(net, x, y)
     torch.testing.assert_close(part.norm, sum(p.square().sum() for p in net[2].parameters()))
     net.requires_grad_(False)
     torch.testing.assert_close(from_module(net, x, y).gram, whole.gram)

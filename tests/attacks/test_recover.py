@@ -19,7 +19,6 @@ from recon.attacks.reconstruct import reconstruct
 from recon.attacks.recover import (
     RecoverSettings,
     agreement,
-    choose_scale,
     contribution,
     merge,
     random_start,
@@ -151,11 +150,8 @@ def test_a_contribution_is_the_norm_of_a_gradient(weights, layer_weights):
     makes steep.
     """
     settings = RecoverSettings(m=4, alpha=1e9)
-    labels = half_and_half(4, dtype=torch.float64)
     multipliers = torch.tensor([[0.5, 1.0, 0.1, 3.0]], dtype=torch.float64)
-    attack = replace(
-        tuned_attack(weights, labels, multipliers, 5, settings), layer_weights=layer_weights
-    )
+    attack = replace(tuned_attack(weights, multipliers, 5, settings), layer_weights=layer_weights)
     x = torch.randn(4, 15, generator=seeded(), dtype=torch.float64)
     found = contribution(attack, x, multipliers[0])
     for i in range(4):
@@ -174,12 +170,6 @@ def test_a_contribution_is_the_norm_of_a_gradient(weights, layer_weights):
         assert found[i].item() == pytest.approx(
             multipliers[0, i].item() * math.sqrt(square), rel=1e-9
         )
-
-
-def test_the_scale_of_the_lowest_energy_is_taken_and_one_alone_is_not_tried():
-    energies = {1e-3: 2.0, 3e-3: 0.5, 1e-2: 0.7, 3e-2: 3.0}
-    assert choose_scale(RecoverSettings(m=4), energies.__getitem__) == 3e-3
-    assert choose_scale(RecoverSettings(m=4, multiplier_scales=(0.4,)), {}.__getitem__) == 0.4
 
 
 def test_settings_of_the_book():
@@ -210,8 +200,7 @@ def test_the_settings_reach_the_attack_and_its_start(weights):
     assert x.shape == (1, 2000, 15) and x.std().item() == pytest.approx(0.3, rel=0.02)
     assert unit.shape == (1, 2000) and unit.mean().item() == pytest.approx(0.5, abs=0.03)
     assert unit.min().item() == pytest.approx(0.01) and unit.max() < 1
-    labels = half_and_half(2000, dtype=torch.float64)
-    attack = tuned_attack(weights, labels, unit, 9, settings)
+    attack = tuned_attack(weights, unit, 9, settings)
     assert attack.optimiser_x == module.Adam(0.3)
     assert attack.optimiser_multipliers == module.Adam(0.7)
     assert (attack.alpha, attack.layer_weights, attack.steps) == (5.0, (1, 2, 3), 9)
@@ -228,7 +217,7 @@ def test_restarts_are_runs_of_their_own_by_their_seeds(weights, project, monkeyp
 
     def run(seed, scale, steps):
         start, unit = random_start(settings, 15, weights.theta_star, seed)
-        attack = tuned_attack(weights, labels, unit * scale, steps, settings)
+        attack = tuned_attack(weights, unit * scale, steps, settings)
         if project:
             attack, start = attack.restricted(space), space.reduce(start)
         return reconstruct(attack, start, steps)

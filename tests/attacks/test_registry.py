@@ -111,11 +111,14 @@ def test_decoreco_and_the_published_recipe(outputs):
     )
 
 
+BOXED = HeavyBall(1.0, 0.5, tol=1e-8, box=(0.0, 1.0))
+
+
 def test_bilevel_of_an_affine_network():
     module, y = dense(128, 1), torch.tensor([0.0, 1.0, 1.0]).double()
-    settings = from_weights.BilevelSettings(steps=4, step_size=1.0, momentum=0.5)
+    settings = from_weights.BilevelSettings(4, BOXED)
     released = Weights(MLP((128, 1)), parameters(module), y=y, weight_decay=0.01)
-    attack = BilevelAttack(released, HeavyBall(1.0, 0.5, tol=1e-8, box=(0.0, 1.0)))
+    attack = BilevelAttack(released, BOXED)
     start = torch.rand(1, 3, 128, generator=seeded(4), dtype=torch.float64)
     expected = reconstruct(attack, start, 4, 1e-8)
     known = Weights.of(module, y=y, weight_decay=0.01)
@@ -127,7 +130,7 @@ def test_bilevel_of_an_affine_network():
 def test_bilevel_of_one_hidden_layer_starts_where_the_network_did_if_that_is_known():
     module, before = dense(128, 6, 1), dense(128, 6, 1, seed=1)
     known = {"y": torch.tensor([0.0, 1.0]).double(), "weight_decay": 0.01}
-    settings = from_weights.BilevelSettings(steps=3, step_size=1.0, momentum=0.5, inner_first=20)
+    settings = from_weights.BilevelSettings(3, BOXED, inner_first=20)
     first, again, other = (
         attacks.by_bilevel(Weights.of(module, start, **known), IMAGE, settings, seeded(4))
         for start in (before, before, None)
@@ -269,7 +272,8 @@ def smooth(logits, labels):
         ("by_rgap", lambda: gradient_of(convolutional(), 2), "one image at a time, not 2"),
         ("by_rgap", lambda: gradient_of(convolutional(), 1, smooth), "the cross-entropy of whole"),
         ("by_rgap", lambda: Weights.of(convolutional()), "by_rgap takes Gradient"),
-        ("by_imprint", lambda: gradient_of(convolutional()), "two dense layers"),
+        ("by_imprint", lambda: gradient_of(convolutional()), "dense layers with ReLU are wanted"),
+        ("by_imprint", lambda: gradient_of(dense(128, 6, 5, 4)), "two dense layers"),
         (
             "by_decoreco",
             lambda: Weights.of(fill(nn.Sequential(nn.Flatten(), nn.Linear(128, 1), nn.Tanh()))),

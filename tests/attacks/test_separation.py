@@ -299,16 +299,6 @@ def test_one_step_equals_loops(exponent):
     assert torch.allclose(contrast[0], ((energy + 0.2) ** exponent).mean(1), atol=1e-10)
 
 
-def test_rotation_lowers_the_contrast_and_keeps_rows_orthonormal():
-    z, _ = white(8, 3, 500)
-    starts = orthogonalise(normal(3, 8, 8, dtype=F64))
-    contrasts = [rotate(starts, z, SeparationSettings(), k)[1].sum(1) for k in (0, 1, 3, 10, 40)]
-    assert all((b < a + 1e-4).all() for a, b in zip(contrasts, contrasts[1:], strict=False))
-    assert (contrasts[-1] < contrasts[0] - 0.1).all()
-    w, _ = rotate(starts, z, SeparationSettings(), 40)
-    assert torch.allclose(w @ w.mT, torch.eye(8, dtype=F64).expand(3, 8, 8), atol=1e-8)
-
-
 def test_a_batch_of_restarts_is_runs_of_their_own():
     z, _ = white(6, 2, 100)
     starts = orthogonalise(normal(3, 6, 6, dtype=F64))

@@ -11,11 +11,7 @@ from companion.chapters.bilevel.experiment_hidden import (
     PATH_SIZES,
     aligned_distance,
 )
-from companion.chapters.run import run
 from recon.nets.mlp import one_hidden
-
-#: smaller than smoke: seconds
-TINY = {"width": 8, "steps": 4, "inner_first": 40, "train_iterations": 100, "seeds": 2}
 
 
 def test_aligned_distance_is_that_of_the_best_permutation():
@@ -38,21 +34,6 @@ def test_aligned_distance_is_that_of_the_best_permutation():
     )
 
 
-def test_tiny_run(tmp_path):
-    result = run(
-        "bilevel-hidden", profile="smoke", data="photos", device="cpu", out=tmp_path, **TINY
-    )
-    metrics, null = result.metrics, result.metrics.null
-    assert (metrics.width, metrics.n_params) == (8, 8 * 3072 + 8 + 8 + 1)
-    assert null.other_seed_mean == null.other_seed_sum / metrics.n_params
-    assert 0 < null.other_seed_aligned_sum <= null.other_seed_sum * (1 + 1e-6)
-    informed = metrics.inner_start.theta_star
-    assert informed.truth.nn_train_l2 <= 1e-2
-    assert informed.truth.settled_sum < 1e-2 < informed.random.settled_sum
-    x_hat, x_train = result.array("x_hat_truth_from_theta_star"), result.array("x_train")
-    assert (x_hat - x_train).abs().max() < 1e-4
-
-
 def test_a_path_begins_at_its_start_and_ends_elsewhere(runs):
     """Short steps: the images are their start's at first; each trace is as long as the run."""
     result, steps = runs("bilevel-hidden-path"), PATH_SIZES["smoke"].steps
@@ -70,17 +51,3 @@ def test_a_path_begins_at_its_start_and_ends_elsewhere(runs):
                 for name in ("alike", "x_hat")
             )
             assert way <= whole
-
-
-def test_a_shared_start_explains_the_released_weights_from_the_training_images_alone(runs):
-    """Its own images give the released network back at once; others do not, and the attack only
-    comes nearer.
-    """
-    metrics = runs("bilevel-hidden-shared").metrics
-    truth = metrics.starts.truth
-    assert metrics.accuracy == 1 and truth.moved_l2 < 1e-6
-    assert truth.last_sum < 1e-5 * metrics.added_sum
-    for end in metrics.starts.only("random", "partition").values():
-        assert 1e-3 < end.first_sum < metrics.added_sum and end.last_sum < end.first_sum
-    # twice the variance of U(0, 1)
-    assert metrics.drawn_sum == pytest.approx(metrics.n_params / 6, rel=0.1)

@@ -1,4 +1,4 @@
-"""The start from other photographs, and where results end, against brute force."""
+"""Where results end, against brute force."""
 
 from __future__ import annotations
 
@@ -7,16 +7,6 @@ import torch
 
 from companion.chapters.reference_common import where_ended
 from tests.records import bundle_of
-
-
-def test_the_recipe_starts_from_twice_as_many_other_images(runs):
-    smoke = runs("decoreco-partition")
-    start = smoke.array("x_init_partition")
-    assert len(start) == smoke.metrics.variants.reference.m == 40 and len(start.unique(dim=0)) == 40
-    pixels = start + smoke.array("mean")
-    assert pixels.min() > -1e-5 and pixels.max() < 1 + 1e-5
-    for name in ("x_train", "x_held_out"):
-        assert torch.cdist(start, smoke.array(name)).min() > 1.0
 
 
 def test_where_results_end_by_counting():

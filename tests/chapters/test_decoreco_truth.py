@@ -8,18 +8,13 @@ import torch
 from companion.chapters.decoreco_truth import experiment
 from companion.chapters.decoreco_truth.experiment import converged
 from companion.chapters.run import run
-from recon.scoring.matching import one_to_one
 
 
-def test_truth_is_not_the_minimum_but_no_other_images_come_near(runs):
-    smoke = runs("decoreco-truth")
-    before, after = smoke.metrics.energy_fitted, smoke.metrics.energy_after_attack
+def test_no_other_images_come_near_the_energy_of_the_truth(runs):
+    metrics = runs("decoreco-truth").metrics
+    before, after = metrics.energy_fitted, metrics.energy_after_attack
     assert before.truth < before.partition <= 1.0
-    # steps of a fixed size: the end may lie a little higher
-    assert after.truth <= before.truth * 1.1
     assert after.truth < 0.5 * min(after.partition, after.random)
-    matches = one_to_one(smoke.array("x_train"), smoke.array("x_hat_partition")).score
-    assert smoke.metrics.matches_after_attack.partition.ncc_06 == int((matches > 0.6).sum())
 
 
 def test_energies_before_are_those_of_the_images_that_they_name(tmp_path, monkeypatch):

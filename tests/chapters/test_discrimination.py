@@ -45,18 +45,6 @@ def test_measures_by_other_means(seed):
     assert plain(share_true, network) == pytest.approx(network.true.mean())
 
 
-@pytest.mark.parametrize("m", [40, 400])
-@pytest.mark.parametrize("seed", range(5))
-def test_true_rate_by_a_loop_over_thresholds(m, seed):
-    network = scored(m=m, seed=seed, strength=2.0)
-    rates = [0.0]
-    for threshold in np.unique(network.score):
-        accepted = network.score >= threshold
-        if accepted[~network.true].mean() <= 0.01:
-            rates.append(accepted[network.true].mean())
-    assert plain(true_rate, network) == pytest.approx(max(rates))
-
-
 @pytest.mark.parametrize("measure", [*MEASURES.values(), share_true])
 def test_a_weight_is_so_many_copies(measure):
     network = scored(digits=8)

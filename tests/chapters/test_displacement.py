@@ -26,7 +26,7 @@ def test_motion_tells_what_is_left_from_what_was_added():
 
 def test_noisy_by_a_share_of_the_root_mean_square():
     w1 = 0.01 * normal(60, 100)
-    noise = noisy(w1, 0.3, seeded(1)) - w1
+    noise = noisy(w1, seeded(1), 0.3) - w1
     assert (
         noise.std().item() == pytest.approx(0.003, rel=0.03) and abs(ncc(noise, w1).mean()) < 0.02
     )

@@ -51,7 +51,7 @@ def test_weights_keep_their_digits_where_the_margin_is_large():
 
 def test_residual_is_that_of_the_solution_set():
     theta = torch.linspace(-1, 1, 31, dtype=torch.float64)
-    digits = eb.Digits(theta, 20, eb.EightBitSettings(weight_decay=DECAY))
+    digits = eb.Digits(theta, 20, DECAY)
     whole = eb.Rest(torch.arange(20), PIXELS.double(), Y.double(), DECAY * theta)
     rest = whole.take(slice(5, None), base=digits.residual(whole.take(slice(5))))
     expected = residual(eb.inputs(PIXELS), Y.double(), theta, DECAY)
@@ -74,10 +74,9 @@ def test_diffusion_hands_its_error_on():
     """Integers nearer to the solution set than rounded ones; on photographs see
     tests/press/test_twins.py.
     """
-    settings = eb.EightBitSettings(weight_decay=1e-4, finest=1e-5, rungs=(6,))
     target = eb.classifier(PIXELS, Y, 1e-4).float()
     chosen = eb.ladder(OTHERS, target.double(), 20, 1e-5, 6)
-    digits = eb.Digits(target.double(), 20, settings)
+    digits = eb.Digits(target.double(), 20, 1e-4)
     labels = OTHERS_Y[chosen].double()
     start = OTHERS.pixels[chosen].double().clamp(6, 249)
     begun = eb.Rest(torch.arange(20), start, labels, 1e-4 * digits.theta)

@@ -42,13 +42,6 @@ def test_a_figure_of_a_small_run_needs_no_other_arrays_than_are_kept(name, runs)
         plt.close("all")
 
 
-def test_no_picture_of_a_run_is_committed_and_what_is_kept_is_small():
-    folders = (ROOT / "book" / "paper-size", ROOT / "book" / "seeds")
-    assert [path for folder in folders for path in folder.rglob("*.png")] == []
-    files = (ROOT / "book" / "paper-size").rglob("*.safetensors")
-    assert sum(file.stat().st_size for file in files) <= 25e6
-
-
 def test_the_other_figures_of_the_book_are_drawn():
     report = json.loads((ROOT / "benchmarks" / "audit_calibration.json").read_text("utf-8"))
     assert plot_calibration(report["networks"]).axes

@@ -1,32 +1,28 @@
-"""The landscape chapter: images of every seed, starts, distances, and both sweeps in small."""
+"""The landscape chapter: images of every seed, starts, distances and energies."""
 
 from __future__ import annotations
 
-import pytest
 import torch
 
 from companion.chapters.base import Context
-from companion.chapters.landscape.experiment_bilevel import BOXED, FREE, SIZES, crossing
+from companion.chapters.landscape.experiment_bilevel import SIZES, crossing
 from companion.chapters.landscape.experiment_decoreco import SIZES as DECORECO_SIZES
 from companion.chapters.landscape.experiment_decoreco import geometry
 from companion.chapters.landscape.shared import (
+    DIFFERENT,
+    EVERY,
     SeedImages,
-    affine_released,
-    bilevel_ends,
-    different_starts,
-    every_cell,
     set_distances,
 )
 from recon.images.registry import load_pool
 from recon.scoring.metrics import ssim
 from tests.records import replace
 
-LAMBDAS = [0.0, 0.25, 0.5, 0.75, 1.0]
 CONTEXT = Context(load_pool("photos"), torch.device("cpu"), 0, None, None)
 
 
 def images_of(seed=0, seeds=1, dtype=torch.float64):
-    return SeedImages.of(CONTEXT, SIZES["smoke"].n_train, dtype, seed, seeds)
+    return SeedImages.drawn(CONTEXT, SIZES["smoke"].n_train, dtype, seed, seeds)
 
 
 def test_every_seed_has_images_of_its_own():
@@ -40,31 +36,31 @@ def test_every_seed_has_images_of_its_own():
 
 def test_starts_are_on_the_grid_with_lambda_1_the_slower_index():
     images = images_of()
-    starts = images.starts(LAMBDAS)
-    torch.testing.assert_close(starts[-1], images.truth)
-    torch.testing.assert_close(starts[4], images.partition)
+    starts = images.starts()
+    torch.testing.assert_close(starts[-1], images.train)
+    torch.testing.assert_close(starts[4], images.init)
     torch.testing.assert_close(starts[5], images.random)
-    half_way = 0.5 * (0.25 * images.truth + 0.75 * images.partition) + 0.5 * images.random
+    half_way = 0.5 * (0.25 * images.train + 0.75 * images.init) + 0.5 * images.random
     torch.testing.assert_close(starts[1 * 5 + 2], half_way)
-    few = starts[different_starts(LAMBDAS)]  # equal starts are searched once
+    few = starts[DIFFERENT]  # equal starts are searched once
     assert len(few) == len(few.unique(dim=0)) == 21
-    assert torch.equal(few[every_cell(LAMBDAS)], starts)
+    assert torch.equal(few[EVERY], starts)
 
 
 def test_crossings_by_hand():
-    """Two seeds, λ₁ and λ₂ in {0, 1}: rows are (0, 0), (0, 1), (1, 0), (1, 1)."""
-    swaps = {
-        "truth": torch.tensor([8.0, 6.0, 0.0, 1.0]),
-        "partition": torch.tensor([0.0, 2.0, 0.0, 5.0]),
-    }
-    stays = swaps | {"truth": torch.tensor([8.0, 6.0, 0.0, 6.0])}
-    # along λ₁ at λ₂ = 1: truth 6 → 1 against 2 → 5 swaps at a half; 6 → 6 against 2 → 5 does not
-    assert crossing([swaps, stays], (0.0, 1.0)) == {
-        "per_seed": [0.5, None],
-        "mean": None,
-        "sd": None,
-    }
-    assert crossing([swaps, swaps], (0.0, 1.0)) == {"per_seed": [0.5, 0.5], "mean": 0.5, "sd": 0.0}
+    """Two seeds; only rows with λ₂ = 1, every fifth, count."""
+
+    def along(*values):
+        rows = torch.full((5, 5), 99.0)
+        rows[:, -1] = torch.tensor(values)
+        return rows.flatten()
+
+    partition = along(2.0, 3.0, 3.0, 4.0, 5.0)
+    swaps = {"truth": along(6.0, 5.0, 4.0, 3.0, 1.0), "partition": partition}
+    stays = {"truth": along(6.0, 6.0, 6.0, 6.0, 6.0), "partition": partition}
+    # 4 against 3 at a half becomes 3 against 4 at three quarters: they swap in the middle
+    assert crossing([swaps, stays]) == {"per_seed": [0.625, None], "mean": None, "sd": None}
+    assert crossing([swaps, swaps]) == {"per_seed": [0.625, 0.625], "mean": 0.625, "sd": 0.0}
 
 
 def test_set_distances_by_a_loop():
@@ -86,31 +82,3 @@ def test_energies_are_relative_to_that_of_noise():
         shape["curvature"], torch.full((3,), 2 * 0.5**2 * 4 / (9 * 24), dtype=torch.float64)
     )
     assert shape["barrier"].max() == 0 and shape["line"].tolist() == [0.0, 6.0, 24.0]
-
-
-def test_bilevel_sweep(runs):
-    metrics, sizes = runs("landscape-bilevel").metrics, SIZES["smoke"]
-    truth = metrics.distance.truth
-    assert truth[-1][-1] < 1e-6 and metrics.start_distance.truth[-1][-1] < 1e-6
-    assert [row[0] for row in truth] == pytest.approx([truth[0][0]] * 5, rel=1e-6)  # noise
-    assert metrics.start_distance.partition[0][-1] == 0.0 == metrics.start_distance.random[2][0]
-    by_seed, null = [], []
-    for seed in range(2):
-        images = images_of(seed, seeds=2)
-        start = images.starts(LAMBDAS)[[-2]]
-        end = bilevel_ends(affine_released(images, 1e-2), start, sizes).x_hat
-        by_seed.append(images.distances(end)["truth"].item())
-        null.append(images.null_distance().item())
-    assert truth[-1][-2] == pytest.approx(sum(by_seed) / 2, rel=1e-5)
-    assert metrics.null_distance_to_truth == pytest.approx(sum(null) / 2)
-
-
-def test_walks(runs):
-    result = runs("landscape-bilevel")
-    connection = result.metrics.connection
-    for route in connection.only(*FREE, *BOXED).values():
-        assert route.solved and route.error < 1e-10 < 1e-3 < route.straight_error
-    assert connection.level > connection.sufficient > 0.55
-    first, second = (result.array(f"walk_{name}_frames") for name in BOXED)
-    assert first.shape == second.shape and len(first) == 5 and torch.equal(first[-1], second[0])
-    assert 0 <= min(first.min(), second.min()) < max(first.max(), second.max()) <= 1

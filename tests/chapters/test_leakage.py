@@ -111,7 +111,7 @@ def test_an_image_is_hidden_from_the_noise_after_which_nothing_is_better_than_gr
 
     assert hidden_from(rows(0.001, 0.09, 0.1), 0.1) == 10.0
     assert hidden_from(rows(0.1, 0.001, 0.1), 0.1) == 100.0  # not from 1: it comes back
-    assert hidden_from(rows(0.1, 0.1, 0.001), 0.1) is None
+    assert hidden_from(rows(0.1, 0.1, 0.001), 0.1) == math.inf
 
 
 def test_an_image_counts_if_no_entry_is_off_by_more_than_half_a_grey_level():

@@ -59,12 +59,9 @@ def test_a_run_that_is_too_long_is_begun(replayed):
 def test_a_fault_in_the_step_is_seen(replayed, monkeypatch, factor):
     from companion.chapters.bilevel import experiment_shared
 
-    plain = experiment_shared.HeavyBall
-    monkeypatch.setattr(
-        experiment_shared,
-        "HeavyBall",
-        lambda step, *more, **named: plain(factor * step, *more, **named),
-    )
+    descent = experiment_shared.DESCENT
+    faulty = replace(descent, step_size=factor * descent.step_size)
+    monkeypatch.setattr(experiment_shared, "DESCENT", faulty)
     again = replayed()
     assert not again.agrees and any("reconstruct, step" in said for said in again.differences)
 

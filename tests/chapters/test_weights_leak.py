@@ -1,13 +1,10 @@
-"""Chapter 8: oracles for the counts, the cells of the recipes, verdicts that turn in both
-directions.
-"""
+"""Chapter 8: oracles for the counts, and the cells of the recipes."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import numpy as np
-import pytest
 import torch
 
 from companion.chapters.base import Context
@@ -20,10 +17,8 @@ from companion.chapters.weights_leak.experiment_recipes import (
     recipe_unit,
 )
 from companion.chapters.weights_leak.experiment_recipes import SIZES as RECIPE_SIZES
-from companion.chapters.weights_leak.experiment_recipes import Metrics as RecipeMetrics
 from companion.chapters.weights_leak.experiment_size import count_table, separation_counts
-from companion.chapters.weights_leak.story_recipes import claims as recipe_claims
-from companion.store.record import Record, record
+from companion.store.record import record
 from recon.attacks.separation import FirstLayer, SeparationSettings, separate
 from recon.images.pool import ImagePool
 from recon.images.registry import load_pool
@@ -113,81 +108,6 @@ def test_every_cell_is_a_recipe():
             recipe = recipe_of(Recipe(steps=1500), family, name)
             assert recipe.steps == 1500 * change.get("steps", 1)
     assert set(KNOWN_FOR) <= set(CHANGES["decay"])
-
-
-# ------------------------------------------------------------------------------------------- claims
-
-
-def table_of(matches, null=2):
-    counts = {"matches": matches, "best_null": null, "excess": matches - null}
-    return {name: Record({"ncc_0.7": count}) for name, count in counts.items()}
-
-
-def cell(name, erased, found, family="decay", known="unknown"):
-    about = {"family": family, "cell": name, "known": known, "n_train": 100, "erased": erased}
-    return Record(**table_of(found), **about, start_left=1 / (1 + found), added=1.0)
-
-
-def recipes(cells):
-    return RecipeMetrics(n_train=100, cells=cells)
-
-
-def chapter_8():
-    cells = [
-        cell("SGD, decay 0", 0.0, 3),
-        cell("SGD, decay 0", 0.0, 60, known="known"),
-        cell("SGD, decay 0", 0.0, 1, known="known up to 10 %"),
-        cell("Adam, decay 0", 0.0, 0),
-        cell("Adam, decay 0", 0.0, 2, known="known"),
-        cell("SGD, decay 1e-3", 0.75, 0, known="known"),
-        cell("SGD, decay 1e-2", 7.5, 80),
-        cell("SGD, decay 5e-3", 3.0, 70),
-        cell("SGD, decay 1e-3", 1.0, 9),
-        cell("Adam, decay 1e-2", None, 40),
-        cell("small start", 0.0, 90, family="start"),
-        cell("base", 3.75, 0, family="task"),
-    ]
-    return recipes(cells)
-
-
-def changed(name, found, known="unknown"):
-    at = {(row.cell, row.known): row for row in chapter_8().cells}
-    at[name, known] = replace(at[name, known], **table_of(found))
-    return recipes(list(at.values()))
-
-
-def verdict(metrics, name):
-    made = recipe_claims(metrics, RECIPE_SIZES["smoke"])
-    return next(claim.verdict for claim in made if claim.id == name)
-
-
-@pytest.mark.parametrize(
-    ("metrics", "expected"),
-    [
-        (chapter_8(), "finding"),
-        (changed("SGD, decay 1e-2", 4), "not reproduced"),  # erased, and nothing found
-        (changed("SGD, decay 5e-3", 4), "not reproduced"),  # at the edge, erased
-        (changed("SGD, decay 0", 50), "not reproduced"),  # not erased, and found
-        (changed("SGD, decay 1e-3", 90), "finding"),  # between the two: no rule
-        (changed("Adam, decay 1e-2", 90), "finding"),  # not defined: no rule
-        (recipes(chapter_8().cells[:5]), "not reproduced"),  # none erased was run
-    ],
-)
-def test_the_start_must_be_erased(metrics, expected):
-    assert verdict(metrics, "leak-start-erased") == expected
-
-
-@pytest.mark.parametrize(
-    ("metrics", "expected"),
-    [
-        (chapter_8(), "finding"),
-        (changed("SGD, decay 0", 4, "known"), "not reproduced"),
-        (changed("Adam, decay 0", 80, "known"), "finding"),  # Adam does not decide
-        (recipes(chapter_8().cells[5:]), "not reproduced"),  # none was run
-    ],
-)
-def test_a_known_start_is_enough_or_not(metrics, expected):
-    assert verdict(metrics, "leak-known-start") == expected
 
 
 # ------------------------------------------------------------------------- a training that diverges

@@ -8,6 +8,7 @@ from itertools import product
 
 import pytest
 import torch
+from small_networks import layer_passes
 from torch import nn
 from torch.func import functional_call, grad, vmap
 
@@ -70,8 +71,8 @@ def test_gradients_and_gram_matrices_equal_autograd_of_the_module(network, alpha
 
     along = output_direction(functional_call(module, theirs, (x,)).detach(), labels)
     expected = vmap(grad(phi), in_dims=(None, 0, 0))(theirs, x, along).values()
-    passes = network.layers(
-        theta, x, lambda outputs: output_direction(outputs, labels), alpha=alpha
+    passes = layer_passes(
+        network, theta, x, lambda outputs: output_direction(outputs, labels), alpha
     )
     gradients = per_image_gradients(passes)
     assert list(gradients) == list(theta)
@@ -94,11 +95,11 @@ def test_leading_dimensions_are_problems_of_their_own():
     x = torch.randn(2, N, 7, generator=generator, dtype=F64)
     for theta, single in ((vectors, vectors), (vectors[1], vectors[[1, 1]])):
         theta = network.unflatten(theta)
-        gradients = per_image_gradients(network.layers(theta, x, torch.ones_like))
+        gradients = per_image_gradients(layer_passes(network, theta, x))
         matrices, products = gram(network, theta, x)
         for k in range(2):
             alone = network.unflatten(single[k])
-            passes = network.layers(alone, x[k], torch.ones_like)
+            passes = layer_passes(network, alone, x[k])
             for name, value in per_image_gradients(passes).items():
                 torch.testing.assert_close(gradients[name][k], value)
             expected = gram(network, alone, x[k])

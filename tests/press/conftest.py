@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 WAIT_S = 1200  # for the build of the book, on a machine five times slower than a quiet one
 WIDE = {"width": 1280, "height": 900}
 #: preload would fetch the style sheets again, and their relative imports from the wrong folder
-AXE = "within => axe.run(within ?? document, {resultTypes: ['violations'], preload: false})"
+AXE = "axe.run(document, {resultTypes: ['violations'], preload: false})"
 
 #: takes out of a page what is like something before it: the same elements with the same classes and
 #: styles, in the same surroundings, on as odd a row.  axe looks at every letter of a page
@@ -99,9 +99,9 @@ class Tab:
         if not request.url.startswith((self.base, "data:", "blob:", "file:")):
             self.complaints.append(f"outside: {request.url}")
 
-    def open(self, name: str, size: dict = WIDE, scheme: str = "light"):
+    def open(self, name: str, scheme: str = "light"):
         """The page, loaded and typeset."""
-        self.page.set_viewport_size(size)
+        self.page.set_viewport_size(WIDE)
         self.page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
         self.complaints.clear()
         response = self.page.goto(f"{self.base}{name}")
@@ -109,18 +109,16 @@ class Tab:
         self.page.evaluate("window.MathJax?.startup?.promise")
         return self.page
 
-    def violations(self, within: str | None = None) -> list[str]:
-        """What axe-core finds serious or critical, on the page or in one element; one line for each
-        rule and place.
+    def violations(self) -> list[str]:
+        """What axe-core finds serious or critical on the page; one line for each rule and place.
 
         The page is thinned out for it (`ALIKE`): nothing can be asked of it afterwards.
         """
         self.page.evaluate(self.axe)
-        if within is None:
-            self.page.evaluate(ALIKE)
+        self.page.evaluate(ALIKE)
         found = [
             v
-            for v in self.page.evaluate(AXE, within)["violations"]
+            for v in self.page.evaluate(AXE)["violations"]
             if v["impact"] in ("serious", "critical")
         ]
         return [

@@ -28,13 +28,11 @@ DECORECO = "book/executed/04-decoreco"
 
 
 class Read(HTMLParser):
-    """Identifiers, references to files, images of the article and the hrefs of the download button
-    of one page.
-    """
+    """Identifiers, references to files, and images of the article of one page."""
 
     def __init__(self, path: Path):
         super().__init__()
-        self.ids, self.references, self.images, self.sources, self.inside = set(), [], [], [], False
+        self.ids, self.references, self.images, self.inside = set(), [], [], False
         self.feed(path.read_text())
 
     def handle_starttag(self, tag: str, attributes: list) -> None:
@@ -44,8 +42,6 @@ class Read(HTMLParser):
         self.references += [a[key] for key in ("href", "src") if a.get(key)]
         if tag == "img" and self.inside:
             self.images.append(a)
-        if "btn-download-source-button" in (a.get("class") or ""):
-            self.sources.append(a["href"])
 
     def handle_endtag(self, tag: str) -> None:
         self.inside = self.inside and tag != "article"

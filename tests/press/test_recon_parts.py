@@ -268,12 +268,6 @@ def test_an_unknown_part_fails_the_build_and_without_the_setting_there_are_no_bu
         built(tiny, "```{recon} claims/nobody\n```")
 
 
-def test_every_page_of_the_book_is_in_the_table_of_contents():
-    listed = (ROOT / "_toc.yml").read_text()
-    for page in (ROOT / "book").glob("*.md"):
-        assert f"book/{page.stem}\n" in listed, page.name
-
-
 def test_keep_takes_other_seeds_at_profile_laptop_only(copy, tmp_path):
     meta = json.loads((copy.results / "separation" / "result.json").read_text())
     meta.pop("sha256", None)

@@ -20,8 +20,8 @@ from recon.training.kkt import (
     KKTSettings,
     Observer,
     certificate,
+    confidence,
     log_logistic_loss,
-    margins,
     train_to_kkt,
 )
 
@@ -235,9 +235,10 @@ def test_what_training_refuses(change):
 def test_the_logistic_loss_of_a_margin_is_the_cross_entropy(outputs):
     network, x, y, theta = problem(outputs=outputs)
     params = network.unflatten(1e2 * theta)
-    logits = network(params, x)
+    logits = network(params, x).view(len(x), outputs)
+    margins = confidence(logits, y)
     if outputs == 1:
-        logits = torch.stack([torch.zeros_like(logits), logits], dim=1)
+        logits = torch.cat([torch.zeros_like(logits), logits], dim=1)
     expected = torch.nn.functional.cross_entropy(logits, y.long(), reduction="none")
-    losses = torch.nn.functional.softplus(-margins(network, params, x, y))
+    losses = torch.nn.functional.softplus(-margins)
     torch.testing.assert_close(losses, expected)

@@ -2,15 +2,16 @@
 what is measured.
 """
 
-from __future__ import annotations
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from companion.chapters.base import Tensors
+from companion.chapters.base import Context, Tensors
 from companion.store.record import Record
 from recon.images.bundle import Bundle
-from recon.scoring.matching import nearest
+from recon.optim.descent import HeavyBall
+from recon.scoring.metrics import l2
 
 STARTS = ("random", "truth", "partition")
 #: Table 1 of Runkel et al. (2024): average ‖θ* − θ‖² of each start, for the affine and the
@@ -18,14 +19,21 @@ STARTS = ("random", "truth", "partition")
 PAPER_AFFINE = {"random": 1.1214e-3, "truth": 1.3888e-3, "partition": 2.9749e-3}
 PAPER_HIDDEN = {"random": 6.1157e-5, "truth": 1.7055e-3, "partition": 6.3629e-3}
 BOX = (0.0, 1.0)  # that pixels lie in [0, 1] is no secret
+#: of the images against the one-hidden-layer net
+DESCENT = HeavyBall(10.0, 0.5, box=BOX, max_relative_step=0.1)
+
+
+def images_of(sizes: Any, context: Context, dtype: torch.dtype) -> Bundle:
+    """As many as the sizes say, in [0, 1]."""
+    data = context.dataset(sizes.n_train, sizes.n_held_out)
+    return Bundle.of(data, context.device, dtype, centred=False)
 
 
 def start_of(images: Bundle, name: str, generator: torch.Generator) -> Tensor:
     """Start (a) U(0, 1), (b) the training images, (c) the other partition; (n, d)."""
     if name == "random":
-        return torch.rand(images.train.shape, generator=generator, dtype=images.train.dtype).to(
-            images.train.device
-        )
+        noise = torch.rand(images.train.shape, generator=generator, dtype=images.train.dtype)
+        return noise.to(images.train.device)
     return images.train if name == "truth" else images.init
 
 
@@ -37,13 +45,13 @@ def measure(x_hat: Tensor, x_init: Tensor, images: Bundle) -> Record:
     than to the training images · own_start_is_nearest: whose nearest image of the partition is the
     one in their own row, where start (c) began.
     """
-    to_train, to_init = nearest(x_hat, images.train, "l2"), nearest(x_hat, images.init, "l2")
+    to_train, to_init = l2(x_hat, images.train).min(1), l2(x_hat, images.init).min(1)
     row = torch.arange(len(x_hat), device=x_hat.device)
     return Record(
         moved_l2=(x_hat - x_init).norm(dim=-1).mean().item(),
-        nn_train_l2=to_train.score.mean().item(),
-        nearer_to_partition=(to_init.score < to_train.score).double().mean().item(),
-        own_start_is_nearest=(to_init.index == row).double().mean().item(),
+        nn_train_l2=to_train.values.mean().item(),
+        nearer_to_partition=(to_init.values < to_train.values).double().mean().item(),
+        own_start_is_nearest=(to_init.indices == row).double().mean().item(),
     )
 
 
@@ -60,7 +68,7 @@ def held_out_distance(images: Bundle) -> float:
     """Mean L2 distance of a held-out image to its nearest training image, the null of every
     "resembles".
     """
-    return nearest(images.held_out, images.train, "l2").score.mean().item()
+    return l2(images.held_out, images.train).amin(1).mean().item()
 
 
 def converged(history: Tensor, tol: float) -> bool:

@@ -2,8 +2,6 @@
 random, (b) truth, (c) partition.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch
@@ -16,6 +14,7 @@ from companion.chapters.bilevel.common import (
     STARTS,
     converged,
     held_out_distance,
+    images_of,
     kept_arrays,
     measure,
     start_of,
@@ -23,7 +22,6 @@ from companion.chapters.bilevel.common import (
 from companion.store.record import Record
 from recon.attacks.bilevel import BilevelAttack, outer_energy
 from recon.attacks.reconstruct import reconstruct
-from recon.images.bundle import Bundle
 from recon.nets.mlp import affine
 from recon.optim.descent import HeavyBall
 from recon.released import Weights
@@ -67,37 +65,35 @@ SIZES = {
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """All three starts as one batch, float64, exact inner solves and exact inverse Hessians."""
-    data = context.dataset(sizes.n_train, sizes.n_held_out)
-    images = Bundle.of(data, context.device, torch.float64, centred=False)
-    objective = Objective(affine(images.train.shape[1]), images.y, sizes.weight_decay)
-    theta_star = solve_affine(objective, images.train[None]).theta[0]
+    images = images_of(sizes, context, torch.float64)
+    released = trained(images.train, images.y, sizes.weight_decay)
     x_init = torch.stack(
         [start_of(images, name, context.stream("affine.start")) for name in STARTS]
     )
-    released = Weights(objective.network, theta_star, y=images.y, weight_decay=sizes.weight_decay)
     descent = HeavyBall(sizes.step_size, sizes.momentum, tol=sizes.tol, box=BOX)
     attack = BilevelAttack(released, descent)
     result = reconstruct(attack, x_init, sizes.steps, sizes.tol, context.checkpoints.at("affine"))
     ends, arrays = Record(), kept_arrays(images)
     for row, name in enumerate(STARTS):
         energy, x_hat = result.energy[row].item(), result.x_hat[row]
-        settled = converged(result.history[:, row], sizes.tol) or energy <= PAPER_AFFINE[name]
         ends[name] = Record(
-            distance_sum=energy, **measure(x_hat, x_init[row], images), converged=settled
+            distance_sum=energy,
+            **measure(x_hat, x_init[row], images),
+            converged=converged(result.history[:, row], sizes.tol) or energy <= PAPER_AFFINE[name],
         )
         arrays[f"x_hat_{name}"] = x_hat.float()
+    half = min(len(images), len(images.held_out)) // 2  # of each class
+    others = images.take(0, half)
+    other = trained(others.held_out, others.held_out_y, sizes.weight_decay)
     null = Record(
         held_out_nn_l2=held_out_distance(images),
-        other_data_sum=_other_data(objective, theta_star, images),
+        other_data_sum=outer_energy(released.theta_star, other.theta_star).item(),
     )
-    return Outcome(Metrics(n_train=len(data.train), steps=result.steps, **ends, null=null), arrays)
+    return Outcome(Metrics(n_train=len(images), steps=result.steps, **ends, null=null), arrays)
 
 
-def _other_data(objective: Objective, theta_star: Tensor, images: Bundle) -> float:
-    """‖θ* − θ‖² to a classifier of as many held-out images, as many of each class."""
-    rows = torch.cat(
-        [(images.held_out_y == label).nonzero()[: len(images.y) // 2, 0] for label in (0, 1)]
-    )
-    elsewhere = Objective(objective.network, images.held_out_y[rows], objective.weight_decay)
-    other = solve_affine(elsewhere, images.held_out[rows][None]).theta[0]
-    return outer_energy(theta_star, other).item()
+def trained(x: Tensor, y: Tensor, weight_decay: float) -> Weights:
+    """The affine classifier of images x (n, d) with labels y (n,)."""
+    network = affine(x.shape[1])
+    theta = solve_affine(Objective(network, y, weight_decay), x[None]).theta[0]
+    return Weights(network, theta, y=y, weight_decay=weight_decay)

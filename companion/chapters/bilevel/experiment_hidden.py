@@ -3,11 +3,10 @@ apart unattacked, and the way of short steps: how far the distance has fallen wh
 look like their starts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from statistics import fmean
 
 import torch
@@ -16,10 +15,11 @@ from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.bilevel.common import (
-    BOX,
+    DESCENT,
     STARTS,
     converged,
     held_out_distance,
+    images_of,
     kept_arrays,
     measure,
     start_of,
@@ -33,11 +33,11 @@ from recon.optim.descent import HeavyBall
 from recon.optim.lbfgs import LBFGSSettings, lbfgs
 from recon.optim.subspace import Subspace, reduced
 from recon.optim.tree import State
-from recon.scoring.matching import nearest
-from recon.scoring.metrics import ncc
+from recon.scoring.metrics import l2, ncc
 from recon.training.one_hidden_layer import HiddenObjective
 
 PAPER_WIDTH = 6144
+TOL = 1e-8  # of the energy, at which an attack is done
 INNER_STARTS = ("uniform", "other_seed", "theta_star")
 PATH_STARTS, PATH_INNER = ("truth", "partition"), ("uniform", "other_seed")
 ALIKE = 0.9  # NCC with the start, mean over images, down to which they "resemble" it
@@ -76,7 +76,7 @@ class AttackSizes:
     Attributes:
         width: 6144 in the paper.
         steps: outer ones.
-        inner_first, inner_next, settle: L-BFGS iterations before, during and after the outer loop.
+        inner_first, settle: L-BFGS iterations before and after the outer loop.
         train_iterations: likewise for θ*.
     """
 
@@ -84,10 +84,8 @@ class AttackSizes:
     width: int
     steps: int
     inner_first: int = 1000
-    inner_next: int = 10
     settle: int = 300
     train_iterations: int = 1000
-    step_size: float = 10.0
     weight_decay: float = 1e-3
     n_held_out: int = 200
 
@@ -97,13 +95,9 @@ class Sizes(AttackSizes):
     """
     Attributes:
         seeds: of starts and weights, all on one set of images.
-        max_relative_step: of the images, in one outer step.
     """
 
     seeds: int
-    momentum: float = 0.5
-    max_relative_step: float = 0.1
-    tol: float = 1e-8
 
 
 SIZES = {
@@ -167,36 +161,29 @@ class OnTheWay:
         return {**state, "accepted": {**state["accepted"], **notes}}
 
     def step(self, state: State) -> State:
-        notes = {name: state["accepted"][name] for name in ("x_init", "alike", "trace")}
-        inner_state = {
-            name: value for name, value in state["accepted"].items() if name not in notes
-        }
-        after = self.attack.step({**state, "accepted": inner_state})
+        before, after = state["accepted"], self.attack.step(state)
         x, energy = after["accepted"]["x"], after["accepted"]["energy"]
-        likeness = ncc(x[0], notes["x_init"][0]).diagonal().mean()
-        trace = notes["trace"].clone()
+        likeness = ncc(x[0], before["x_init"][0]).diagonal().mean()
+        trace = before["trace"].clone()
         trace[int((~torch.isnan(trace[:, 0])).sum())] = torch.stack([energy[0], likeness])
-        alike = x.clone() if likeness >= ALIKE else notes["alike"]
-        return {**after, "accepted": {**after["accepted"], **notes, "alike": alike, "trace": trace}}
+        alike = x.clone() if likeness >= ALIKE else before["alike"]
+        notes = {"x_init": before["x_init"], "alike": alike, "trace": trace}
+        return {**after, "accepted": {**after["accepted"], **notes}}
 
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """Every row by itself and stored at once."""
-    images = images_of(sizes, context)
-    pairs = [
-        (inner, start)
-        for inner in INNER_STARTS
-        for start in STARTS
-        if (inner, start) != ("other_seed", "truth")
-    ]
+    images = images_of(sizes, context, torch.float32)
+    pairs = [*product(INNER_STARTS, STARTS)]
+    pairs.remove(("other_seed", "truth"))
     rows = [f"{inner} {start} {seed}" for inner, start in pairs for seed in range(sizes.seeds)]
-    nets = networks(sizes, context, images.train.shape[1], max(sizes.seeds, 2))
+    nets = networks(sizes, context, images.dim, max(sizes.seeds, 2))
     ends = context.sweep(partial(row_unit, sizes, context, nets), rows, "rows")
     inner_start = Record({inner: Record() for inner in INNER_STARTS})
     arrays = kept_arrays(images)
     for inner, start in pairs:
         runs = [ends[f"{inner} {start} {seed}"] for seed in range(sizes.seeds)]
-        inner_start[inner][start] = means([summary(run, images, sizes.tol) for run in runs])
+        inner_start[inner][start] = means([summary(run, images) for run in runs])
         best = min(runs, key=lambda run: run["energy"].item())  # the attack's own choice
         arrays[f"x_hat_{start}" + ("" if inner == "uniform" else f"_from_{inner}")] = best["x_hat"]
     first, second = nets[:2]
@@ -208,15 +195,15 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         other_seed_aligned_sum=aligned_distance(first.small, first.theta, second.theta),
         zero_sum=first.theta.square().sum().item(),
     )
-    sized = {"n_train": len(images.train), "width": sizes.width, "n_params": n_params}
+    sized = {"n_train": len(images), "n_params": n_params}
     return Outcome(Metrics(**sized, inner_start=inner_start, null=null), arrays)
 
 
 def compute_path(sizes: PathSizes, context: Context) -> Outcome[PathMetrics]:
     """Every start of the images and of the inner problem; every way stored when it has ended."""
-    images = images_of(sizes, context)
-    star = networks(sizes, context, images.train.shape[1], 1)
-    rows = [f"{inner} {start} 0" for inner in PATH_INNER for start in PATH_STARTS]
+    images = images_of(sizes, context, torch.float32)
+    star = networks(sizes, context, images.dim, 1)
+    rows = [f"{inner} {start} 0" for inner, start in product(PATH_INNER, PATH_STARTS)]
     ends = context.sweep(partial(path_unit, sizes, context, star), rows, "rows")
     paths = Record({inner: Record() for inner in PATH_INNER})
     arrays = kept_arrays(images)
@@ -224,36 +211,29 @@ def compute_path(sizes: PathSizes, context: Context) -> Outcome[PathMetrics]:
         inner, start, _ = name.split(" ")
         paths[inner][start] = _path(row, images)
         arrays |= {f"{key}_{start}_from_{inner}": row[key] for key in ("alike", "x_hat", "trace")}
-    null = held_out_distance(images)
-    how = {"n_train": len(images.train), "relative_step": sizes.relative_step}
-    return Outcome(PathMetrics(**how, held_out_nn_l2=null, paths=paths), arrays)
-
-
-def images_of(sizes: AttackSizes, context: Context) -> Bundle:
-    """In [0, 1], float32."""
-    data = context.dataset(sizes.n_train, sizes.n_held_out)
-    return Bundle.of(data, context.device, torch.float32, centred=False)
+    metrics = PathMetrics(
+        n_train=len(images),
+        relative_step=sizes.relative_step,
+        held_out_nn_l2=held_out_distance(images),
+        paths=paths,
+    )
+    return Outcome(metrics, arrays)
 
 
 def networks(sizes: AttackSizes, context: Context, dim: int, seeds: int) -> list[SpanWeights]:
     """On `dim` inputs, trained on the same images from this many seeds."""
-    network = one_hidden(sizes.width, dim)
-    trained = context.sweep(
-        partial(train_unit, sizes, context), [str(seed) for seed in range(seeds)], "networks"
-    )
-    return [
-        SpanWeights(network, weights["theta"], weights["basis"]) for weights in trained.values()
-    ]
+    network, names = one_hidden(sizes.width, dim), [str(seed) for seed in range(seeds)]
+    trained = context.sweep(partial(train_unit, sizes, context), names, "networks")
+    return [SpanWeights(network, net["theta"], net["basis"]) for net in trained.values()]
 
 
 def train_unit(sizes: AttackSizes, context: Context, seed: str) -> Tensors:
     """One network, from PyTorch's default start, in the span of its images: where the minimiser
     lies.
     """
-    images = images_of(sizes, context)
+    images = images_of(sizes, context, torch.float32)
     network, space = one_hidden(sizes.width, images.dim), Subspace.spanned_by(images.train)
-    initial = _initial_weights(network, "default", context, "hidden.weights", int(seed))
-    theta_0 = reduced(network, initial, space)[1]
+    theta_0 = _start_in(space, network, context, "hidden.weights", int(seed))
     coordinates = images.train @ space.basis.mT
     objective = HiddenObjective(
         network.with_inputs(len(space.basis)), coordinates, images.y, sizes.weight_decay
@@ -262,9 +242,12 @@ def train_unit(sizes: AttackSizes, context: Context, seed: str) -> Tensors:
     return {"theta": lbfgs(objective.value_and_grad, theta_0, settings).theta, "basis": space.basis}
 
 
-def _initial_weights(network: MLP, scheme: str, context: Context, stream: str, seed: int) -> Tensor:
-    """Initial weights (p,)."""
-    return network.flatten(network.init(context.stream(stream, seed), scheme)).to(context.device)
+def _start_in(
+    space: Subspace, network: MLP, context: Context, stream: str, seed: int, scheme: str = "default"
+) -> Tensor:
+    """Initial weights in coordinates of the span, (p',)."""
+    theta = network.flatten(network.init(context.stream(stream, seed), scheme))
+    return reduced(network, theta.to(context.device), space)[1]
 
 
 def settled_distance(attack: SpanAttack, x: Tensor, now: SpanWeights, sizes: AttackSizes) -> Tensor:
@@ -276,11 +259,7 @@ def settled_distance(attack: SpanAttack, x: Tensor, now: SpanWeights, sizes: Att
 
 def row_unit(sizes: Sizes, context: Context, nets: list[SpanWeights], name: str) -> Tensors:
     """One attack: an inner start, a start of the images, a seed."""
-    limit = sizes.max_relative_step
-    descent = HeavyBall(
-        sizes.step_size, sizes.momentum, tol=sizes.tol, box=BOX, max_relative_step=limit
-    )
-    attack, x_init, result, now = _attack(sizes, context, nets, name, descent)
+    attack, x_init, result, now = _attack(sizes, context, nets, name, replace(DESCENT, tol=TOL))
     return {
         "x_init": x_init,
         "x_hat": result.x_hat[0],
@@ -292,21 +271,18 @@ def row_unit(sizes: Sizes, context: Context, nets: list[SpanWeights], name: str)
 
 def path_unit(sizes: PathSizes, context: Context, nets: list[SpanWeights], name: str) -> Tensors:
     """The same with an onlooker, without momentum, no step longer than `relative_step` of ‖x‖."""
-    descent = HeavyBall(
-        sizes.step_size, momentum=0.0, box=BOX, max_relative_step=sizes.relative_step
-    )
+    descent = replace(DESCENT, momentum=0.0, max_relative_step=sizes.relative_step)
     attack, _, result, now = _attack(
         sizes, context, nets, name, descent, partial(OnTheWay, steps=sizes.steps)
     )
     alike = result.accepted["alike"][0]
     at = attack.basis_of(alike)
+    there = SpanWeights(now.network, now.project(at), at)
     return {
         "x_hat": result.x_hat[0].clone(),
         "alike": alike.clone(),
         "trace": result.accepted["trace"],
-        "settled": settled_distance(
-            attack, alike, SpanWeights(now.network, now.project(at), at), sizes
-        ),
+        "settled": settled_distance(attack, alike, there, sizes),
     }
 
 
@@ -322,39 +298,33 @@ def _attack(
     its images start, what it found, and the network that it ended with.
     """
     inner, start, number = name.split(" ")
-    seed, images = int(number), images_of(sizes, context)
+    seed, images = int(number), images_of(sizes, context, torch.float32)
     star, x_init = nets[seed], start_of(images, start, context.stream("hidden.start", seed))
 
     def theta_0(basis: Tensor) -> Tensor:
         if inner == "theta_star":
             return star.project(basis)
-        how = ("default", context, "hidden.weights", seed + 1)
-        how = ("uniform", context, "hidden.inner_start", seed) if inner == "uniform" else how
-        return reduced(star.network, _initial_weights(star.network, *how), Subspace(basis))[1]
+        here = partial(_start_in, Subspace(basis), star.network, context)
+        if inner == "uniform":
+            return here("hidden.inner_start", seed, "uniform")
+        return here("hidden.weights", seed + 1)
 
     first = LBFGSSettings(max_iter=sizes.inner_first, history=20)
-    following = LBFGSSettings(max_iter=sizes.inner_next, halvings=20)
-    attack = SpanAttack(
-        star, images.y, sizes.weight_decay, theta_0, first=first, next=following, descent=descent
-    )
+    attack = SpanAttack(star, images.y, sizes.weight_decay, theta_0, first=first, descent=descent)
     checkpoint = context.checkpoints.inside("outer").at(name)
     result = reconstruct(observe(attack), x_init[None], sizes.steps, descent.tol, checkpoint)
-    return (
-        attack,
-        x_init,
-        result,
-        SpanWeights(star.network, *(result.accepted[part][0] for part in ("theta", "basis"))),
-    )
+    theta, basis = (result.accepted[part][0] for part in ("theta", "basis"))
+    return attack, x_init, result, SpanWeights(star.network, theta, basis)
 
 
-def summary(row: Tensors, images: Bundle, tol: float) -> Record:
+def summary(row: Tensors, images: Bundle) -> Record:
     """What a row of `row_unit` says."""
     end = measure(row["x_hat"], row["x_init"], images)
     return Record(
         end.only("nn_train_l2", "own_start_is_nearest"),
         settled_sum=row["settled"].item(),
         steps=float(len(row["history"])),
-        converged=float(converged(row["history"], tol)),
+        converged=float(converged(row["history"], TOL)),
     )
 
 
@@ -389,7 +359,7 @@ def _path(row: Tensors, images: Bundle) -> Record:
             step=step + 1,
             distance_sum=trace[step, 0].item(),
             ncc_with_start=trace[step, 1].item(),
-            nn_train_l2=nearest(x, images.train, "l2").score.mean().item(),
+            nn_train_l2=l2(x, images.train).amin(1).mean().item(),
         )
 
     return Record(

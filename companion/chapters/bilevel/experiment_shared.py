@@ -13,10 +13,11 @@ from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.bilevel.common import (
-    BOX,
+    DESCENT,
     STARTS,
     converged,
     held_out_distance,
+    images_of,
     kept_arrays,
     measure,
     start_of,
@@ -25,9 +26,7 @@ from companion.chapters.bilevel.experiment_hidden import PAPER_WIDTH
 from companion.store.record import Record
 from recon.attacks.bilevel_span import SpanAttack, SpanWeights
 from recon.attacks.reconstruct import reconstruct
-from recon.images.bundle import Bundle
 from recon.nets.mlp import one_hidden
-from recon.optim.descent import HeavyBall
 from recon.optim.lbfgs import LBFGSSettings
 
 
@@ -48,7 +47,7 @@ class Sizes:
     Attributes:
         width: 6144 in the paper.
         steps: outer ones.
-        inner_first, inner_next: L-BFGS iterations before and during the outer loop.
+        inner_first: L-BFGS iterations before the outer loop.
         decay: towards θ⁰, so small that it stands for none.
     """
 
@@ -56,7 +55,6 @@ class Sizes:
     width: int = PAPER_WIDTH
     steps: int = 100
     inner_first: int = 1000
-    inner_next: int = 10
     decay: float = 1e-6
     n_held_out: int = 1000
 
@@ -70,20 +68,23 @@ SIZES = {
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """The released network, and an attack from each start, stored at once."""
-    images, star = _bundle(sizes, context), _attack(sizes, context)
+    images, star = images_of(sizes, context, torch.float64), _attack(sizes, context)
     added = context.sweep(partial(_released, sizes, context), ["network"], "network")["network"]
     ends = context.sweep(partial(_attack_from, sizes, context, added), list(STARTS), "starts")
     network, generator = star.star.network, context.stream("hidden.inner_start", 1)
     other = network.flatten(network.init(generator, "uniform", torch.float64))
-    starts = Record()
+    starts, x_hat = Record(), Tensors()
     for name, run in ends.items():
-        first, last = run["history"][0].item(), run["energy"].item()
-        how = {"first_sum": first, "last_sum": last, "steps": len(run["history"])}
-        here = measure(run["x_hat"], run["x_init"], images)
-        starts[name] = Record(**how, converged=converged(run["history"], 0.0), **here)
+        starts[name] = Record(
+            first_sum=run["history"][0].item(),
+            last_sum=run["energy"].item(),
+            steps=len(run["history"]),
+            converged=converged(run["history"], 0.0),
+            **measure(run["x_hat"], run["x_init"], images),
+        )
+        x_hat[f"x_hat_{name}"] = run["x_hat"].float()
     metrics = Metrics(
-        n_train=len(images.train),
-        width=sizes.width,
+        n_train=len(images),
         n_params=network.n_params,
         accuracy=added["accuracy"].item(),
         added_sum=added["theta"].square().sum().item(),
@@ -91,7 +92,6 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         held_out_nn_l2=held_out_distance(images),
         starts=starts,
     )
-    x_hat = {f"x_hat_{name}": run["x_hat"].float() for name, run in ends.items()}
     # for anybody to score anew
     again = {"x_hat": torch.stack([*x_hat.values()]), "train_index": images.train_index}
     return Outcome(metrics, {**kept_arrays(images), **x_hat, **again})
@@ -99,24 +99,18 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
 
 def rescored(sizes: Sizes, context: Context, x_hat: Tensor) -> Record:
     """Distances of kept reconstructions (start, n, d) to the images."""
-    images = _bundle(sizes, context)
+    images = images_of(sizes, context, torch.float64)
+    distances = ("nn_train_l2", "own_start_is_nearest", "nearer_to_partition")
     scores = Record()
     for name, x in zip(STARTS, x_hat.to(images.train), strict=True):
         x_init = start_of(images, name, context.stream("hidden.start"))
-        scores[name] = measure(x, x_init, images).only(
-            "nn_train_l2", "own_start_is_nearest", "nearer_to_partition"
-        )
+        scores[name] = measure(x, x_init, images).only(*distances)
     return Record(starts=scores)
-
-
-def _bundle(sizes: Sizes, context: Context) -> Bundle:
-    data = context.dataset(sizes.n_train, sizes.n_held_out)
-    return Bundle.of(data, context.device, torch.float64, centred=False)
 
 
 def _attack(sizes: Sizes, context: Context, added: Tensors | None = None) -> SpanAttack:
     """On what training added; on nothing, which serves to train."""
-    images = _bundle(sizes, context)
+    images = images_of(sizes, context, torch.float64)
     network, basis = one_hidden(sizes.width, images.dim), SpanAttack.basis_of(images.train)
     theta_0 = network.init(context.stream("hidden.inner_start"), "uniform", torch.float64)
     nothing = images.train.new_zeros(network.with_inputs(len(basis)).n_params)
@@ -124,15 +118,14 @@ def _attack(sizes: Sizes, context: Context, added: Tensors | None = None) -> Spa
         SpanWeights(network, nothing if added is None else added["theta"], basis),
         *(images.y, sizes.decay, lambda _: nothing),
         first=LBFGSSettings(max_iter=sizes.inner_first, history=20),
-        next=LBFGSSettings(max_iter=sizes.inner_next, halvings=20),
-        descent=HeavyBall(10.0, 0.5, box=BOX, max_relative_step=0.1),
+        descent=DESCENT,
         start={name: weights.to(images.train) for name, weights in theta_0.items()},
     )
 
 
 def _released(sizes: Sizes, context: Context, _: str) -> Tensors:
     """What training adds to θ⁰, in the span of the training images."""
-    images, attack = _bundle(sizes, context), _attack(sizes, context)
+    images, attack = images_of(sizes, context, torch.float64), _attack(sizes, context)
     basis = attack.star.basis
     theta = attack.solve(images.train, basis, attack.theta_0(basis), attack.first).theta
     right = (attack.objective(images.train, basis).at(theta).logits > 0) == (images.y > 0)
@@ -140,7 +133,9 @@ def _released(sizes: Sizes, context: Context, _: str) -> Tensors:
 
 
 def _attack_from(sizes: Sizes, context: Context, added: Tensors, start: str) -> Tensors:
-    x_init = start_of(_bundle(sizes, context), start, context.stream("hidden.start"))
+    x_init = start_of(
+        images_of(sizes, context, torch.float64), start, context.stream("hidden.start")
+    )
     checkpoint = context.checkpoints.inside("outer").at(start)
     result = reconstruct(
         _attack(sizes, context, added), x_init[None], sizes.steps, checkpoint=checkpoint

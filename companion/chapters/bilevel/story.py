@@ -5,8 +5,6 @@ The one-hidden net's distances are those after the inner solver has settled. A r
 falling is not judged: "undecided" where a sentence needs it.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch
@@ -17,21 +15,27 @@ from companion.chapters.base import Tensors
 from companion.chapters.bilevel.common import PAPER_AFFINE, STARTS
 from companion.chapters.bilevel.experiment_affine import Metrics as AffineMetrics
 from companion.chapters.bilevel.experiment_affine import Sizes as AffineSizes
-from companion.chapters.bilevel.experiment_hidden import Metrics, PathMetrics, PathSizes, Sizes
+from companion.chapters.bilevel.experiment_hidden import (
+    ALIKE,
+    INNER_STARTS,
+    Metrics,
+    PathMetrics,
+    PathSizes,
+    Sizes,
+)
 from companion.chapters.bilevel.experiment_shared import Metrics as SharedMetrics
 from companion.chapters.bilevel.experiment_shared import Sizes as SharedSizes
 from companion.chapters.claims import claim
 from companion.chapters.pictures import image_rows, levels, photographs
 from companion.store.record import Record
-from companion.store.results import Claim, Result, orders_below, verdict
-from recon.scoring.matching import nearest
+from companion.store.results import Claim, Result, graded, orders_below, verdict
+from recon.scoring.metrics import l2
 
 SMALL = 0.1  # of what two seeds are apart, or of what training adds to a start
 OWN = 0.95  # of the images from the partition
-# NCC with the start; share of the distance to the released weights that has gone meanwhile
-ALIKE, FALLEN = 0.9, 0.25
-#: where the inner training begins, as sentences have it
-INNER = {"uniform": "uniform", "other_seed": "another seed", "theta_star": "θ*"}
+# share of the distance to the released weights that has gone while images look like their start
+FALLEN = 0.25
+UNDECIDED = "; still falling: undecided"
 LABELS = {"random": "(a) random", "truth": "(b) truth", "partition": "(c) partition"}
 PATHS = {"truth": "x_train", "partition": "x_partition"}  # start -> where its images lie
 NULL = ("null: held-out\nimage", "null", "none")  # a row: label, name, frame
@@ -39,64 +43,53 @@ NULL = ("null: held-out\nimage", "null", "none")  # a row: label, name, frame
 
 def claims(metrics: AffineMetrics, _: AffineSizes) -> list[Claim]:
     """A distance for each start, and what the images look like."""
-    null = metrics.null
-    held_out = f"held-out images: {null.held_out_nn_l2:.1f}"
-    partition = metrics.partition
+    null, truth, partition = metrics.null, metrics.truth, metrics.partition
+    margin = partition.nn_train_l2 - 0.9 * null.held_out_nn_l2
     return [
-        *_affine_distances(metrics),
-        claim(
-            "affine-random-noise",
-            ours=f"nearest training image {metrics.random.nn_train_l2:.1f} away in L2",
-            null=held_out,
-            verdict=verdict(metrics.random.nn_train_l2 > null.held_out_nn_l2),
-            value=metrics.random.nn_train_l2,
-            null_value=null.held_out_nn_l2,
-            margin=metrics.random.nn_train_l2 - null.held_out_nn_l2,
-        ),
+        *(_affine_distance(metrics, name) for name in STARTS),
+        _noise("affine-random-noise", null, metrics.random),
         claim(
             "affine-truth-perfect",
-            ours=(
-                f"moved {metrics.truth.moved_l2:.1e} in L2"
-                if metrics.truth.moved_l2
-                else "moved 0 in L2"
-            ),
-            null=held_out,
-            verdict=verdict(metrics.truth.nn_train_l2 <= 1e-3),
-            value=metrics.truth.nn_train_l2,
+            metrics,
+            verdict=verdict(truth.nn_train_l2 <= 1e-3),
+            value=truth.nn_train_l2,
             null_value=null.held_out_nn_l2,
         ),
         claim(
             "affine-partition-is-start",
-            ours=(
-                f"{partition.nearer_to_partition:.0%} nearer to the start partition; nearest"
-                f" training image {partition.nn_train_l2:.1f} away"
-            ),
-            null=held_out,
-            verdict=verdict(
-                partition.nearer_to_partition == 1.0
-                and partition.nn_train_l2 >= 0.9 * null.held_out_nn_l2
-            ),
+            metrics,
+            verdict=verdict(partition.nearer_to_partition == 1.0 and margin >= 0),
             value=partition.nn_train_l2,
             null_value=null.held_out_nn_l2,
-            margin=partition.nn_train_l2 - 0.9 * null.held_out_nn_l2,
+            margin=margin,
         ),
     ]
 
 
-def _affine_distances(metrics: AffineMetrics) -> list[Claim]:
-    """At most the paper's own, for each start."""
-    return [
-        claim(
-            f"affine-distance-{name}",
-            ours=f"{reached.distance_sum:.1e}" + ("" if reached.converged else " (still falling)"),
-            null=f"another data set: {metrics.null.other_data_sum:.2g}",
-            verdict=verdict(reached.distance_sum <= PAPER_AFFINE[name]),
-            value=reached.distance_sum,
-            null_value=metrics.null.other_data_sum,
-            margin=orders_below(reached.distance_sum, PAPER_AFFINE[name]),
-        )
-        for name, reached in metrics.only(*STARTS).items()
-    ]
+def _affine_distance(metrics: AffineMetrics, start: str) -> Claim:
+    """At most the paper's own."""
+    end, null = metrics[start], metrics.null
+    return claim(
+        f"affine-distance-{start}",
+        {"end": end, "null": null, "still": "" if end.converged else " (still falling)"},
+        verdict=verdict(end.distance_sum <= PAPER_AFFINE[start]),
+        value=end.distance_sum,
+        null_value=null.other_data_sum,
+        margin=orders_below(end.distance_sum, PAPER_AFFINE[start]),
+    )
+
+
+def _noise(name: str, null: Record, end: Record, ended: bool = True) -> Claim:
+    """Farther from the training images than held-out images are."""
+    margin = end.nn_train_l2 - null.held_out_nn_l2
+    return claim(
+        name,
+        {"end": end, "null": null, "so_far": "" if ended else UNDECIDED},
+        verdict=verdict(margin > 0) if ended else "undecided",
+        value=end.nn_train_l2,
+        null_value=null.held_out_nn_l2,
+        margin=margin,
+    )
 
 
 def hidden_claims(metrics: Metrics, _: Sizes) -> list[Claim]:
@@ -104,38 +97,19 @@ def hidden_claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     noise, held against held-out images; then ours, on what the distance sees beside the images.
     """
     null, random = metrics.null, metrics.inner_start.uniform.random
-    ended = random.converged == 1
+    aligned, apart = null.other_seed_aligned_sum, null.other_seed_sum
     return [
         *(_distance(metrics, name) for name in STARTS),
-        claim(
-            "hidden-random-noise",
-            ours=f"nearest training image {random.nn_train_l2:.1f} away"
-            + ("" if ended else "; still falling: undecided"),
-            null=f"held-out images: {null.held_out_nn_l2:.1f}",
-            verdict=verdict(random.nn_train_l2 > null.held_out_nn_l2) if ended else "undecided",
-            value=random.nn_train_l2,
-            null_value=null.held_out_nn_l2,
-            margin=random.nn_train_l2 - null.held_out_nn_l2,
-        ),
+        _noise("hidden-random-noise", null, random, random.converged == 1),
         _inner_start_decides(metrics),
         claim(
             "hidden-seeds-agree-up-to-order",
-            ours=f"{null.other_seed_aligned_sum:.2g} after the best renumbering",
-            null=f"{null.other_seed_sum:.3g} as they are",
-            verdict=_finding(
-                *(
-                    null.other_seed_aligned_sum <= share * null.other_seed_sum
-                    for share in (0.25, 0.5)
-                )
-            ),
-            value=null.other_seed_aligned_sum,
-            null_value=null.other_seed_sum,
+            null,
+            verdict=graded(aligned <= 0.25 * apart, aligned <= 0.5 * apart),
+            value=aligned,
+            null_value=apart,
         ),
     ]
-
-
-def _finding(holds: bool, in_part: bool) -> str:
-    return "finding" if holds else "partly" if in_part else "not reproduced"
 
 
 def _small(metrics: Metrics, reached: Record) -> bool:
@@ -148,47 +122,35 @@ def _settled(metrics: Metrics, reached: Record) -> bool:
 
 
 def _distance(metrics: Metrics, start: str) -> Claim:
-    null, reached = metrics.null, metrics.inner_start.uniform[start]
-    settled = _settled(metrics, reached)
+    null, end = metrics.null, metrics.inner_start.uniform[start]
+    settled = _settled(metrics, end)
+    still = "" if settled else f" (still falling after {end.steps:.0f} steps)"
     return claim(
         f"hidden-distance-{start}",
-        ours=(
-            f"sum {reached.settled_sum:.3g}, mean per parameter"
-            f" {reached.settled_sum / metrics.n_params:.1e}"
-        )
-        + ("" if settled else f" (still falling after {reached.steps:.0f} steps)"),
-        null=f"another seed: sum {null.other_seed_sum:.3g}, mean {null.other_seed_mean:.1e}",
-        verdict=verdict(_small(metrics, reached)) if settled else "undecided",
-        value=reached.settled_sum,
+        {"end": end, "null": null, "mean": end.settled_sum / metrics.n_params, "still": still},
+        verdict=verdict(_small(metrics, end)) if settled else "undecided",
+        value=end.settled_sum,
         null_value=null.other_seed_sum,
-        margin=orders_below(reached.settled_sum, SMALL * null.other_seed_sum),
+        margin=orders_below(end.settled_sum, SMALL * null.other_seed_sum),
     )
 
 
 def _inner_start_decides(metrics: Metrics) -> Claim:
-    null, inner = metrics.null, metrics.inner_start
-    informed = _small(metrics, inner.theta_star.random)
-    blind = not any(_small(metrics, start.random) for start in (inner.uniform, inner.other_seed))
-    aligned = null.other_seed_aligned_sum
-    nearer = aligned < inner.theta_star.random.settled_sum
-    decided = all(_settled(metrics, inner[name].random) for name in INNER)
-    random = [f"{inner[name].random.settled_sum:.3g} from {words}" for name, words in INNER.items()]
-    partition = [
-        f"{end.settled_sum:.3g} from {words}" + ("" if end.converged == 1 else " (still falling)")
-        for end, words in ((inner[name].partition, words) for name, words in INNER.items())
-    ]
+    inner, aligned = metrics.inner_start, metrics.null.other_seed_aligned_sum
+    random = {name: start.random for name, start in inner.items()}
+    informed, *others = (_small(metrics, random[name]) for name in reversed(INNER_STARTS))
+    nearer = aligned < random["theta_star"].settled_sum
+    decided = all(_settled(metrics, end) for end in random.values())
+    still = {
+        name: "" if start.partition.converged == 1 else " (still falling)"
+        for name, start in inner.items()
+    }
+    judged = graded(nearer and informed and not any(others), informed or not any(others))
     return claim(
         "hidden-inner-start-decides",
-        ours=f"random start: {', '.join(random)}; partition start: {', '.join(partition)}"
-        + ("" if decided else "; still falling: undecided"),
-        null=(
-            f"θ = 0: {null.zero_sum:.3g}; another seed: {null.other_seed_sum:.3g}, renumbered"
-            f" {aligned:.3g}"
-        ),
-        verdict=(
-            _finding(nearer and informed and blind, informed or blind) if decided else "undecided"
-        ),
-        value=inner.theta_star.random.settled_sum,
+        {**metrics, "still": still, "so_far": "" if decided else UNDECIDED},
+        verdict=judged if decided else "undecided",
+        value=random["theta_star"].settled_sum,
         null_value=aligned,
     )
 
@@ -208,23 +170,14 @@ def path_claims(metrics: PathMetrics, _: PathSizes) -> list[Claim]:
         paths = [by_start[start] for by_start in metrics.paths.values()]
         end = min(path.end.ncc_with_start for path in paths)
         fallen = min(1 - path.alike.settled_sum / path.first_sum for path in paths)
-        alike, last = paths[0].alike, paths[0].end
-        ours = (
-            f"after {alike.step} steps of at most {metrics.relative_step:.0%} NCC with the start"
-            f" {alike.ncc_with_start:.2f}, distance of the weights down by {fallen:.0%}; after"
-            f" {last.step} steps NCC {end:.2f} from the less favourable inner start, nearest"
-            f" training image {last.nn_train_l2:.1f} away"
-        )
-        judged = "reproduced"
-        margin = end - ALIKE
-        if end < ALIKE:
+        judged, margin = "reproduced", end - ALIKE
+        if margin < 0:
             judged = "depends on stopping" if fallen >= FALLEN else "not reproduced"
             margin = fallen - FALLEN
         claims.append(
             claim(
                 name,
-                ours=ours,
-                null=f"held-out images: {metrics.held_out_nn_l2:.1f}",
+                {**metrics, "path": paths[0], "fallen": fallen, "last": end},
                 verdict=judged,
                 value=end,
                 null_value=ALIKE,
@@ -241,29 +194,20 @@ def shared_claims(metrics: SharedMetrics, _: SharedSizes) -> list[Claim]:
     are; "reproduced" where the attack made it so: both distances end at a tenth of those before its
     first step. "undecided" while either is still falling.
     """
-    starts, held_out = metrics.starts, metrics.held_out_nn_l2
-    moved = (starts.random, starts.partition)
+    random, partition = metrics.starts.random, metrics.starts.partition
+    moved = (random, partition)
     worst, left = (
         max(end.last_sum for end in moved),
         max(end.last_sum / end.first_sum for end in moved),
     )
     small, work = orders_below(worst, SMALL * metrics.added_sum), orders_below(left, SMALL)
-    ended = starts.random.converged and starts.partition.converged
-    stays = starts.partition.own_start_is_nearest >= OWN and starts.random.nn_train_l2 > held_out
+    stays = partition.own_start_is_nearest >= OWN and random.nn_train_l2 > metrics.held_out_nn_l2
     judged = "not reproduced" if not stays or small < 0 else "reproduced" if work >= 0 else "partly"
     return [
         claim(
             "hidden-shared-start",
-            ours=", ".join(f"{start} {starts[start].last_sum:.2g}" for start in STARTS)
-            + f"; {starts.partition.own_start_is_nearest:.0%} of the photographs nearest to their"
-            f" own start; from noise the nearest training image {starts.random.nn_train_l2:.1f}"
-            " away",
-            null=(
-                f"images that nobody has attacked: random {starts.random.first_sum:.2g}, partition"
-                f" {starts.partition.first_sum:.2g}; what training adds to θ⁰:"
-                f" {metrics.added_sum:.3g}; held-out images: {held_out:.1f} away"
-            ),
-            verdict=judged if ended else "undecided",
+            metrics,
+            verdict=judged if random.converged and partition.converged else "undecided",
             value=left,
             null_value=1.0,
             margin=min(small, work),
@@ -300,9 +244,9 @@ def beside_nearest(images: Tensors, train: Tensor) -> Tensors:
     """Images (k, d) by name, the training images (n, d) nearest to them, and their L2 distances."""
     chosen = Tensors()
     for name, x in images.items():
-        match = nearest(x, train, "l2")
-        chosen |= {name: levels(x), f"{name}.train": levels(train[match.index])}
-        chosen[f"{name}.l2"] = match.score
+        match = l2(x, train).min(1)
+        chosen |= {name: levels(x), f"{name}.train": levels(train[match.indices])}
+        chosen[f"{name}.l2"] = match.values
     return chosen
 
 

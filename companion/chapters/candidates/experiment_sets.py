@@ -4,8 +4,6 @@ they look like.
 All in float64, since the sets are to agree to rounding.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch
@@ -31,6 +29,7 @@ TRUTH, NOISE, PHOTOGRAPH, NOT_BLIND = (
     "pairs, photograph",
     "pairs, not blind",
 )
+STOPS = 10  # on the way from the images between to the pairs
 
 
 class Metrics(Record):
@@ -55,14 +54,12 @@ class SetSizes:
     Attributes:
         n_train images, width, steps of training.
         iterations: of the projection that finds pairs.
-        steps_back: stops on the way from the images between to the pairs.
     """
 
     n_train: int
     width: int
     train_steps: int
     iterations: int
-    steps_back: int = 10
 
 
 SIZES = {
@@ -90,10 +87,7 @@ def compute(sizes: SetSizes, context: Context) -> Outcome[Metrics]:
             for name, v in moves.items()
         },
         null_natural=natural.look_like(images.init).double().mean().item(),
-        slides={
-            name: slide(truth.x, moves[name], natural, sizes.steps_back)
-            for name in (NOISE, PHOTOGRAPH)
-        },
+        slides={name: slide(truth.x, moves[name], natural) for name in (NOISE, PHOTOGRAPH)},
         freedom=Record(blind=network.dim - len(seen)),
     )
     arrays = {"multipliers": truth.multipliers, **kept_arrays(images)}
@@ -107,20 +101,17 @@ def moves_of(images: Bundle, seen: Tensor, iterations: int, context: Context) ->
     far as black and white let noise go; blind and towards a held-out photograph; as far as the
     first, along directions that are seen.
     """
-    pixels = (images.train + images.mean).double().clamp(0, 1)
-    reach = room(pixels)
-    signs_drawn = (
-        2 * torch.randint(2, reach.shape, generator=named(context.seed, "candidates.noise")) - 1
-    )
-    noise = toward(3 * signs_drawn * reach, reach, seen, iterations)
+    x = images.train.double()
+    reach = room((images.train + images.mean).double().clamp(0, 1))
+    drawn = torch.randint(2, reach.shape, generator=named(context.seed, "candidates.noise"))
+    corner = (2 * drawn - 1) * reach  # each pixel as far as it can go, to a side at random
+    noise = toward(3 * corner, reach, seen, iterations)
     length = noise.norm(dim=1, keepdim=True) / reach.norm(dim=1, keepdim=True).clamp_min(1e-300)
     return {
         TRUTH: torch.zeros_like(noise),
         NOISE: noise,
-        PHOTOGRAPH: toward(
-            images.held_out.double() - images.train.double(), reach, seen, iterations
-        ),
-        NOT_BLIND: length * signs_drawn * reach,
+        PHOTOGRAPH: toward(images.held_out.double() - x, reach, seen, iterations),
+        NOT_BLIND: length * corner,
     }
 
 
@@ -141,12 +132,11 @@ def row(network: MLP, theta: Params, truth: Points, v: Tensor, natural: Photogra
     )
 
 
-def slide(x: Tensor, v: Tensor, natural: Photographs, steps: int) -> Record:
+def slide(x: Tensor, v: Tensor, natural: Photographs) -> Record:
     """x + s v and x − s v for s = 0 … 1."""
-    sets = [torch.cat([x + k / steps * v, x - k / steps * v]) for k in range(steps + 1)]
-    twice = torch.cat([x, x])
+    way = [torch.cat([x + k / STOPS * v, x - k / STOPS * v]) for k in range(STOPS + 1)]
     return Record(
-        ncc=[ncc(each, twice).diagonal().mean().item() for each in sets],
-        natural=[natural.look_like(each).double().mean().item() for each in sets],
-        edges=[signs(each, natural.shape)["edges"].mean().item() for each in sets],
+        ncc=[ncc(images, x.repeat(2, 1)).diagonal().mean().item() for images in way],
+        natural=[natural.look_like(images).double().mean().item() for images in way],
+        edges=[signs(images, natural.shape)["edges"].mean().item() for images in way],
     )

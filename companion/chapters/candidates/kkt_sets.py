@@ -11,8 +11,6 @@ their mean (the lemmas of Refael et al. 2026). What the weights hold of a cell i
 multipliers and the mean of its images.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch
@@ -41,23 +39,23 @@ class Points:
     def __len__(self) -> int:
         return len(self.x)
 
-    @property
-    def signed(self) -> Tensor:
-        """λ_i y_i with y_i = ±1, (m,)."""
-        return self.multipliers * (2 * self.y.to(self.multipliers) - 1)
-
 
 def summed(network: MLP, theta: Params, points: Points) -> Params:
-    """Σ_i λ_i y_i ∇_θ Φ(x_i; θ), named as θ, for a network with one logit (else ReconError)."""
+    """Σ_i λ_i y_i ∇_θ Φ(x_i; θ) with y_i = ±1, named as θ, for a network with one logit (else
+    ReconError).
+    """
     if network.widths[-1] != 1:
         raise ReconError("the sum of gradients is that of a network with one logit")
-    c = points.signed[:, None]
-    found: Params = {}
-    for layer in network.layers(theta, points.x, torch.ones_like):
-        found[layer.weight] = (c * layer.delta).mT @ layer.input
-        if layer.bias:
-            found[layer.bias] = (c * layer.delta).sum(0)
-    return found
+    signed = (points.multipliers * (2 * points.y.to(points.multipliers) - 1))[:, None]
+    sums: Params = {}
+    passes = network.passes(theta, points.x, torch.ones_like)
+    for (weight, bias), inputs, delta in zip(
+        network.names, passes.h, passes.delta[1:], strict=True
+    ):
+        sums[weight] = (signed * delta).mT @ inputs
+        if bias:
+            sums[bias] = (signed * delta).sum(0)
+    return sums
 
 
 def apart(a: Params, b: Params) -> float:
@@ -68,5 +66,5 @@ def apart(a: Params, b: Params) -> float:
 
 def split(points: Points, v: Tensor) -> Points:
     """Every image twice, at x_i + v_i and at x_i − v_i with half of λ_i each; v (m, d)."""
-    half, x = points.multipliers / 2, torch.cat([points.x + v, points.x - v])
-    return Points(x, torch.cat([points.y, points.y]), torch.cat([half, half]))
+    x = torch.cat([points.x + v, points.x - v])
+    return Points(x, points.y.repeat(2), points.multipliers.repeat(2) / 2)

@@ -7,8 +7,6 @@ gradient training adds combinations of the images to the rows of W1, so W1 v = 0
 − n such directions.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 
@@ -72,8 +70,8 @@ def _exactly(v: Tensor, free: Tensor, seen: Tensor) -> Tensor:
     for row, pixels in enumerate(free):
         if pixels.sum() > len(seen):
             q = torch.linalg.qr(seen[:, pixels].mT).Q
-            kept = v[row, pixels]
+            rest = v[row, pixels]
             for _ in range(2):  # once is not orthogonal to rounding where most of it is lost
-                kept = kept - q @ (kept @ q)
-            exact[row, pixels] = kept
+                rest = rest - q @ (rest @ q)
+            exact[row, pixels] = rest
     return exact

@@ -2,8 +2,6 @@
 passes for the data.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import torch
@@ -126,22 +124,21 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     theta_init, theta = trained("default")
     objective, decayed = Objective(network, y, 0.0), Objective(network, y, sizes.weight_decay)
     truth = stationarity(objective, theta, train, y)
-    by_train, pair_train = repeated(objective, theta, train, m)
-    by_held_out, pair_held_out = repeated(objective, theta, held_out, m)
-    by_noise, _ = repeated(objective, theta, images["noise"], m)
-    # an image repeated m times has the objective of one
-    alone = {kind: per_image(network, theta, x) for kind, x in images.items()}
-    below = {
-        f"share_of_{kind}_below_truth": (e <= truth).double().mean().item()
-        for kind, (_, e) in alone.items()
-    }
+    pairs = {kind: repeated(objective, theta, x, m) for kind, x in images.items()}
     with_decay = solve_lbfgs(decayed, train[None], theta_init[None], replace(INNER, tol=1e-8))[0]
+    arrays, below = {"x_train": data.train.flat[:: max(1, m // 8)][:8]}, {}
+    for kind, x in images.items():  # an image repeated m times has the objective of one
+        confidence, alone = per_image(network, theta, x)
+        arrays |= {f"confidence_{kind}": confidence, f"objective_{kind}": alone}
+        below[f"share_of_{kind}_below_truth"] = (alone <= truth).double().mean().item()
+    for kind in ("train", "held_out"):
+        arrays[f"x_repeated_{kind}"] = (images[kind][pairs[kind][1]] + mean).float()
     metrics = Metrics(
         n_train=m,
         objective_true=truth,
-        objective_repeated_train=by_train,
-        objective_repeated_heldout=by_held_out,
-        objective_repeated_noise=by_noise,
+        objective_repeated_train=pairs["train"][0],
+        objective_repeated_heldout=pairs["held_out"][0],
+        objective_repeated_noise=pairs["noise"][0],
         **below,
         # where the weights hold little but what training put there
         explained_small_start=_explained(network, trained("small")[1], images, y),
@@ -152,13 +149,6 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
             objective_no_images=(decayed.weight_decay * with_decay).square().sum().item(),
         ),
     )
-    arrays: Tensors = {f"confidence_{kind}": confidence for kind, (confidence, _) in alone.items()}
-    arrays |= {f"objective_{kind}": objectives for kind, (_, objectives) in alone.items()}
-    arrays |= {
-        "x_repeated_train": (train[pair_train] + mean).float(),
-        "x_repeated_held_out": (held_out[pair_held_out] + mean).float(),
-        "x_train": data.train.flat[:: max(1, m // 8)][:8],
-    }
     return Outcome(metrics, arrays)
 
 

@@ -1,7 +1,5 @@
 """Chapter 2's sentences, with the true training data's objective as the bar."""
 
-from __future__ import annotations
-
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
@@ -21,57 +19,38 @@ from companion.chapters.pictures import (
     note,
     photographs,
 )
-from companion.store.results import Claim, Result, orders_below, verdict
+from companion.store.results import Claim, Result, graded, orders_below, verdict
 
 
 def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     """§3.2, and what weight decay changes."""
-    truth, decay, no = metrics.objective_true, metrics.weight_decay, "not reproduced"
-    blocked = decay.objective_true <= 0.5 * min(
-        decay.objective_repeated_heldout, decay.objective_repeated_train
-    )
-    bar = f"true training data: {truth:.1e}"
+    decay = metrics.weight_decay
+    pairs = decay.objective_repeated_train, decay.objective_repeated_heldout
+    blocked = decay.objective_true <= 0.5 * min(pairs)
+    worse = decay.objective_repeated_heldout > decay.objective_true
     return [
-        claim(
-            "collapse-repeated-train",
-            ours=f"objective {metrics.objective_repeated_train:.1e}",
-            null=bar,
-            verdict=verdict(metrics.objective_repeated_train <= truth),
-            value=metrics.objective_repeated_train,
-            null_value=metrics.objective_repeated_noise,
-            margin=orders_below(metrics.objective_repeated_train, truth),
-        ),
-        claim(
-            "collapse-repeated-heldout",
-            ours=(
-                f"objective {metrics.objective_repeated_heldout:.1e} for the most confident"
-                f" held-out pair; {metrics.share_of_held_out_below_truth:.0%} of all held-out"
-                " images, each alone, are below the truth"
-            ),
-            null=bar,
-            verdict=verdict(metrics.objective_repeated_heldout <= truth),
-            value=metrics.objective_repeated_heldout,
-            null_value=metrics.objective_repeated_noise,
-            margin=orders_below(metrics.objective_repeated_heldout, truth),
-        ),
+        _repeated(metrics, "train"),
+        _repeated(metrics, "heldout"),
         claim(
             "collapse-weight-decay",
-            ours=f"held-out pair {decay.objective_repeated_heldout:.1e}",
-            null=(
-                f"true training data: {decay.objective_true:.1e}; no images at all:"
-                f" {decay.objective_no_images:.1e}"
-            ),
-            verdict=(
-                "finding"
-                if blocked
-                else "partly"
-                if decay.objective_repeated_heldout > decay.objective_true
-                else no
-            ),
+            decay,
+            verdict=graded(blocked, worse),
             value=decay.objective_repeated_heldout / decay.objective_true,
             null_value=decay.objective_no_images / decay.objective_true,
         ),
     ]
+
+
+def _repeated(metrics: Metrics, kind: str) -> Claim:
+    objective, truth = metrics[f"objective_repeated_{kind}"], metrics.objective_true
+    return claim(
+        f"collapse-repeated-{kind}",
+        metrics,
+        verdict=verdict(objective <= truth),
+        value=objective,
+        null_value=metrics.objective_repeated_noise,
+        margin=orders_below(objective, truth),
+    )
 
 
 KINDS = {
@@ -121,20 +100,14 @@ def plot_images(result: Result[Metrics]) -> Figure:
     replace them all.
     """
     metrics = result.metrics
-    rows = [
-        (f"training data:\n{metrics.objective_true:.0e}", result.figure("x_train"), "none"),
-        (
-            f"one pair of\nthem: {metrics.objective_repeated_train:.0e}",
-            result.figure("x_repeated_train"),
-            "grey",
-        ),
-        (
-            f"held-out pair:\n{metrics.objective_repeated_heldout:.0e}",
-            result.figure("x_repeated_held_out"),
-            "black",
-        ),
-    ]
-    return image_rows(rows)
+    rows = (
+        ("training data:\n", metrics.objective_true, "x_train", "none"),
+        ("one pair of\nthem: ", metrics.objective_repeated_train, "x_repeated_train", "grey"),
+        ("held-out pair:\n", metrics.objective_repeated_heldout, "x_repeated_held_out", "black"),
+    )
+    return image_rows(
+        [(f"{words}{value:.0e}", result.figure(name), frame) for words, value, name, frame in rows]
+    )
 
 
 @chart

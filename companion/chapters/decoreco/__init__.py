@@ -15,7 +15,6 @@ RANDOM = Experiment.of(
 PARTITION = Experiment.of(
     experiment,
     story,
-    metrics=experiment.PartitionMetrics,
     compute=experiment.compute_partition,
     claims=story.partition_claims,
     figures={"rows": story.plot_partition},

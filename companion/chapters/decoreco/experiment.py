@@ -2,10 +2,8 @@
 from other photographs (Fig. 9).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
-from typing import TypeVar
+from functools import partial
 
 from companion.chapters.base import Context, Outcome
 from companion.chapters.common import kept_arrays
@@ -17,13 +15,6 @@ class Metrics(Record):
     """reference_net: the network that the recipe attacks, a `ReferenceNet` · variants.reference:
     its `ReferenceArm`.
     """
-
-
-class PartitionMetrics(Metrics):
-    """The same from the start partition."""
-
-
-M = TypeVar("M", bound=Metrics)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,24 +33,17 @@ SIZES = {
 }
 
 
-def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
-    """The recipe from N(0, 1)."""
-    return _from_one_start("random", Metrics, sizes, context)
-
-
-def compute_partition(sizes: Sizes, context: Context) -> Outcome[PartitionMetrics]:
-    """The recipe from the other partition, centred like the training images, every candidate from
-    another image.
+def compute_from(start: str, sizes: Sizes, context: Context) -> Outcome[Metrics]:
+    """One network, trained as the reference did, and the recipe on it from N(0, 1) ("random") or
+    from the other partition, centred like the training images, every candidate from another image.
     """
-    return _from_one_start("partition", PartitionMetrics, sizes, context)
-
-
-def _from_one_start(start: str, metrics: type[M], sizes: Sizes, context: Context) -> Outcome[M]:
-    """One network, trained as the reference did, and the recipe on it."""
     images = context.images(sizes.n_train)
     weights, net = train_reference(context, images, sizes.width)
     arm, tensors = run_arm(context, images, weights, start, sizes.reference)
     arrays = {f"{name}_{start}": tensor for name, tensor in tensors.items()} | kept_arrays(images)
-    return Outcome(
-        metrics(n_train=sizes.n_train, reference_net=net, variants=Record(reference=arm)), arrays
-    )
+    metrics = Metrics(n_train=len(images), reference_net=net, variants=Record(reference=arm))
+    return Outcome(metrics, arrays)
+
+
+compute = partial(compute_from, "random")
+compute_partition = partial(compute_from, "partition")

@@ -6,8 +6,6 @@ blend of training images is nearer to them than to any others, too, and is no re
 so a reconstruction counts as a training image's only above what blends reach as well.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -75,18 +73,16 @@ def gallery(pool: ImagePool, without: Tensor, mean: Tensor) -> Tensor:
 
 
 def null_arrays(nulls: Tensors, images: Bundle, most: int = 10) -> Tensors:
-    """Per null its best candidates (≤ shown, d), the rows of the training images they match, and
+    """Per null its best candidates (≤ most, d), the rows of the training images they match, and
     their NCC.
     """
     arrays = Tensors()
     for name, x in nulls.items():
-        candidates = padded(x, len(images.train))
+        candidates = padded(x, len(images))
         match = one_to_one(images.train, candidates)
         best = match.score.argsort(descending=True)[:most]
-        arrays |= {
-            f"null_best_{name}": candidates[match.index[best]],
-            f"null_best_row_{name}": best,
-        }
+        arrays[f"null_best_{name}"] = candidates[match.index[best]]
+        arrays[f"null_best_row_{name}"] = best
         arrays[f"null_ncc_{name}"] = match.score[best]
     return arrays
 
@@ -223,27 +219,27 @@ def most_similar(
     blends reach, and how many after the first `FIFTY` do not, and are within the range of the
     `FIRST` by every sign of a photograph; their order, and the places in it, from 0, of the latter.
     """
-    counts = dict.fromkeys(("natural", "top", "true", "false", "as_realistic"), 0)
-    if not len(similarity):
-        none = torch.zeros(0, dtype=torch.long)
-        return Record(counts, held_out_true=0.0, p_value=1.0), none, none
-    order, top = similarity.argsort(descending=True, stable=True), min(FIRST, len(similarity))
-    bar = lists.quantile(1 - CHANCE, dim=0).clamp_min(by_blends)
-    above = (similarity > bar)[order]
-    true, false = int(above[:top].sum()), FIFTY + (~above[FIFTY:]).nonzero().flatten()
-    realistic = false
+    natural = len(similarity)
+    order, top = similarity.argsort(descending=True, stable=True), min(FIRST, natural)
+    true, held_out_true, p_value = 0, 0.0, 1.0
+    false = realistic = order[:0]
+    if natural:
+        bar = lists.quantile(1 - CHANCE, dim=0).clamp_min(by_blends)
+        above = (similarity > bar)[order]
+        true, false = int(above[:top].sum()), FIFTY + (~above[FIFTY:]).nonzero().flatten()
+        by_chance = (lists > bar).gather(1, lists.topk(top, dim=1).indices).sum(1)
+        held_out_true = by_chance.double().mean().item()
+        p_value = (int((by_chance >= true).sum()) + 1) / (len(by_chance) + 1)
     if len(false):
         looks = Photographs.of(x[order[:top]], shape, 1.0).look_like(x[order[false]])
         realistic = false[looks]
-    by_chance = (lists > bar).gather(1, lists.topk(top, dim=1).indices).sum(1)
-    counts |= {"natural": len(similarity), "top": top, "true": true}
-    counts |= {"false": len(false), "as_realistic": len(realistic)}
-    return (
-        Record(
-            counts,
-            held_out_true=by_chance.double().mean().item(),
-            p_value=(int((by_chance >= true).sum()) + 1) / (len(by_chance) + 1),
-        ),
-        order,
-        realistic,
+    counts = Record(
+        natural=natural,
+        top=top,
+        true=true,
+        false=len(false),
+        as_realistic=len(realistic),
+        held_out_true=held_out_true,
+        p_value=p_value,
     )
+    return counts, order, realistic

@@ -5,8 +5,6 @@ A verdict on the recipe comes from a run with the paper's full budget, converged
 other; where the three yardsticks of `companion.chapters.yardstick` disagree, it is "partly".
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,8 +16,8 @@ from torch.nn.functional import normalize
 
 from companion.chapters.base import Tensors
 from companion.chapters.claims import claim
-from companion.chapters.decoreco.experiment import Metrics, PartitionMetrics, Sizes
-from companion.chapters.decoreco.experiment_published import CHANCE, FIFTY, PublishedSizes
+from companion.chapters.decoreco.experiment import Metrics, Sizes
+from companion.chapters.decoreco.experiment_published import CHANCE, PublishedSizes
 from companion.chapters.decoreco.experiment_published import Metrics as PublishedMetrics
 from companion.chapters.pictures import (
     FREE_NULLS,
@@ -29,40 +27,39 @@ from companion.chapters.pictures import (
     photographs,
 )
 from companion.chapters.reference_common import came_text, if_in_full
-from companion.chapters.yardstick import LEVEL, Recovery, blend_share, preference, recovery
+from companion.chapters.yardstick import LEVEL, blend_share, preference, recovery
 from companion.chapters.yardstick import in_words as yardsticks
 from companion.store.record import Record
 from companion.store.results import Claim, Result, orders_below, verdict
 from recon.images.pool import shape_of
 from recon.scoring.matching import Competition, nearest, one_to_one, rescale
 
+#: of a sentence, and of one that says the opposite
+OPPOSITE = {"reproduced": "not reproduced", "not reproduced": "reproduced"}
 
-def _judged(arm: Record, n: int) -> tuple[Recovery, str, str]:
-    """What the yardsticks say of an arm on n images; that in words, and the null."""
+
+def _recovers(name: str, arm: Record, n: int, found: bool = True) -> Claim:
+    """That images are recovered, or that none is found, by the yardsticks on an arm's matches of n
+    images.
+    """
     pair = arm.competition.ncc_06
-    return recovery(arm, pair, n), *yardsticks(arm, pair, n)
+    recovered, (ours, null) = recovery(arm, pair, n), yardsticks(arm, pair, n)
+    judged = recovered.verdict
+    return claim(
+        name,
+        {"found": ours, "came": came_text(arm)},
+        null=null,
+        verdict=if_in_full(arm, judged if found else OPPOSITE.get(judged, judged)),
+        value=arm.matches.ssim_04,
+        null_value=arm.best_null.ssim_04,
+        margin=recovered.margin if found else -recovered.margin,
+    )
 
 
 def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     """Fig. 5: holds where no yardstick shows that images are recovered, fails where they do."""
-    reference = metrics.variants.reference
-    recovered, ours, null = _judged(reference, metrics.n_train)
-    return [
-        claim(
-            "decoreco-random-fails",
-            ours=f"{ours}, by the published recipe, {came_text(reference)}",
-            null=null,
-            verdict=if_in_full(
-                reference,
-                "partly"
-                if not recovered.shown and not recovered.excluded
-                else verdict(recovered.excluded),
-            ),
-            value=reference.matches.ssim_04,
-            null_value=reference.best_null.ssim_04,
-            margin=-recovered.margin,
-        )
-    ]
+    arm = metrics.variants.reference
+    return [_recovers("decoreco-random-fails", arm, metrics.n_train, found=False)]
 
 
 def published_claims(metrics: PublishedMetrics, _: PublishedSizes) -> list[Claim]:
@@ -71,32 +68,13 @@ def published_claims(metrics: PublishedMetrics, _: PublishedSizes) -> list[Claim
     after the first fifty must not, and look like those ten; "partly" where there is none.
     """
     arm, similar = metrics.arm, metrics.shown.similar
-    recovered, ours, null = _judged(arm, metrics.n_train)
-    ranks = (
-        f"of the {similar.top} natural-looking ones most like a training image (SSIM)"
-        f" {similar.true} are so "
-    )
-    ranks += f"beyond chance and blends (p = {similar.p_value:.1g}); after rank {FIFTY}, "
-    ranks += (
-        f"{similar.false} are not, of which {similar.as_realistic} look as realistic as those"
-        f" {similar.top}"
-    )
     resemble = "reproduced" if similar.as_realistic else "partly"
     resemble = resemble if similar.p_value <= CHANCE else "not reproduced"
     return [
-        claim(
-            "decoreco-tuned-recovers",
-            ours=f"{ours}, by the published recipe, {came_text(arm)}",
-            null=null,
-            verdict=if_in_full(arm, recovered.verdict),
-            value=arm.matches.ssim_04,
-            null_value=arm.best_null.ssim_04,
-            margin=recovered.margin,
-        ),
+        _recovers("decoreco-tuned-recovers", arm, metrics.n_train),
         claim(
             "decoreco-some-are-false",
-            ours=f"{ranks}, by the published recipe, {came_text(arm)}",
-            null=f"with images nobody trained on {similar.held_out_true:.1f}",
+            {**similar, "came": came_text(arm)},
             verdict=if_in_full(arm, resemble),
             value=similar.true,
             null_value=similar.held_out_true,
@@ -104,54 +82,30 @@ def published_claims(metrics: PublishedMetrics, _: PublishedSizes) -> list[Claim
     ]
 
 
-def second_claims(metrics: PublishedMetrics, sizes: PublishedSizes) -> list[Claim]:
+def second_claims(metrics: PublishedMetrics, _: PublishedSizes) -> list[Claim]:
     """A finding by the rule of the paper's sentence, which has run 1 and counts once."""
-    first = published_claims(metrics, sizes)[0]
-    judged = "finding" if first.verdict == "reproduced" else first.verdict
-    sentence = (
-        "Run 2 of the published table, with another step, start and smoothing, finds training"
-        " images as well."
-    )
-    return [
-        replace(
-            first,
-            id="decoreco-second-recovers",
-            section="",
-            sentence=sentence,
-            paper="",
-            verdict=judged,
-        )
-    ]
+    second = _recovers("decoreco-second-recovers", metrics.arm, metrics.n_train)
+    return [replace(second, verdict="finding") if second.verdict == "reproduced" else second]
 
 
-def partition_claims(metrics: PartitionMetrics, _: Sizes) -> list[Claim]:
+def partition_claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     """ "start" asks for more than twice as many nearer to the start partition as to the training
     images, in proportion to how many there are of each: of m start images and n training images
     chance has m / (m + n). "moved" asks for a tenth of the results at most, and that more of them
     left their start for a training image than for a held-out one, which no blend prefers. A null
     that never had that start could not leave it, so there is none.
     """
-    arm = metrics.variants.reference
+    arm, n = metrics.variants.reference, metrics.n_train
     m, stayed, moved = arm.m, arm.nearest_is_start_partition, arm.moved_to_training
     left = Competition(moved, arm.moved_to_held_out, 1.0, 1.0)
-    p_value = preference(left, blend_share(metrics.n_train))
+    p_value = preference(left, blend_share(n))
     some_few = p_value < LEVEL and moved - arm.moved_to_held_out <= 0.1 * m
-    chance = m / (m + metrics.n_train)
-    odds = stayed * metrics.n_train / max((m - stayed) * m, 1)
-    how = f"by the published recipe, {came_text(arm)}"
+    chance, odds = m / (m + n), stayed * n / max((m - stayed) * m, 1)
+    derived = {"n_train": n, "chance": chance, "p_value": p_value, "came": came_text(arm)}
     return [
         claim(
             "decoreco-partition-start",
-            ours=(
-                f"{stayed} of {m} are nearer to an image of the start partition than to any"
-                f" training image, {arm.nearest_is_own_start} nearest to their own, {how}"
-            ),
-            null=(
-                f"by chance {chance:.0%}, as there are {m} images to start from and"
-                f" {metrics.n_train} to train on; mean NCC {arm.ncc_to_start_partition:.2f} to the"
-                f" start, {arm.ncc_to_training:.2f} to training and {arm.ncc_to_held_out:.2f} to"
-                " held-out images"
-            ),
+            arm | derived,
             verdict=if_in_full(arm, verdict(odds > 2)),
             value=stayed / m,
             null_value=chance,
@@ -159,8 +113,7 @@ def partition_claims(metrics: PartitionMetrics, _: Sizes) -> list[Claim]:
         ),
         claim(
             "decoreco-partition-moved",
-            ours=f"{moved} of {m} left their start for a training image (p = {p_value:.1g}), {how}",
-            null=f"{arm.moved_to_held_out} left it for a held-out image",
+            arm | derived,
             verdict=if_in_full(arm, verdict(some_few)),
             value=moved,
             null_value=arm.moved_to_held_out,
@@ -222,9 +175,8 @@ def published_selected(metrics: PublishedMetrics, arrays: Tensors, n: int = PAIR
     costless = {"x_hat": free, "train": train[arrays[f"null_best_row_{null}"][:n]]}
     chosen = _group("best", arrays, best, ncc=match.score[picked])
     chosen |= _group("null", arrays, costless, ncc=arrays[f"null_ncc_{null}"][:n].clone())
-    x = x_hat[arrays["similar_rows"]]
-    pictures, originals = rescale(x + arrays["mean"]), train + arrays["mean"]
-    alike = nearest(pictures, originals, "ssim", shape_of(x.shape[1]))
+    x, mean = x_hat[arrays["similar_rows"]], arrays["mean"]
+    alike = nearest(rescale(x + mean), train + mean, "ssim", shape_of(x.shape[1]))
     for name, ranks in (("first", range(len(x))), ("false", arrays["realistic_ranks"].tolist())):
         first = {int(alike.index[rank]): rank for rank in reversed(ranks)}  # of each training image
         rank = torch.tensor(sorted(first.values())[:n], dtype=torch.long)
@@ -265,13 +217,11 @@ def plot_ranked(result: Result[PublishedMetrics]) -> Figure:
 def _pairs(result: Result[Any], below: str, groups: list[tuple[str, str, list[str]]]) -> Figure:
     """Groups (name, label, titles) of reconstructions, above their training images."""
     rows: list[tuple[str, Sequence[Tensor | None], str]] = []
-    titles: list[list[str]] = []
-    for name, label, above in groups:
-        empty = [None] * (PAIRS - len(above))
-        rows += [(label, [*result.figure(f"{name}.x_hat"), *empty], "black")]
-        rows += [(below, [*result.figure(f"{name}.train"), *empty], "grey")]
-        titles += [above, []]
-    return image_rows(rows, titles)
+    for name, label, _ in groups:
+        for kind, words, frame in (("x_hat", label, "black"), ("train", below, "grey")):
+            images = [*result.figure(f"{name}.{kind}")]
+            rows.append((words, images + [None] * (PAIRS - len(images)), frame))
+    return image_rows(rows, [titles for *_, above in groups for titles in (above, [])])
 
 
 #: what is near to a result: an array, and its label
@@ -282,7 +232,7 @@ NEAREST = {
 }
 
 
-def partition_selected(_: PartitionMetrics, arrays: Tensors, n: int = 8) -> Tensors:
+def partition_selected(_: Metrics, arrays: Tensors, n: int = 8) -> Tensors:
     """n results of the first half, evenly, and the nearest image of each kind."""
     x_hat = arrays["x_hat_partition"]
     x_hat = x_hat[torch.linspace(0, len(x_hat) // 2, n).long()]
@@ -294,7 +244,7 @@ def partition_selected(_: PartitionMetrics, arrays: Tensors, n: int = 8) -> Tens
 
 
 @photographs
-def plot_partition(result: Result[PartitionMetrics]) -> Figure:
+def plot_partition(result: Result[Metrics]) -> Figure:
     """Fig. 9: results of the published recipe with their nearest image of the start partition, of
     the training set and, the null, of as many held-out images; with how many have a training image
     above NCC 0.6, and how many of the best null.

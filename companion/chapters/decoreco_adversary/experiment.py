@@ -2,8 +2,6 @@
 judges each.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -85,8 +83,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         every, natural = judge(arm, parts, sizes, context)
         arms[arm] = Record(n_train=n, every=Record(share_true=every), natural=natural)
         arrays |= most_trusted(arm, natural, parts)
-    counts = {"n_train": sizes.n_train, "more_n": sizes.more_n, "networks": sizes.networks}
-    return Outcome(Metrics(**counts, width=sizes.width, arms=arms), arrays)
+    return Outcome(Metrics(n_train=sizes.n_train, networks=sizes.networks, arms=arms), arrays)
 
 
 def candidates(network: Tensors) -> Tensors:
@@ -103,7 +100,7 @@ def kinds(arm: str, part: Tensors) -> tuple[np.ndarray, np.ndarray]:
     """Which candidates are negatives of training images, and which are doubtful, (m,) bool each;
     see `Metrics`. Of what is separated the sign is unknown, so nothing is a negative there.
     """
-    true, either = _array(part["true"]), _array(part["either"])
+    true, either = part["true"].numpy(), part["either"].numpy()
     negative = ~true & (either < -TRUE_NCC) & (arm == "decoreco")
     return negative, ~true & ~negative & (np.abs(either) > DOUBTFUL)
 
@@ -115,7 +112,7 @@ def scores(arm: str, parts: Sequence[Tensors]) -> dict[str, list[np.ndarray]]:
     What is learned (`PRACTISED`) is learned on all networks but the one that is judged. It is left
     out where some network cannot be judged, for want of true or of false ones.
     """
-    by_kind = {name: [_array(part[name]) for part in parts] for name in KINDS[arm]}
+    by_kind = {name: [part[name].numpy() for part in parts] for name in KINDS[arm]}
     learned = [practise(arm, [*parts[:k], *parts[k + 1 :]], part) for k, part in enumerate(parts)]
     known = [score for score in learned if score is not None]
     return by_kind | ({PRACTISED[arm]: known} if len(known) == len(parts) else {})
@@ -125,18 +122,18 @@ def practise(arm: str, shadows: Sequence[Tensors], part: Tensors) -> np.ndarray 
     """The probability (m,) that each candidate of `part` is true, learned on those of the shadows
     that look natural; None where these are not both true and false.
     """
-    rows = [shadow["natural"].cpu().bool() for shadow in shadows]
-    true = [shadow["true"].cpu()[row] for shadow, row in zip(shadows, rows, strict=True)]
+    rows = [shadow["natural"] for shadow in shadows]
+    pairs = [*zip(shadows, rows, strict=True)]
+    true = [shadow["true"][row] for shadow, row in pairs]
     if not 0 < sum(int(labels.sum()) for labels in true) < sum(map(len, true)):
         return None
     if arm == "decoreco":
-        evidence = [features(shadow)[row] for shadow, row in zip(shadows, rows, strict=True)]
-        model = shadow_classifier(np.concatenate(evidence), torch.cat(true).numpy())
+        evidence = np.concatenate([features(shadow)[row] for shadow, row in pairs])
+        model = shadow_classifier(evidence, torch.cat(true).numpy())
         return model.predict_proba(features(part))[:, 1]
-    signs = [_signs(shadow, row) for shadow, row in zip(shadows, rows, strict=True)]
-    everything = torch.ones(len(part["share"]), dtype=torch.bool)
+    signs = [_signs(shadow, row) for shadow, row in pairs]
     calibration = calibrated(list(zip(signs, true, strict=True)))
-    return probability(calibration, _signs(part, everything)).numpy()
+    return probability(calibration, _signs(part, slice(None))).numpy()
 
 
 def judge(
@@ -146,38 +143,40 @@ def judge(
     and every kind of evidence with its intervals. The same draws of the bootstrap serve every kind
     and measure.
     """
-    rows = [_array(part["natural"]).astype(bool) for part in parts]
-    networks = [Scored(*(_array(part[key]) for key in ("ncc", "true", "image"))) for part in parts]
-    signs = [kinds(arm, part) for part in parts]
+    rows = [part["natural"].numpy() for part in parts]
+    networks = [Scored(*(part[key].numpy() for key in ("ncc", "true", "image"))) for part in parts]
+    plain = [network.take(row) for network, row in zip(networks, rows, strict=True)]
+    negative, doubtful = (
+        [sign[row] for sign, row in zip(signs, rows, strict=True)]
+        for signs in zip(*(kinds(arm, part) for part in parts), strict=True)
+    )
     seed = context.stream("kkt.attack_again", BOOTSTRAP).initial_seed()
-
-    def natural(every: Sequence[Scored]) -> list[Scored]:
-        return [network.take(row) for network, row in zip(every, rows, strict=True)]
 
     def number(measure: Measure, networks: Sequence[Scored]) -> Record:
         return estimate(measure, networks, sizes.draws, np.random.default_rng(seed))
 
     def judgement(score: Sequence[np.ndarray]) -> Record:
-        scored = [replace(n, score=values) for n, values in zip(networks, score, strict=True)]
-        either = [
-            replace(n, true=n.true | negative)
-            for n, (negative, _) in zip(scored, signs, strict=True)
+        scored = [
+            replace(n, score=values[row]) for n, values, row in zip(plain, score, rows, strict=True)
         ]
-        measured = {name: number(measure, natural(scored)) for name, measure in MEASURES.items()}
-        return Record(**measured, auc_either=number(auc, natural(either)))
+        either = [replace(n, true=n.true | no) for n, no in zip(scored, negative, strict=True)]
+        measured = {name: number(measure, scored) for name, measure in MEASURES.items()}
+        return Record(**measured, auc_either=number(auc, either))
 
-    plain = natural(networks)
-    total, true = sum(len(n.true) for n in plain), sum(int(n.true.sum()) for n in plain)
-    negative, doubtful = (
-        sum(int(pair[k][row].sum()) for pair, row in zip(signs, rows, strict=True)) for k in (0, 1)
-    )
+    counts = {
+        name: sum(int(part.sum()) for part in marks)
+        for name, marks in (
+            ("true", [n.true for n in plain]),
+            ("negative", negative),
+            ("doubtful", doubtful),
+        )
+    }
+    total = sum(len(n.true) for n in plain)
     evidence = scores(arm, parts) if any(n.both for n in plain) else {}
     return number(share_true, networks), Record(
         candidates=total,
-        true=true,
-        negative=negative,
-        doubtful=doubtful,
-        false=total - true - negative - doubtful,
+        **counts,
+        false=total - sum(counts.values()),
         networks=sum(n.both for n in plain),
         share_true=number(share_true, plain),
         attainable=attainable(plain),
@@ -186,9 +185,9 @@ def judge(
     )
 
 
-def most_trusted(arm: str, group: Record, parts: Sequence[Tensors], n: int = TRUSTED) -> Tensors:
-    """The n natural-looking candidates that a practised adversary trusts most in one network, most
-    trusted first.
+def most_trusted(arm: str, group: Record, parts: Sequence[Tensors]) -> Tensors:
+    """The `TRUSTED` natural-looking candidates that a practised adversary trusts most in one
+    network, most trusted first.
 
     The network is that with the median AUC (the lower of two); the first where none has one.
     Pictures are x + mean, stretched to [0, 1], beside the training image of the largest |NCC|;
@@ -198,8 +197,8 @@ def most_trusted(arm: str, group: Record, parts: Sequence[Tensors], n: int = TRU
     k = median_of(group.evidence[name].auc["values"]) if name else 0
     part = parts[k]
     score = torch.from_numpy(scores(arm, parts)[name][k]) if name else part["ncc"]
-    rows = part["natural"].bool().nonzero()[:, 0]
-    rows = rows[score[rows].argsort(descending=True, stable=True)][:n]
+    rows = part["natural"].nonzero()[:, 0]
+    rows = rows[score[rows].argsort(descending=True, stable=True)][:TRUSTED]
     image, likeness = part["x_train"][part["either_image"][rows]], part["either"][rows]
     sign = likeness.sign() if arm != "decoreco" else torch.ones_like(likeness)
     return {
@@ -221,16 +220,9 @@ def features(measured: dict[str, Tensor]) -> np.ndarray:
     """Evidence as a matrix (m, 6); scales that differ between networks removed by ranking within
     one attack.
     """
-    ranks = [
-        measured[name].argsort().argsort().double() / max(len(measured[name]) - 1, 1)
-        for name in EVIDENCE
-    ]
-    return torch.stack(ranks, dim=1).cpu().numpy()
+    ranks = torch.stack([measured[name].argsort().argsort() for name in EVIDENCE], dim=1).double()
+    return (ranks / max(len(ranks) - 1, 1)).numpy()
 
 
-def _signs(part: Tensors, rows: Tensor) -> Signs:
-    return Signs(*(part[name].cpu()[rows] for name in ("sparsity", "stability", "share")))
-
-
-def _array(values: Tensor) -> np.ndarray:
-    return values.cpu().numpy()
+def _signs(part: Tensors, rows: Tensor | slice) -> Signs:
+    return Signs(*(part[name][rows] for name in ("sparsity", "stability", "share")))

@@ -2,8 +2,6 @@
 chance and the machine.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import torch
@@ -35,7 +33,7 @@ def deal(likeness: Tensor, certainty: Tensor, n: int) -> list[int]:
     return [*real[torch.linspace(0, len(real) - 1, k).round().long()].tolist(), *false[:k].tolist()]
 
 
-def guess(sources: Tensor, images: Tensor, certainty: Tensor, n: int = 6, seed: int = 0) -> str:
+def guess(sources: Tensor, images: Tensor, certainty: Tensor, n: int = 6) -> str:
     """The element for separated sources (r, d) of a network, its training images (m, d) in [0, 1]
     and the adversary's certainty (r,). Shown are `deal` ones, shuffled. The machine's score calls
     the more trusted half of them true.
@@ -52,7 +50,7 @@ def guess(sources: Tensor, images: Tensor, certainty: Tensor, n: int = 6, seed: 
         f" {machine} right."
     )
     x, truth = rescale(sign * sources + images.mean(0)), rescale(images)
-    order = torch.randperm(2 * half, generator=torch.Generator().manual_seed(seed)).tolist()
+    order = torch.randperm(2 * half, generator=torch.Generator().manual_seed(0)).tolist()
     cards = [
         {
             "real": i < half,
@@ -62,7 +60,7 @@ def guess(sources: Tensor, images: Tensor, certainty: Tensor, n: int = 6, seed: 
         }
         for i in order
     ]
-    real = ", ".join(str(k) for k, i in enumerate(order, start=1) if i < half)
+    real = ", ".join(str(k) for k, card in enumerate(cards, start=1) if card["real"])
     answers = f"Numbers {real} are real. A coin gets {half} of {2 * half} right. {score}"
     template = Path(__file__).with_suffix(".html")
     body = fragment(template, half=half, cards=cards, answers=answers)

@@ -124,7 +124,7 @@ def attack_network(sizes: Sizes, context: Context, name: str) -> Tensors:
     stream = context.stream("kkt.attack_again", SEPARATION + k)
     separation = by_separation(weights, images.shape, sizes.separation, stream)
     m = len(separation) // 2  # each source has both signs
-    sources = separation.images[:m].flatten(1)
+    x = sources = separation.images[:m].flatten(1)
     if few:
         attack = by_decoreco(
             weights,
@@ -140,7 +140,6 @@ def attack_network(sizes: Sizes, context: Context, name: str) -> Tensors:
         signals = evidence(result, margins, curvature)
         signals["separated"] = _likeness(x, sources, either_sign=True).amax(1)
     else:
-        x = sources
         signals = {name: separation.diagnostics[name] for name in ("sparsity", "stability")}
         signals["share"] = separation.score[:m]
     about = describe(x, images, outside, either_sign=not few)

@@ -5,8 +5,6 @@ the twenty most trusted is held against what is attainable, or `SURE` could not 
 judges the kept run by both rules. `book/changes.md` says which rules came late.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import matplotlib.pyplot as plt
@@ -29,7 +27,7 @@ from companion.chapters.pictures import (
 )
 from companion.chapters.reference_common import UNDECIDED
 from companion.store.record import Record
-from companion.store.results import Claim, Result, by_another_attack, verdict
+from companion.store.results import Claim, Result, by_another_attack, graded, verdict
 
 # images: fewer do not confirm the paper's sentence on its recipe; a counterexample may have any
 # number
@@ -37,6 +35,7 @@ PAPER_N = 500
 SURE = 0.9  # share of true ones among the most trusted, from which on the adversary is said to know
 BY_STATIONARITY = ("combined", "agreement")  # the second, where there is nothing to practise on
 BY_SEPARATION = ("certainty", "stability")
+IN_A_ROW = 10  # candidates, in a figure
 
 
 def claims(metrics: Metrics, sizes: Sizes) -> list[Claim]:
@@ -50,30 +49,12 @@ def claims(metrics: Metrics, sizes: Sizes) -> list[Claim]:
         " candidates only"
     )
     of_more = f"; n = {more.n_train}; of these candidates only"
-    held = _thesis(
-        "adversary-cannot-tell",
-        decoreco.natural,
-        BY_STATIONARITY,
-        stopped,
-    )
+    held = _thesis("adversary-cannot-tell", decoreco.natural, BY_STATIONARITY, stopped)
     if held.verdict == "reproduced" and decoreco.n_train < PAPER_N:
-        held = replace(
-            held,
-            verdict=UNDECIDED,
-            ours=f"{held.ours}; they cannot tell here, the paper has {PAPER_N} images",
-        )
-    return [
-        held,
-        by_another_attack(
-            _thesis(
-                "adversary-cannot-tell-separated",
-                more.natural,
-                BY_SEPARATION,
-                of_more,
-            )
-        ),
-        _asks_separation(decoreco.natural, stopped),
-    ]
+        ours = f"{held.ours}; they cannot tell here, the paper has {PAPER_N} images"
+        held = replace(held, verdict=UNDECIDED, ours=ours)
+    told = _thesis("adversary-cannot-tell-separated", more.natural, BY_SEPARATION, of_more)
+    return [held, by_another_attack(told), _asks_separation(decoreco.natural, stopped)]
 
 
 def _thesis(name: str, group: Record, kinds: tuple[str, ...], how: str) -> Claim:
@@ -85,7 +66,7 @@ def _thesis(name: str, group: Record, kinds: tuple[str, ...], how: str) -> Claim
         how: the candidates came about, in words.
     """
     kind = next((kind for kind in kinds if kind in group.evidence), None)
-    top, guess = None, group.guess.precision_at_20
+    top = margin = None
     if kind is None:
         ours = (
             f"{group.true} of {group.candidates} natural-looking candidates are true; nothing to"
@@ -95,14 +76,15 @@ def _thesis(name: str, group: Record, kinds: tuple[str, ...], how: str) -> Claim
     else:
         ours, judged = _ours(group, kind), _verdict(group.evidence[kind], group)
         top = group.evidence[kind].precision_at_20.mean
-    margin = None if top is None or group.attainable is None else SURE * group.attainable - top
+    if top is not None and group.attainable is not None:
+        margin = SURE * group.attainable - top
     return claim(
         name,
         ours=ours + how,
         null=_null(group),
         verdict=judged,
         value=top,
-        null_value=guess,
+        null_value=group.guess.precision_at_20,
         margin=margin,
     )
 
@@ -114,20 +96,14 @@ def _verdict(judged: Record, group: Record) -> str:
     natural lies above `SURE`; "undecided" where the AUC lies above 0.5 and there are no twenty to
     judge by. Otherwise "reproduced".
     """
-    area, top, share, guess = (
-        judged.auc,
-        judged.precision_at_20,
-        group.share_true,
-        group.guess.precision_at_20,
-    )
-    if share.low is not None and share.low >= SURE:
+    top, guess = judged.precision_at_20, group.guess.precision_at_20
+    if (group.share_true.low or 0) >= SURE:
         return "not reproduced"
-    if area.low is None or area.low <= 0.5:
+    if (judged.auc.low or 0) <= 0.5:
         return "reproduced"
     if None in (top.mean, top.low, guess, group.attainable):
         return UNDECIDED
-    knows = top.mean >= SURE * group.attainable and top.low > guess
-    return "not reproduced" if knows else "reproduced"
+    return verdict(top.mean < SURE * group.attainable or top.low <= guess)
 
 
 def _ours(group: Record, kind: str) -> str:
@@ -156,10 +132,8 @@ def first_false(group: Record) -> str:
 
 
 def _null(group: Record) -> str:
-    return (
-        f"a guess: AUC 0.5, {_text(group.guess.tpr_at_1pct_fpr)},"
-        f" {_text(group.guess.precision_at_20)}"
-    )
+    rate, share = group.guess.tpr_at_1pct_fpr, group.guess.precision_at_20
+    return f"a guess: AUC 0.5, {_text(rate)}, {_text(share)}"
 
 
 def _text(value: float | None) -> str:
@@ -170,25 +144,14 @@ def _asks_separation(group: Record, how: str) -> Claim:
     """A finding if the interval of the AUC lies above those of the practised adversary and of
     smoothness; "partly" if only above a guess.
     """
-    asked, best, smooth = (
-        group.evidence.get(kind) for kind in ("separated", "combined", "smoothness")
-    )
+    asked, best, smooth = map(group.evidence.get, ("separated", "combined", "smoothness"))
     ours, judged = "not defined", "not reproduced"
     if asked is not None:
-        ours = (
-            f"AUC {in_words(asked.auc)}; of the 20 most like a separated image"
-            f" {in_words(asked.precision_at_20)} are "
-            + ("true" if best is None else f"true (by stationarity AUC {in_words(best.auc)}; ")
-            + ("" if best is None else f"{in_words(best.precision_at_20)})")
-            + how
-        )
+        by = "" if best is None else f" (by stationarity AUC {_both(best, '; ')})"
+        ours = f"AUC {_both(asked, '; of the 20 most like a separated image ')} are true{by}{how}"
         highs = [other.auc.high for other in (best, smooth) if other is not None]
-        if asked.auc.low is not None and asked.auc.low > 0.5:
-            judged = (
-                "finding"
-                if all(high is None or asked.auc.low > high for high in highs)
-                else "partly"
-            )
+        tells = (asked.auc.low or 0) > 0.5
+        judged = graded(tells, tells and all(asked.auc.low > (high or 0) for high in highs))
     return claim(
         "adversary-asks-separation",
         ours=ours,
@@ -199,19 +162,30 @@ def _asks_separation(group: Record, how: str) -> Claim:
     )
 
 
+def _both(judged: Record, between: str) -> str:
+    return in_words(judged.auc) + between + in_words(judged.precision_at_20)
+
+
 def selected(_: Metrics, arrays: Tensors) -> Tensors:
-    """What the adversary trusts, of each attack, as `trusted` has it."""
-    images = {name: levels(array) for name, array in arrays.items() if array.dim() == 2}
-    return images | {name: array.clone() for name, array in arrays.items() if array.dim() == 1}
+    """What the adversary trusts, of each attack, as `most_trusted` has it."""
+    shown = {name: array for name, array in arrays.items() if array.dim()}
+    return {name: levels(x) if x.dim() == 2 else x.clone() for name, x in shown.items()}
 
 
-#: what is drawn of each attack beside looks: its title, and the kinds of evidence in words
+#: what is drawn of each attack: its title, and the kinds of evidence in words, from below
 SHOWN = {
     "decoreco": (
         "DecoReco",
-        {"combined": "stationarity, practised", "separated": "separation finds it too"},
+        {
+            "separated": "separation finds it too",
+            "combined": "stationarity, practised",
+            "edges": "sparse edges: looks alone",
+        },
     ),
-    "more": ("separation", {"certainty": "certainty, practised"}),
+    "more": (
+        "separation",
+        {"certainty": "certainty, practised", "edges": "sparse edges: looks alone"},
+    ),
 }
 
 
@@ -221,18 +195,15 @@ def plot_told(result: Result[Metrics]) -> Figure:
     trusts most, with its interval; dotted, a guess; dashed, what can be reached where there are
     fewer than twenty true ones.
     """
-    heights = [1 + len(kinds) for _, kinds in SHOWN.values()]
+    heights = [len(kinds) for _, kinds in SHOWN.values()]
     figure, axes = plt.subplots(
         len(SHOWN), 1, figsize=(PAGE, 3.5), height_ratios=heights, sharex=True
     )
     for ax, (arm, (attack, kinds)) in zip(axes, SHOWN.items(), strict=True):
         group, n = result.metrics.arms[arm].natural, result.metrics.arms[arm].n_train
-        kinds = dict(reversed({"edges": "sparse edges: looks alone", **kinds}.items()))
         for y, kind in enumerate(kinds):
-            top = (
-                group.evidence[kind].precision_at_20 if kind in group.evidence else Record(low=None)
-            )
-            if top.low is not None:
+            top = group.evidence[kind].precision_at_20 if kind in group.evidence else Record()
+            if top.get("low") is not None:
                 spread = [[top.mean - top.low], [top.high - top.mean]]
                 ax.errorbar(top.mean, y, xerr=spread, fmt="o", color=SERIES[2], linewidth=1.5)
         ax.set(xlim=(0, 1.03), ylim=(-0.5, len(kinds)))
@@ -250,25 +221,25 @@ def plot_told(result: Result[Metrics]) -> Figure:
 
 
 @photographs
-def plot_trusted(result: Result[Metrics], arm: str = "decoreco", columns: int = 10) -> Figure:
+def plot_trusted(result: Result[Metrics], arm: str = "decoreco") -> Figure:
     """The twenty natural-looking candidates that the practised adversary trusts most in the network
     of median AUC, black, above the training images of the largest |NCC|, grey: ✓ true, ✗ not, with
     the NCC; below 0 it is a negative.
     """
     parts = ("x_hat", "train", "ncc", "true")
     x, train, scores, true = (result.figure(f"{arm}.{part}") for part in parts)
+    marks = [
+        f"{'✓' if so else '✗'} {score:.2f}".replace("-", "−")
+        for score, so in zip(scores.tolist(), true.tolist(), strict=True)
+    ]
     rows, titles = [], []
-    for start in range(0, max(len(x), 1), columns):
-        part = slice(start, start + columns)
+    for start in range(0, max(len(x), 1), IN_A_ROW):
+        part = slice(start, start + IN_A_ROW)
         rows += [
             (f"{start + 1}–{start + len(x[part])}", x[part], "black"),
             ("nearest\ntraining image", train[part], "grey"),
         ]
-        marks = zip(scores[part].tolist(), true[part].tolist(), strict=True)
-        titles += [
-            [f"{'✓' if so else '✗'} {score:.2f}".replace("-", "−") for score, so in marks],
-            [],
-        ]
+        titles += [marks[part], []]
     return image_rows(rows, titles)
 
 

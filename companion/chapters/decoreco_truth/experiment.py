@@ -2,8 +2,6 @@
 attack makes of each.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import torch
@@ -16,8 +14,6 @@ from recon.attacks import by_decoreco
 from recon.attacks.recover import RecoverSettings
 from recon.released import Weights
 from recon.training.kkt import certificate
-
-PARTS = ("truth", "partition", "random")
 
 
 class Metrics(Record):
@@ -72,30 +68,27 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """Three sets of images at equal number and budget, as they are and as starts of the attack."""
     images = context.images(sizes.n_train)
     released = train_released(context, images, sizes.width, sizes.train_steps)
-    alpha = sizes.attack.alpha
     uniform = torch.rand(images.train.shape, generator=context.stream("kkt.noise"))
-    noise = uniform.to(images.mean) - images.mean
-    before = Record(
-        truth=fitted_energy(released, images.train, images.y, alpha),
-        partition=fitted_energy(released, images.init, images.init_y, alpha),
-        random=fitted_energy(released, noise, images.y, alpha),
-    )
-    order = images.y.argsort(stable=True)  # the attack's labels: −1 first
-    x_train, x_init = images.train[order], images.init[images.init_y.argsort(stable=True)]
+    sets = {
+        "truth": (images.train, images.y),
+        "partition": (images.init, images.init_y),
+        "random": (uniform.to(images.mean) - images.mean, images.y),
+    }
     settings = replace(sizes.attack, m=sizes.n_train, restarts=1, distinct=1.0)
-    arrays = {"x_train": x_train, "mean": images.mean, "x_init": x_init}
-    after, ended = Record(), Record()
-    for name, start in zip(PARTS, (x_train, x_init, None), strict=True):
+    arrays = {"x_train": images.train, "mean": images.mean, "x_init": images.init}
+    before, after, ended = Record(), Record(), Record()
+    for name, (x, y) in sets.items():
+        before[name] = fitted_energy(released, x, y, settings.alpha)
         attack = by_decoreco(
             released,
             images.shape,
             settings,
             context.stream("kkt.attack"),
             checkpoints=context.checkpoints.inside(name),
-            x_init=start,
+            x_init=None if name == "random" else x,
         )
         x_hat, notes = attack.images.flatten(1), attack.diagnostics
-        after[name] = fitted_energy(released, x_hat, (notes["labels"] + 1) / 2, alpha)
+        after[name] = fitted_energy(released, x_hat, (notes["labels"] + 1) / 2, settings.alpha)
         ended[name] = converged(notes["history"][:, 0])
         arrays[f"x_hat_{name}"] = x_hat
         if name == "partition":

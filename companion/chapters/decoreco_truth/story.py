@@ -1,7 +1,5 @@
 """The paper's thesis in energies, with ours and what it is compared with."""
 
-from __future__ import annotations
-
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
@@ -19,28 +17,19 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     """The paper's thesis in energies, before against before and after against after: undecided
     unless both attacks had converged.
     """
-    before, after = metrics.energy_fitted, metrics.energy_after_attack
-    matches = metrics.matches_after_attack.partition.ssim_04
+    after, matches = metrics.energy_after_attack, metrics.matches_after_attack.partition.ssim_04
     best = metrics.best_null_after_attack.partition.ssim_04
-    name = null_text(best, metrics.best_null_name_after_attack.partition.ssim_04)
+    name = metrics.best_null_name_after_attack.partition.ssim_04
     ratio = after.partition / after.truth
     ended = metrics.converged.truth and metrics.converged.partition
     judged = (
         "not reproduced" if ratio > AS_GOOD else "partly" if clears(matches, best) else "reproduced"
     )
+    so_far = "" if ended else "; not converged: undecided"
     return [
         claim(
             "truth-partition-as-good",
-            ours=(
-                f"after the attack: from the partition {after.partition:.1%}, from the truth"
-                f" {after.truth:.1%}, {ratio:.2f} times; before it: partition"
-                f" {before.partition:.1%}, truth {before.truth:.1%}"
-            )
-            + ("" if ended else "; not converged: undecided"),
-            null=(
-                f"after the attack from noise: {after.random:.1%}; training images among the"
-                f" partition's results: {matches} (SSIM above 0.4; best null: {name})"
-            ),
+            {**metrics, "ratio": ratio, "best": null_text(best, name), "so_far": so_far},
             verdict=judged if ended else "undecided",
             value=ratio,
             null_value=after.random / after.truth,
@@ -67,12 +56,11 @@ def plot_energies(result: Result[Metrics]) -> Figure:
     ax.hlines(rows, before, after, "#cccccc", zorder=1)
     ax.scatter(before, rows, 60, "white", edgecolors=colours, linewidths=1.8)
     ax.scatter(after, rows, 60, colours)
-    for values, others, label in ((before, after, "as they are"), (after, before, "attacked")):
-        for y, value in enumerate(values):
-            left = value <= others[y]
-            text = f"{value:.2g}, {label}" if y == 0 else f"{value:.2g}"
-            by = (-8 if left else 8, 0)
-            note(ax, text, (value, y), by, colours[y], "right" if left else "left")
+    for values, label in ((before, ", as they are"), (after, ", attacked")):
+        for y, (value, colour) in enumerate(zip(values, colours, strict=True)):
+            left = value == min(before[y], after[y])
+            words = f"{value:.2g}" + (label if y == 0 else "")
+            note(ax, words, (value, y), (-8 if left else 8, 0), colour, "right" if left else "left")
         ax.axvline(values[0], color=STARTS["truth"], linestyle=":", lw=1, zorder=0)
     ax.set_yticks(rows, list(NAMES.values()))
     ax.set(xscale="log", ylim=(2.5, -0.6), xlabel="unexplained share of ‖θ₁‖²")

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from sklearn.decomposition import FastICA
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 from torch.nn.utils.fusion import fuse_linear_bn_eval
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.heads.scoring import cosines, pictures, rates, similarity
+from companion.chapters.separation_common import fast_ica_rows, noisy
 from companion.chapters.tables import packed, unpacked
 from companion.store.record import Record
 from recon.attacks.heads import (
@@ -52,15 +52,6 @@ def eight_bits(w: Tensor, _: torch.Generator) -> Tensor:
 def half_pruned(w: Tensor, _: torch.Generator) -> Tensor:
     """w (h, d) with its smaller half at 0."""
     return w * (w.abs() > w.abs().median())
-
-
-def noise(size: float) -> Publish:
-    """Adds N(0, σ²), σ = `size` times the root mean square of the weights."""
-
-    def add(w: Tensor, generator: torch.Generator) -> Tensor:
-        return w + size * w.square().mean().sqrt() * torch.randn(w.shape, generator=generator)
-
-    return add
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,9 +117,9 @@ RECIPES = {
     "8-bit weights": HeadRecipe(publish=eight_bits, habit=True),
     "half of the weights pruned": HeadRecipe(publish=half_pruned, habit=True),
     "average of five checkpoints": HeadRecipe(checkpoints=5, habit=True),
-    "noise 0.1 on the weights": HeadRecipe(publish=noise(0.1)),
-    "noise 0.3 on the weights": HeadRecipe(publish=noise(0.3)),
-    "noise 1 on the weights": HeadRecipe(publish=noise(1.0)),
+    "noise 0.1 on the weights": HeadRecipe(publish=partial(noisy, sigma=0.1)),
+    "noise 0.3 on the weights": HeadRecipe(publish=partial(noisy, sigma=0.3)),
+    "noise 1 on the weights": HeadRecipe(publish=partial(noisy, sigma=1.0)),
     "DP-SGD, ε = 8": private(8.0),
     "DP-SGD, ε = 3": private(3.0),
     "DP-SGD, ε = 1": private(1.0),
@@ -420,7 +411,7 @@ def _attack(
     layer, rank = _searched(cell, task, update)
     settings = replace(sizes.attack, rank=rank or sizes.attack.rank)
     candidates = sparse_features(layer, public, settings, preconditioned)
-    x_hat, basis, rank = candidates.x_hat, candidates.basis, candidates.rank
+    x_hat, basis, rank = candidates.x_hat, candidates.basis, len(candidates.basis)
     mixtures = (
         torch.randn(rank, rank, generator=generator) @ basis * public.units if rank else x_hat
     )
@@ -492,11 +483,7 @@ def _fast_ica(basis: Tensor, public: Public, seed: int) -> Tensor:
     """
     if not len(basis):
         return basis
-    model = FastICA(
-        len(basis), fun="logcosh", whiten="unit-variance", random_state=seed % 2**32, max_iter=300
-    )
-    model.fit(basis.numpy().T)
-    x = torch.from_numpy(model.components_.astype(np.float32)) @ basis
+    x = fast_ica_rows(basis, seed) @ basis
     below, above = x.clamp_max(0).square().sum(1), x.clamp_min(0).square().sum(1)
     x = torch.where((below > above)[:, None], -x, x).clamp_min(0) * public.units
     return normalize(x, dim=1) * public.features.norm(dim=1).median()

@@ -49,17 +49,10 @@ def _unmixed(metrics: Metrics) -> Claim:
     width = metrics.cells[0].width
     same = [cell for cell in metrics.cells if (cell.recipe, cell.width) == (SGD, width)]
     cell = max([c for c in same if 3 * c.n_train <= 2 * width], key=lambda c: c.n_train)
-    ours, null, ica = cell.matches.cos_09, best_null(cell).cos_09, cell.fast_ica or cell.null
+    ours, null = cell.matches.cos_09, best_null(cell).cos_09
     return claim(
         "heads-unmix",
-        ours=(
-            f"{ours} of {cell.n_train} above cosine 0.9, {cell.matches.cos_08} above 0.8;"
-            f" FastICA: {ica.cos_09} and {ica.cos_08}"
-        ),
-        null=(
-            f"above 0.9: {null} (best of held-out features, mixtures of the span, public features"
-            " and their projections)"
-        ),
+        {**cell, "ica": cell.fast_ica or cell.null, "best_null": null},
         verdict=(
             "finding" if ours > MOST * cell.n_train and clears(ours, null) else "not reproduced"
         ),
@@ -78,17 +71,15 @@ def _certified(metrics: Metrics) -> Claim:
         for cell in metrics.cells
         if cell.recipe == SGD or (cell.start == "known" and not RECIPES[cell.recipe].preconditioned)
     ]
-    certified, true, n = (
-        sum(cell[name] for cell in exact) for name in ("certified", "certified_true", "n_train")
-    )
+    sums = {
+        name: sum(cell[name] for cell in exact)
+        for name in ("certified", "certified_true", "n_train")
+    }
+    certified, true, n = sums.values()
     share = true / max(certified, 1)
     return claim(
         "heads-certified",
-        ours=(
-            f"{true} of {certified} certified features are true, in {len(exact)} heads with {n}"
-            " training images"
-        ),
-        null="by chance: the zeros of an extreme vector of the span",
+        {**sums, "heads": len(exact)},
         verdict="finding" if share >= PRECISE and true > MOST * n else "not reproduced",
         value=share,
         margin=min(share - PRECISE, true / n - MOST),
@@ -99,12 +90,7 @@ def _members(cell: Record) -> Claim:
     ours, null = cell.filter.tpr_at_1pct, cell.margin.tpr_at_1pct
     return claim(
         "heads-members",
-        ours=(
-            f"{ours:.0%} of the members at 1 % false alarms by a matched filter,"
-            f" {cell.filter.tpr_at_01pct:.0%} at 0.1 %, AUC {cell.filter.auc:.3f};"
-            f" {cell.matches.cos_08} features above cosine 0.8"
-        ),
-        null=f"the head's own confidence: {null:.0%}, AUC {cell.margin.auc:.3f}",
+        cell,
         verdict="finding" if ours > MOST and ours > 2 * null else "not reproduced",
         value=ours,
         null_value=null,
@@ -116,14 +102,7 @@ def _habits(cells: list[Record]) -> Claim:
     value = min(max(c.matches.cos_08 / c.n_train, c.filter.tpr_at_1pct) for c in cells)
     return claim(
         "heads-habits",
-        ours="; ".join(
-            f"{c.recipe}: {c.matches.cos_08} of {c.n_train}, {c.filter.tpr_at_1pct:.0%}"
-            for c in cells
-        ),
-        null=(
-            "features above cosine 0.8, members at 1 % false alarms; half is asked for of one of"
-            " them"
-        ),
+        {"cells": cells},
         verdict="finding" if value > MOST else "not reproduced",
         value=value,
         margin=value - MOST,

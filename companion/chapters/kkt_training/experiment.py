@@ -1,7 +1,5 @@
 """Appendix A: two ways into the KKT regime, with the certificate on the way."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
@@ -59,7 +57,7 @@ SIZES = {
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """Both methods from the same θ⁰, observed on the way."""
     images = context.images(sizes.n_train)
-    network = three_layer(sizes.width, images.train.shape[1])
+    network = three_layer(sizes.width, images.dim)
     theta_init = network.flatten(network.init(context.stream("kkt.weights"), "small")).to(
         images.train.device
     )
@@ -139,5 +137,6 @@ def _faded(layer: int, network: MLP, trained: Trained) -> Record:
         network.unflatten(theta.double())[f"w{layer + 1}"]
         for theta in (trained.theta_init, trained.theta_star)
     )
-    left = ((start * end).sum() / start.square().sum()).item()
-    return Record(start_share=left**2 * start.square().sum().item() / end.square().sum().item())
+    size = start.square().sum()
+    left = ((start * end).sum() / size).item()
+    return Record(start_share=left**2 * size.item() / end.square().sum().item())

@@ -2,10 +2,7 @@
 solutions.
 """
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
@@ -13,14 +10,15 @@ import torch
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.landscape.shared import (
+    DIFFERENT,
+    EVERY,
+    LAMBDAS,
     SETS,
-    Grid,
+    SIDE,
     SeedImages,
     Sizes,
     affine_released,
     bilevel_ends,
-    different_starts,
-    every_cell,
 )
 from companion.chapters.tables import packed, unpacked
 from companion.store.record import Record
@@ -80,26 +78,24 @@ def compute(sizes: BilevelSizes, context: Context) -> Outcome[Metrics]:
     """25 starts × seeds of the affine net, and the walk between training sets."""
     names = [f"seed-{seed}" for seed in range(sizes.seeds)]
     units = context.sweep(partial(_task, sizes, context), [*names, "walk"], label="landscape")
-    runs, walked, side = [units[name] for name in names], units["walk"], len(sizes.lambdas)
+    walked = units.pop("walk")
+    runs = list(units.values())
 
-    def mean(key: str) -> Grid:
-        grid: Grid = (
-            torch.stack([run[key].double() for run in runs])
-            .mean(0)
-            .unflatten(0, (side, side))
-            .tolist()
-        )
+    def mean(key: str) -> list[list[float]]:
+        """[i][j] is the start with λ₁[i], λ₂[j]."""
+        over_seeds = torch.stack([run[key].double() for run in runs]).mean(0)
+        grid: list[list[float]] = over_seeds.unflatten(0, (SIDE, SIDE)).tolist()
         return grid
 
     metrics = Metrics(
-        n_train=len(SeedImages.of(context, sizes.n_train, torch.float32, seeds=sizes.seeds).truth),
-        lambda1=list(sizes.lambdas),
+        n_train=len(SeedImages.drawn(context, sizes.n_train, torch.float32, seeds=sizes.seeds)),
+        lambda1=list(LAMBDAS),
         converged=torch.stack([run["converged"] for run in runs]).double().mean().item(),
         null_distance_to_truth=torch.stack([run["null"] for run in runs]).mean().item(),
-        distance=Record(**{name: mean(name) for name in SETS}),
-        start_distance=Record(**{name: mean(f"start_{name}") for name in SETS}),
+        distance=Record({name: mean(name) for name in SETS}),
+        start_distance=Record({name: mean(f"start_{name}") for name in SETS}),
         cells_converged=mean("converged"),
-        crossing=Record(truth_partition=crossing(runs, sizes.lambdas)),
+        crossing=Record(truth_partition=crossing(runs)),
         connection=unpacked(walked),
     )
     return Outcome(metrics, {key: tensor for key, tensor in walked.items() if key != "json"})
@@ -110,47 +106,40 @@ def _task(sizes: BilevelSizes, context: Context, name: str) -> Tensors:
     if name == "walk":
         return walk_run(sizes, context)
     seed = int(name.removeprefix("seed-"))
-    return bilevel_run(
-        sizes, SeedImages.of(context, sizes.n_train, torch.float64, seed, sizes.seeds)
-    )
+    images = SeedImages.drawn(context, sizes.n_train, torch.float64, seed, sizes.seeds)
+    return bilevel_run(images, sizes.steps)
 
 
-def bilevel_run(sizes: Sizes, images: SeedImages) -> Tensors:
+def bilevel_run(images: SeedImages, steps: int) -> Tensors:
     """All starts of one seed: the affine net's bilevel problem, in the span of everything that
     occurs.
     """
-    starts, every = (
-        images.starts(sizes.lambdas)[different_starts(sizes.lambdas)],
-        every_cell(sizes.lambdas),
-    )
-    result = bilevel_ends(affine_released(images, sizes.weight_decay), starts, sizes)
-    ended = {key: value[every] for key, value in images.distances(result.x_hat).items()}
-    begun = {f"start_{key}": value[every] for key, value in images.distances(starts).items()}
-    return {**ended, **begun, "converged": result.converged[every], "null": images.null_distance()}
+    starts = images.starts()[DIFFERENT]
+    result = bilevel_ends(affine_released(images), starts, steps)
+    begun = {f"start_{key}": value for key, value in images.distances(starts).items()}
+    rows = {**images.distances(result.x_hat), **begun, "converged": result.converged}
+    return {key: value[EVERY] for key, value in rows.items()} | {"null": images.null_distance()}
 
 
-def crossing(runs: list[Tensors], lambdas: Sequence[float]) -> Record:
+def crossing(runs: list[Tensors]) -> Record:
     """Where truth and partition swap along λ₁ at λ₂ = 1: the first place in every seed, by linear
     interpolation.
     """
-    values: list[float | None] = []
+    places: list[float | None] = []
     for run in runs:
-        gap = (
-            (run["truth"] - run["partition"])
-            .unflatten(0, (len(lambdas), -1))[:, -1]
-            .double()
-            .tolist()
-        )
-        below = [k for k in range(1, len(gap)) if gap[k - 1] > 0 >= gap[k]]
-        steps = [(k, gap[k - 1] / (gap[k - 1] - gap[k])) for k in below]
-        places = [lambdas[k - 1] + share * (lambdas[k] - lambdas[k - 1]) for k, share in steps]
-        values.append(places[0] if places else None)
-    swaps = torch.tensor([value for value in values if value is not None])
-    everywhere = len(swaps) == len(values)  # a mean over some seeds only would mislead
+        gap = (run["truth"] - run["partition"])[SIDE - 1 :: SIDE].double().tolist()
+        swaps = [
+            low + before / (before - after) * (high - low)
+            for (low, high), (before, after) in zip(pairwise(LAMBDAS), pairwise(gap), strict=True)
+            if before > 0 >= after
+        ]
+        places.append(swaps[0] if swaps else None)
+    known = torch.tensor([place for place in places if place is not None])
+    everywhere = len(known) == len(places)  # a mean over some seeds only would mislead
     return Record(
-        per_seed=values,
-        mean=swaps.mean().item() if everywhere else None,
-        sd=swaps.std().item() if everywhere and len(swaps) > 1 else None,
+        per_seed=places,
+        mean=known.mean().item() if everywhere else None,
+        sd=known.std().item() if everywhere and len(known) > 1 else None,
     )
 
 
@@ -159,26 +148,26 @@ def walk_run(sizes: BilevelSizes, context: Context) -> Tensors:
     attack ends from the partition and from noise; with pixels in [0, 1] from the truth to the set
     nearest to the partition, and on to the one nearest to noise.
     """
-    images = SeedImages.of(context, sizes.walk_n, torch.float64, seeds=sizes.seeds)
-    released = affine_released(images, sizes.weight_decay)
-    n, theta = len(images.y), released.theta_star
-    starts = torch.stack([images.partition, images.random])
+    images = SeedImages.drawn(context, sizes.walk_n, torch.float64, seeds=sizes.seeds)
+    released = affine_released(images)
+    n, theta, points = len(images.y), released.theta_star, sizes.walk_points
+    starts = torch.stack([images.init, images.random])
     space = Subspace.spanned_by(*images.sets().values(), theta[None, :-1])
     small = in_span(released, space) if len(space) < len(theta) - 1 else released
     inside = space.reduce if small is not released else torch.nn.Identity()
-    ends = bilevel_ends(released, starts, replace(sizes, steps=sizes.walk_steps)).x_hat
+    ends = bilevel_ends(released, starts, sizes.walk_steps).x_hat
     free = [solution_set(small).project(inside(end)).x for end in ends]
-    walks = [walk(small, inside(images.truth), end, sizes.walk_points) for end in free]
+    walks = [walk(small, inside(images.train), end, points) for end in free]
     box, rows = (0.0, 1.0), slice(0, SHOWN * (n // SHOWN), max(1, n // SHOWN))
     solutions = solution_set(released, box)
-    stations = [images.truth, *(solutions.project(start).x for start in starts)]
-    walks += [walk(released, *pair, sizes.walk_points, box, rows) for pair in pairwise(stations)]
+    stations = [images.train, *(solutions.project(start).x for start in starts)]
+    walks += [walk(released, *pair, points, box, rows) for pair in pairwise(stations)]
     by_name = dict(zip((*FREE, *BOXED), walks, strict=True))
     level, balance = constants(released)
     enough = {"level": level, "sufficient": sufficient(images.y, balance)}
+    routes = {name: _route(route) for name, route in by_name.items()}
     frames = {f"walk_{name}_frames": by_name[name].frames.float() for name in BOXED}
     errors = {f"walk_{name}_error": by_name[name].error for name in BOXED}
-    routes = {name: _route(route) for name, route in by_name.items()}
     return {**packed(Record(n=n, **enough, **routes)), **frames, **errors}
 
 

@@ -2,8 +2,6 @@
 the same starts.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,12 +12,14 @@ from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.landscape.shared import (
+    DESCENT,
+    DIFFERENT,
     SETS,
+    SIDE,
     SeedImages,
     Sizes,
     affine_released,
     bilevel_ends,
-    different_starts,
 )
 from companion.store.record import Record
 from recon.analysis.landscape import (
@@ -34,7 +34,6 @@ from recon.analysis.landscape import (
 )
 from recon.attacks.decoreco import half_and_half
 from recon.attacks.reconstruct import reconstruct
-from recon.optim.descent import HeavyBall
 from recon.optim.subspace import Subspace
 
 Energy = Callable[[Tensor], Tensor]  # of images (S, n, d), relative; (S,)
@@ -76,33 +75,31 @@ SIZES = {
 
 def compute(sizes: DecorecoSizes, context: Context) -> Outcome[Metrics]:
     """25 starts for each of the searches, and the energy around where they end."""
-    images = SeedImages.of(context, sizes.n_train, torch.float64)
+    images = SeedImages.drawn(context, sizes.n_train, torch.float64)
     measured = context.sweep(partial(_measure, sizes, images), list(METHODS), label="landscape")
     variants = Record()
     for method, shape in measured.items():
-        ends = dict(zip(SETS, shape["curvature"].tolist(), strict=True))
-        variants[method] = Record(
-            geometry=Record(
-                barrier_mean=shape["barrier"].mean().item(),
-                curvature=Record(ends),
-                minima_to_partition=inner_minima(shape["line"]).double().item(),
-            )
+        geometry = Record(
+            barrier_mean=shape["barrier"].mean().item(),
+            curvature=Record(zip(SETS, shape["curvature"].tolist(), strict=True)),
+            minima_to_partition=inner_minima(shape["line"]).double().item(),
         )
-    return Outcome(Metrics(n_train=len(images.truth), variants=variants), {})
+        variants[method] = Record(geometry=geometry)
+    return Outcome(Metrics(n_train=len(images), variants=variants), {})
 
 
 def _measure(sizes: DecorecoSizes, images: SeedImages, method: str) -> Tensors:
     """Of one method, on the affine net."""
     sets = list(images.sets().values())
-    starts = images.starts(sizes.lambdas)[different_starts(sizes.lambdas)]
-    released = affine_released(images, sizes.weight_decay)
+    starts = images.starts()[DIFFERENT]
+    released = affine_released(images)
     if method == "bilevel":
-        ends = bilevel_ends(released, starts, sizes).x_hat
+        ends = bilevel_ends(released, starts, sizes.steps).x_hat
         return geometry(partial(bilevel_energy, released), ends, sets, sizes)
     space = Subspace.spanned_by(*sets, released.theta_star[None, :-1])
     small = in_span(released, space)
     labels = half_and_half(len(images.y), starts.device, starts.dtype)
-    attack = StationarityAttack(small, labels, HeavyBall(sizes.step_size, sizes.momentum))
+    attack = StationarityAttack(small, labels, DESCENT)
     ends = reconstruct(attack, space.reduce(starts), sizes.steps, label="landscape").x_hat
 
     def energy(x: Tensor) -> Tensor:
@@ -141,7 +138,7 @@ def geometry(energy: Energy, ends: Tensor, sets: list[Tensor], sizes: DecorecoSi
         )
 
     # (λ₁, λ₂) = (1, 1), (0, 1), (0, 0) among the different starts
-    corners = (-1, len(sizes.lambdas) - 1, 0)
+    corners = (-1, SIDE - 1, 0)
     return {
         "barrier": barrier(torch.stack(paths)) / noise,
         "curvature": torch.stack([curved(ends[row]) for row in corners]) / noise,

@@ -2,17 +2,16 @@
 full budget.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 
 import torch
 from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.landscape.experiment_bilevel import bilevel_run
-from companion.chapters.landscape.shared import SETS, SeedImages, Sizes, stationary
+from companion.chapters.landscape.shared import LAMBDAS, SETS, SIDE, SeedImages, Sizes
 from companion.chapters.reference_common import fell_layer_1
 from companion.store.record import Record
 from recon.analysis.landscape import mixed_starts
@@ -21,7 +20,7 @@ from recon.attacks.haim_recipe import STEPS, PublishedSettings
 from recon.nets.mlp import MLP
 from recon.released import Weights
 from recon.scoring.matching import nearest
-from recon.training.kkt import KKTSettings
+from recon.training.kkt import KKTSettings, train_to_kkt
 
 
 class Metrics(Record):
@@ -36,16 +35,15 @@ class Metrics(Record):
 
     def at(self, lambda1: float, lambda2: float) -> Record:
         """The cell of this start; KeyError where the recipe was not run."""
-        cells = [cell for cell in self.cells if (cell.lambda1, cell.lambda2) == (lambda1, lambda2)]
-        if not cells:
-            raise KeyError(f"the recipe was not run from ({lambda1:g}, {lambda2:g})")
-        return cells[0]
+        for cell in self.cells:
+            if (cell.lambda1, cell.lambda2) == (lambda1, lambda2):
+                return cell
+        raise KeyError(f"the recipe was not run from ({lambda1:g}, {lambda2:g})")
 
     def to_partition(self) -> list[Record]:
         """Those at λ₂ = 1, from the partition to the truth."""
-        return sorted(
-            (cell for cell in self.cells if cell.lambda2 == 1), key=lambda cell: cell.lambda1
-        )
+        line = [cell for cell in self.cells if cell.lambda2 == 1]
+        return sorted(line, key=itemgetter("lambda1"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,110 +81,93 @@ def compute(sizes: RecipeSizes, context: Context) -> Outcome[Metrics]:
     """One network, and the recipe from each of the starts; the bilevel attack from the same
     ones.
     """
-    images = SeedImages.of(context, sizes.n_train, torch.float32)
+    images = SeedImages.drawn(context, sizes.n_train, torch.float32)
     theta = context.sweep(partial(_net, sizes, context), ["net"], label="network")["net"]["theta"]
     names = [f"cell-{k}" for k in range(len(sizes.cells))]
-    runs = context.sweep(partial(_cell, sizes, context, theta), names, label="recipe")
-    bilevel = context.sweep(partial(_bilevel, sizes, context), ["bilevel"], label="bilevel")[
-        "bilevel"
-    ]
-    cells = []
-    for name, (lambda1, lambda2) in zip(names, sizes.cells, strict=True):
-        run, row = (
-            runs[name],
-            sizes.lambdas.index(lambda1) * len(sizes.lambdas) + sizes.lambdas.index(lambda2),
-        )
+    runs = context.sweep(partial(_run, sizes, context, theta), [*names, "bilevel"], label="recipe")
+    bilevel = runs.pop("bilevel")
+    starts, cells = images.starts(), []
+    for run, (lambda1, lambda2) in zip(runs.values(), sizes.cells, strict=True):
+        row = LAMBDAS.index(lambda1) * SIDE + LAMBDAS.index(lambda2)
         cells.append(
             Record(
                 lambda1=lambda1,
                 lambda2=lambda2,
-                start=_distances(images.starts(sizes.lambdas)[row], images),
+                start=_distances(starts[row], images),
                 end=_distances(run["x_hat"], images),
                 ncc=_ncc(run["x_hat"], images),
-                bilevel=Record(**{key: bilevel[key][row].item() for key in SETS}),
+                bilevel=Record({key: bilevel[key][row].item() for key in SETS}),
                 fell_layer_1=run["fell"].item(),
                 moved=run["moved"].item(),
             )
         )
     metrics = Metrics(
-        n_train=len(images.truth),
-        width=sizes.width,
+        n_train=len(images),
         steps=sizes.recipe_steps,
         published_steps=STEPS,
         null_distance_to_truth=images.null_distance().item(),
         cells=cells,
     )
-    arrays = {"x_hat": torch.stack([runs[name]["x_hat"] for name in names]), **images.sets()}
-    return Outcome(
-        metrics, {**arrays, "trace": torch.stack([runs[name]["trace"] for name in names])}
-    )
+    arrays = {key: torch.stack([run[key] for run in runs.values()]) for key in ("x_hat", "trace")}
+    return Outcome(metrics, {**arrays, **images.sets()})
 
 
 def rescored(sizes: RecipeSizes, context: Context, x_hat: Tensor) -> Record:
     """Where the recipe ended, of kept reconstructions (cells, n, d)."""
-    images = SeedImages.of(context, sizes.n_train, torch.float32)
-    return Record(
-        cells=[
-            Record(end=_distances(x, images), ncc=_ncc(x, images)) for x in x_hat.to(images.truth)
-        ]
-    )
+    images = SeedImages.drawn(context, sizes.n_train, torch.float32)
+    ends = x_hat.to(images.train)
+    return Record(cells=[Record(end=_distances(x, images), ncc=_ncc(x, images)) for x in ends])
 
 
 def _net(sizes: RecipeSizes, context: Context, _: str) -> Tensors:
-    """Trained on the truth as the reference did, with biases in all layers."""
-    images = SeedImages.of(context, sizes.n_train, torch.float32)
-    return stationary(context, images, _network(sizes, images), KKTSettings.gradient_flow())
+    """Trained on the truth less its mean as the reference did, with biases in all layers."""
+    images = SeedImages.drawn(context, sizes.n_train, torch.float32)
+    network, x = _network(sizes, images), images.train - images.train.mean(0)
+    theta_init = network.flatten(network.init(context.stream("landscape.weights"), "small")).to(x)
+    settings = KKTSettings.gradient_flow()
+    return {"theta": train_to_kkt(network, x, images.y, theta_init, settings).theta_star}
 
 
 def _network(sizes: RecipeSizes, images: SeedImages) -> MLP:
-    return MLP((images.truth.shape[1], sizes.width, sizes.width, 1))
+    return MLP((images.dim, sizes.width, sizes.width, 1))
 
 
-def _cell(sizes: RecipeSizes, context: Context, theta: Tensor, name: str) -> Tensors:
-    """Where the recipe ends from one start, in pixels, and how far it came."""
-    images = SeedImages.of(context, sizes.n_train, torch.float32)
-    weights, mean = Weights(_network(sizes, images), theta), images.truth.mean(0)
-    lambda1, lambda2 = (
-        torch.tensor([value]) for value in sizes.cells[int(name.removeprefix("cell-"))]
-    )
-    start = (
-        mixed_starts(images.truth, images.partition, images.random, lambda1, lambda2)[0, 0] - mean
-    )
-    settings = PublishedSettings(len(start), sizes.recipe_steps, scaled=True)
+def _run(sizes: RecipeSizes, context: Context, theta: Tensor, name: str) -> Tensors:
+    """Where the recipe ends from one start, "cell-K", in pixels, and how far it came; or the
+    "bilevel" attack from all of them.
+    """
+    if name == "bilevel":
+        return bilevel_run(SeedImages.drawn(context, sizes.n_train, torch.float64), sizes.steps)
+    images = SeedImages.drawn(context, sizes.n_train, torch.float32)
+    place, mean = sizes.cells[int(name.removeprefix("cell-"))], images.train.mean(0)
+    lambdas = (torch.tensor([value]) for value in place)
+    start = mixed_starts(*images.sets().values(), *lambdas)[0, 0] - mean
     attack = by_published_recipe(
-        weights,
+        Weights(_network(sizes, images), theta),
         images.shape,
-        settings,
+        PublishedSettings(len(start), sizes.recipe_steps, scaled=True),
         context.stream("kkt.attack"),
         checkpoint=context.checkpoints.at(f"recipe-{name}"),
         x_init=start,
     )
-    x_hat, trace = attack.images.flatten(1), attack.diagnostics["trace"]
+    trace = attack.diagnostics["trace"]
     return {
-        "x_hat": x_hat + mean,
+        "x_hat": attack.images.flatten(1) + mean,
         "fell": fell_layer_1(trace, sizes.recipe_steps),
         "moved": trace[-1, -1].clone(),
         "trace": trace,
     }
 
 
-def _bilevel(sizes: RecipeSizes, context: Context, _: str) -> Tensors:
-    return bilevel_run(sizes, SeedImages.of(context, sizes.n_train, torch.float64))
-
-
 def _ncc(x: Tensor, images: SeedImages) -> Record:
     """Mean NCC of images x (n, d) with the most alike of each set, all less the mean of the
     truth.
     """
-    mean = images.truth.mean(0)
-    return Record(
-        **{
-            key: nearest(x - mean, members - mean, "ncc").score.mean().item()
-            for key, members in images.sets().items()
-        }
-    )
+    mean = images.train.mean(0)
+    scores = {key: nearest(x - mean, s - mean, "ncc").score for key, s in images.sets().items()}
+    return Record({key: score.mean().item() for key, score in scores.items()})
 
 
 def _distances(x: Tensor, images: SeedImages) -> Record:
     """Of images x (n, d) in pixels."""
-    return Record(**{key: value.item() for key, value in images.distances(x[None]).items()})
+    return Record({key: value.item() for key, value in images.distances(x[None]).items()})

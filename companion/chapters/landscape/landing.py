@@ -2,8 +2,6 @@
 of both.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

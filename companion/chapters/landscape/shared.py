@@ -4,26 +4,33 @@ on it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from companion.chapters.base import Context, Tensors
+from companion.chapters.base import Context
 from recon.analysis.landscape import mixed_starts, sweep_bilevel
 from recon.attacks.reconstruct import Reconstruction
 from recon.images.bundle import Bundle
-from recon.nets.mlp import MLP, affine
+from recon.nets.mlp import affine
 from recon.optim.descent import HeavyBall
 from recon.released import Weights
 from recon.scoring.matching import nearest
 from recon.scoring.metrics import Shape
 from recon.training.inner_problem import Objective, solve_affine
-from recon.training.kkt import KKTSettings, train_to_kkt
 
-Grid = list[list[float]]  # [i][j] is the start with λ₁[i], λ₂[j]
 SETS = ("truth", "partition", "random")
+#: λ₁ and λ₂ of the starts, which are a grid with λ₁ the slower index
+LAMBDAS = (0.0, 0.25, 0.5, 0.75, 1.0)
+SIDE = len(LAMBDAS)
+#: rows whose starts differ: all of λ₂ > 0, and one of those with λ₂ = 0, which are the same noise
+DIFFERENT = [row for row in range(SIDE**2) if row < SIDE or row % SIDE]
+#: of every row its place among those
+EVERY = [DIFFERENT.index(row if row % SIDE else 0) for row in range(SIDE**2)]
+WEIGHT_DECAY = 1e-2  # of the affine net's training
+DESCENT = HeavyBall(0.3, 0.5)  # of both searches on it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,17 +39,11 @@ class Sizes:
 
     Attributes:
         n_train: images.
-        steps, step_size, momentum, tol: of the bilevel descent, as in chapter 3.
-        lambdas: λ₁ and λ₂.
+        steps: of the bilevel descent.
     """
 
     n_train: int
     steps: int
-    weight_decay: float = 1e-2
-    step_size: float = 0.3
-    momentum: float = 0.5
-    tol: float = 1e-8
-    lambdas: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
 def set_distances(x_hat: Tensor, sets: Mapping[str, Tensor], shape: Shape) -> dict[str, Tensor]:
@@ -54,33 +55,23 @@ def set_distances(x_hat: Tensor, sets: Mapping[str, Tensor], shape: Shape) -> di
     Args:
         shape: (C, H, W).
     """
-    rows, starts = x_hat.flatten(0, 1), x_hat.shape[:2]
-    distances = {}
+    rows, distances = x_hat.flatten(0, 1), {}
     for name, members in sets.items():
         members = members.to(rows)
         neighbour = members[nearest(rows, members, "ssim", shape).index]
-        distances[name] = (rows - neighbour).norm(dim=-1).unflatten(0, starts).mean(-1)
+        far = (rows - neighbour).norm(dim=-1)
+        distances[name] = far.unflatten(0, x_hat.shape[:2]).mean(-1)
     return distances
 
 
 @dataclass(frozen=True)
-class SeedImages:
-    """Flat images (n, d) in [0, 1] of one seed: truth, partition, random ~ U(0, 1), held out;
-    labels y of the truth; shape (C, H, W).
+class SeedImages(Bundle):
+    """Images (n, d) in [0, 1] of a seed: truth (`train`), partition (`init`), random ~ U(0, 1)."""
 
-    Rows are sorted by label, 0 first; the partition has the same labels row by row.
-    """
-
-    truth: Tensor
-    partition: Tensor
     random: Tensor
-    held_out: Tensor
-    y: Tensor
-    train_index: Tensor
-    shape: tuple[int, ...]
 
     @staticmethod
-    def of(
+    def drawn(
         context: Context, n: int, dtype: torch.dtype, seed: int = 0, seeds: int = 1
     ) -> SeedImages:
         """Images of one of `seeds` of a run: n each, disjoint slices of its partitions, as large as
@@ -92,20 +83,18 @@ class SeedImages:
             seed * half, (seed + 1) * half
         )
         generator = context.stream("landscape.start", seed)
-        noise = torch.rand(images.train.shape, generator=generator, dtype=torch.float64).to(
-            images.train
-        )
-        fields = (images.held_out, images.y, images.train_index, images.shape)
-        return SeedImages(images.train, images.init, noise, *fields)
+        noise = torch.rand(images.train.shape, generator=generator, dtype=torch.float64)
+        return SeedImages(**vars(images), random=noise.to(images.train))
 
     def sets(self) -> dict[str, Tensor]:
         """The three sets by name."""
-        return {"truth": self.truth, "partition": self.partition, "random": self.random}
+        return {"truth": self.train, "partition": self.init, "random": self.random}
 
-    def starts(self, lambdas: Sequence[float]) -> Tensor:
-        """Eq. (10) on the grid of λ₁ × λ₂, in pixels; (a·b, n, d), λ₁ the slower index."""
-        grid = torch.tensor(lambdas)
-        return mixed_starts(self.truth, self.partition, self.random, grid, grid).flatten(0, 1)
+    def starts(self) -> Tensor:
+        """Eq. (10) on the grid of λ₁ × λ₂, in pixels; (25, n, d)."""
+        grid = torch.tensor(LAMBDAS)
+        starts = mixed_starts(self.train, self.init, self.random, grid, grid)
+        return starts.flatten(0, 1)
 
     def distances(self, x: Tensor) -> dict[str, Tensor]:
         """`set_distances` of images x (S, n, d) in pixels to the three sets."""
@@ -116,41 +105,13 @@ class SeedImages:
         return self.distances(self.held_out[None])["truth"]
 
 
-def affine_released(images: SeedImages, weight_decay: float) -> Weights:
+def affine_released(images: SeedImages) -> Weights:
     """θ* of the affine net, exactly trained on one seed's images."""
-    network = affine(images.truth.shape[1])
-    objective = Objective(network, images.y, weight_decay)
-    theta_star = solve_affine(objective, images.truth[None]).theta[0]
-    return Weights(network, theta_star, y=images.y, weight_decay=weight_decay)
+    objective = Objective(affine(images.dim), images.y, WEIGHT_DECAY)
+    theta_star = solve_affine(objective, images.train[None]).theta[0]
+    return Weights(objective.network, theta_star, y=images.y, weight_decay=WEIGHT_DECAY)
 
 
-def bilevel_ends(released: Weights, starts: Tensor, sizes: Sizes) -> Reconstruction:
+def bilevel_ends(released: Weights, starts: Tensor, steps: int) -> Reconstruction:
     """The bilevel attack by the descent of chapter 3, without its pixel box."""
-    return sweep_bilevel(
-        released, starts, sizes.steps, HeavyBall(sizes.step_size, sizes.momentum, tol=sizes.tol)
-    )
-
-
-def stationary(
-    context: Context, images: SeedImages, network: MLP, settings: KKTSettings
-) -> Tensors:
-    """θ* of a network near its KKT point, trained on the truth less its mean."""
-    x = images.truth - images.truth.mean(0)
-    theta_init = network.flatten(network.init(context.stream("landscape.weights"), "small")).to(x)
-    return {"theta": train_to_kkt(network, x, images.y, theta_init, settings).theta_star}
-
-
-def different_starts(lambdas: Sequence[float]) -> list[int]:
-    """Rows of the grid of eq. (10), λ₁ the slower index, whose starts differ: all of λ₂ > 0, and
-    one of those with λ₂ = 0, which are the same noise.
-    """
-    side = len(lambdas)
-    return [i * side + j for i in range(side) for j in range(side) if lambdas[j] > 0 or i == 0]
-
-
-def every_cell(lambdas: Sequence[float]) -> list[int]:
-    """Of every cell of the grid (a·b,), its place among the `different_starts`: at λ₂ = 0 all are
-    the same noise.
-    """
-    place = {row: k for k, row in enumerate(different_starts(lambdas))}
-    return [place[row if row in place else row % len(lambdas)] for row in range(len(lambdas) ** 2)]
+    return sweep_bilevel(released, starts, steps, replace(DESCENT, tol=1e-8))

@@ -3,11 +3,9 @@ by the recipe that they are about, undecided unless it ran with its full budget;
 on both.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -35,7 +33,7 @@ from companion.chapters.pictures import (
     photographs,
 )
 from companion.store.record import Record
-from companion.store.results import Claim, Result, verdict
+from companion.store.results import Claim, Result, graded, verdict
 
 ROUNDING = 1e-10  # relative error of a classifier below which it counts as the same, in float64
 # longest step of a curve, relative to the straight segment's, below which neighbours stay
@@ -47,49 +45,35 @@ CALLED = {"truth": "training", "partition": "partition", "random": "noise"}
 
 
 def claims(metrics: BilevelMetrics, _: BilevelSizes) -> list[Claim]:
-    """The bilevel landscape, and whether its solutions are connected."""
-    truth, partition = metrics.distance.truth, metrics.distance.partition
-    null = f"held-out images: {metrics.null_distance_to_truth:.1f} to truth"
-    at_corners = f"(1, 1): {truth[-1][-1]:.1f} to truth, {partition[-1][-1]:.1f} to partition; "
-    at_corners += f"(0, 1): {truth[0][-1]:.1f} and {partition[0][-1]:.1f}"
-    below = [i for i, value in enumerate(metrics.lambda1) if value < 0.5]
-
-    def ahead(name: str, lead: Callable[[Record], float], **words: str) -> Claim:
-        """A sentence that holds where its lead is above 0; the null: the starts' own."""
-        value = lead(metrics.distance)
-        return claim(
-            f"landscape-bilevel-{name}",
-            verdict=verdict(value > 0),
-            value=value,
-            null_value=lead(metrics.start_distance),
-            margin=value,
-            **words,
-        )
-
-    def before_partition(distance: Record) -> float:
-        return min(distance.truth[i][-1] - distance.partition[i][-1] for i in below)
-
-    def grows(distance: Record) -> float:
-        return min(a - b for a, b in pairwise(distance.truth[-1]))
-
+    """The bilevel landscape, each sentence holding where its lead is above 0, the starts' own its
+    null; and whether its solutions are connected.
+    """
+    distance, below = metrics.distance, [i for i, at in enumerate(metrics.lambda1) if at < 0.5]
+    words = {
+        **metrics,
+        "at_truth": corner(distance, -1),
+        "at_partition": corner(distance, 0),
+        "crossing": crossing_text(metrics),
+        "to_noise": distance.truth[-1][::-1],
+    }
+    leads: dict[str, Callable[[Record], float]] = {
+        "corners": lambda far: min(
+            lead(corner(far, -1), "truth"), lead(corner(far, 0), "partition")
+        ),
+        "crossing": lambda far: min(far.truth[i][-1] - far.partition[i][-1] for i in below),
+        "noise": lambda far: min(a - b for a, b in pairwise(far.truth[-1])),
+    }
     return [
-        ahead(
-            "corners",
-            corner_lead,
-            ours=at_corners,
-            null=null,
-        ),
-        ahead(
-            "crossing",
-            before_partition,
-            ours=crossing_text(metrics),
-            null="starts swap at 0.5",
-        ),
-        ahead(
-            "noise",
-            grows,
-            ours="from λ₂ = 1 to 0: " + ", ".join(f"{value:.1f}" for value in reversed(truth[-1])),
-            null=null,
+        *(
+            claim(
+                f"landscape-bilevel-{name}",
+                words,
+                verdict=verdict(ahead(distance) > 0),
+                value=ahead(distance),
+                null_value=ahead(metrics.start_distance),
+                margin=ahead(distance),
+            )
+            for name, ahead in leads.items()
         ),
         _connected(metrics.connection),
     ]
@@ -97,30 +81,22 @@ def claims(metrics: BilevelMetrics, _: BilevelSizes) -> list[Claim]:
 
 def _connected(connection: Record) -> Claim:
     """Without bounds, where the theorem says so: at rounding error, and without a jump."""
-    applies, routes = (
-        connection.level > connection.sufficient,
-        list(connection.only(*FREE).values()),
-    )
+    routes = connection.only(*FREE).values()
+    applies = connection.level > connection.sufficient
     holds = [applies and same_classifier(route) for route in routes]
-    first = (
-        f"nω‖θ*‖² = {connection.level:.1f}, more than {connection.sufficient:.2f} suffices; "
-        if applies
-        else ""
-    )
-    error, straight = (
-        max(route.error for route in routes),
-        min(route.straight_error for route in routes),
-    )
+    theorem = f"nω‖θ*‖² = {connection.level:.1f}, more than {connection.sufficient:.2f} suffices; "
+    words = {
+        "theorem": theorem if applies else "",
+        "error": max(route.error for route in routes),
+        "step": max(route.largest_step for route in routes),
+        "straight": min(route.straight_error for route in routes),
+    }
     return claim(
         "landscape-bilevel-connected",
-        ours=(
-            f"{first}highest error of the retrained classifier on the curves {error:.0e}, longest"
-            f" step {max(route.largest_step for route in routes):.2f} of the straight segment's"
-        ),
-        null=f"straight segments: {straight:.2g} at least",
-        verdict="finding" if all(holds) else of_all(holds),
-        value=error,
-        null_value=straight,
+        words,
+        verdict=graded(*holds),
+        value=words["error"],
+        null_value=words["straight"],
     )
 
 
@@ -132,24 +108,15 @@ def same_classifier(route: Record) -> bool:
     return route.error < ROUNDING and route.largest_step < STRIDE and steady
 
 
-def of_all(holds: list[bool]) -> str:
-    """ "partly" where some hold and others do not."""
-    return verdict(all(holds)) if all(holds) or not any(holds) else "partly"
-
-
 def lead(distances: Record, target: str) -> float:
-    """How much nearer they are to the set `own` than to the nearest other."""
-    return float(
-        min(value for name, value in distances.items() if name != target) - distances[target]
-    )
+    """How much nearer they are to the set `target` than to the nearest other."""
+    others = [value for name, value in distances.items() if name != target]
+    return float(min(others) - distances[target])
 
 
-def corner_lead(distance: Record) -> float:
-    """How much nearer (1, 1) is to the truth, and (0, 1) to the partition, than to any other set;
-    the lesser.
-    """
-    truth, partition = (Record({name: distance[name][i][-1] for name in SETS}) for i in (-1, 0))
-    return min(lead(truth, "truth"), lead(partition, "partition"))
+def corner(distance: Record, i: int) -> Record:
+    """From (1, 1) for −1, and from (0, 1) for 0."""
+    return Record({name: distance[name][i][-1] for name in SETS})
 
 
 def crossing_text(metrics: Record) -> str:
@@ -209,17 +176,9 @@ def decoreco_claims(metrics: DecorecoMetrics, _: DecorecoSizes) -> list[Claim]:
     return [
         claim(
             "landscape-smoothed",
-            ours=(
-                f"same affine net, relative to noise: mean barrier {same.barrier_mean:.2g} against"
-                f" {other.barrier_mean:.2g}, curvature at the end from noise"
-                f" {same.curvature.random:.1g} against {other.curvature.random:.1g}, minima on the"
-                f" line from truth to partition {same.minima_to_partition:.1f} against"
-                f" {other.minima_to_partition:.1f}; {sum(smoother)} of {len(smoother)}"
-                " comparisons hold"
-            ),
-            null="no difference: none holds",
-            verdict=of_all(smoother),
-            value=float(sum(smoother)) / len(smoother),
+            {**metrics.variants, "holding": sum(smoother), "compared": len(smoother)},
+            verdict=graded(*smoother, best="reproduced"),
+            value=sum(smoother) / len(smoother),
             null_value=0.0,
         )
     ]
@@ -233,109 +192,77 @@ def recipe_claims(metrics: RecipeMetrics, _: RecipeSizes) -> list[Claim]:
     came = f"{metrics.steps:,} of {metrics.published_steps:,} steps: undecided"
     if in_full := metrics.steps >= metrics.published_steps:
         came = (
-            f"all {metrics.steps:,} published steps, their length by the number of candidates; over"
-            " the last tenth "
+            f"all {metrics.steps:,} published steps, their length by the number of candidates;"
+            f" over the last tenth layer 1's energy changed by {min(changes):+.1%} to"
+            f" {max(changes):+.1%}"
         )
-        came += "layer 1's energy changed by "
-        came += f"{min(changes):+.1%} to {max(changes):+.1%}"
-    claims = [_corners(metrics), _crossing(metrics), _near_truth(metrics), _degrades(metrics)]
+    judged = {
+        "decoreco-corners": _corners(metrics),
+        "decoreco-crossing": _crossing(metrics),
+        "near-truth": _near_truth(metrics),
+        "degrades": _degrades(metrics),
+    }
     return [
-        replace(
-            row,
-            ours=f"{row.ours}; {came}",
-            verdict=row.verdict if in_full else "undecided",
-            margin=row.value,
+        claim(
+            f"landscape-{name}",
+            {**metrics, **words, "came": came},
+            verdict="undecided" if holds is None or not in_full else verdict(holds),
+            value=value,
+            null_value=begun,
+            margin=value,
         )
-        for row in claims
+        for name, (words, holds, value, begun) in judged.items()
     ]
 
 
-def _corners(metrics: RecipeMetrics) -> Claim:
-    truth, partition = metrics.at(1, 1), metrics.at(0, 1)
-    least = min(lead(truth.end, "truth"), lead(partition.end, "partition"))
-    return claim(
-        "landscape-decoreco-corners",
-        ours=(
-            f"(1, 1): {_to(truth.end)}{_ncc(truth)}; (0, 1): {_to(partition.end)}{_ncc(partition)}"
-        ),
-        null=f"held-out images: {metrics.null_distance_to_truth:.1f} to truth",
-        verdict=verdict(least > 0),
-        value=least,
-        null_value=min(lead(truth.start, "truth"), lead(partition.start, "partition")),
-    )
+#: its words' values, whether it holds, None where that cannot be told, its number, and the starts'
+Judged = tuple[dict[str, Any], bool | None, float, float]
 
 
-def _crossing(metrics: RecipeMetrics) -> Claim:
-    line = metrics.to_partition()
-    below = [cell for cell in line if cell.lambda1 < 0.5]
+def _corners(metrics: RecipeMetrics) -> Judged:
+    corners = {"truth": metrics.at(1, 1), "partition": metrics.at(0, 1)}
     least, begun = (
-        min(cell[at].truth - cell[at].partition for cell in below) for at in ("end", "start")
+        min(lead(cell[at], name) for name, cell in corners.items()) for at in ("end", "start")
     )
-    return claim(
-        "landscape-decoreco-crossing",
-        ours="to truth and to partition: "
-        + "; ".join(
-            f"{cell.end.truth:.1f} and {cell.end.partition:.1f} (λ₁ = {cell.lambda1:g})"
-            for cell in line
-        ),
-        null=f"the starts lead by {begun:.2g}",
-        verdict=verdict(least > 0),
-        value=least,
-        null_value=begun,
-    )
+    return corners, least > 0, least, begun
 
 
-def _near_truth(metrics: RecipeMetrics) -> Claim:
+def _crossing(metrics: RecipeMetrics) -> Judged:
+    line = metrics.to_partition()
+    least, begun = (
+        min(cell[at].truth - cell[at].partition for cell in line if cell.lambda1 < 0.5)
+        for at in ("end", "start")
+    )
+    places = "; ".join(
+        f"{cell.end.truth:.1f} and {cell.end.partition:.1f} (λ₁ = {cell.lambda1:g})"
+        for cell in line
+    )
+    return {"places": places, "begun": begun}, least > 0, least, begun
+
+
+def _near_truth(metrics: RecipeMetrics) -> Judged:
     """Smaller by a fifth at both neighbours of (1, 1); at (1, 1) itself the bilevel attack has
     nothing to do.
     """
     beside = [metrics.at(1, 0.75), metrics.at(0.75, 1)]
     gain = min(FIFTH * cell.end.truth - cell.bilevel.truth for cell in beside)
-    return claim(
-        "landscape-near-truth",
-        ours=f"{metrics.at(1, 1).end.truth:.1f} at (1, 1), "
-        + ", ".join(f"{cell.end.truth:.1f} against {cell.bilevel.truth:.1f}" for cell in beside)
-        + " beside it; a fifth less is asked for",
-        null="the starts: " + ", ".join(f"{cell.start.truth:.1f}" for cell in beside),
-        verdict=verdict(gain > 0),
-        value=gain,
-        null_value=min((FIFTH - 1) * cell.start.truth for cell in beside),
-    )
+    pairs = [f"{cell.end.truth:.1f} against {cell.bilevel.truth:.1f}" for cell in beside]
+    begun = min((FIFTH - 1) * cell.start.truth for cell in beside)
+    return {"truth": metrics.at(1, 1), "beside": beside, "pairs": pairs}, gain > 0, gain, begun
 
 
-def _degrades(metrics: RecipeMetrics) -> Claim:
+def _degrades(metrics: RecipeMetrics) -> Judged:
     """Faster: by a tenth. A result that is no nearer to the truth than held-out images has none to
     lose.
     """
     noise, truth = metrics.at(1, 0), metrics.at(1, 1)
-    ours, theirs, begun = (
-        noise[name].truth - truth[name].truth for name in ("end", "bilevel", "start")
-    )
-    has_it = truth.end.truth < metrics.null_distance_to_truth
-    return claim(
-        "landscape-degrades",
-        ours=(
-            f"from truth to noise the distance grows by {ours:.1f}, the bilevel one's by"
-            f" {theirs:.1f}"
-        )
-        + ("" if has_it else "; at (1, 1) the truth is lost already: undecided"),
-        null=(
-            f"the starts' by {begun:.1f}; held-out images: {metrics.null_distance_to_truth:.1f} to"
-            " truth"
-        ),
-        verdict=verdict(theirs - ours > TENTH * theirs) if has_it else "undecided",
-        value=theirs - ours,
-        null_value=theirs - begun,
-    )
-
-
-def _ncc(cell: Record) -> str:
-    """Their NCC beside the distances, which grow with the norms of the images."""
-    return "" if cell.ncc is None else f" (NCC {cell.ncc.truth:.2f} and {cell.ncc.partition:.2f})"
-
-
-def _to(distance: Record) -> str:
-    return f"{distance.truth:.1f} to truth, {distance.partition:.1f} to partition"
+    grows = {at: noise[at].truth - truth[at].truth for at in ("end", "bilevel", "start")}
+    faster, holds, lost = grows["bilevel"] - grows["end"], None, ""
+    if truth.end.truth < metrics.null_distance_to_truth:
+        holds = faster > TENTH * grows["bilevel"]
+    else:
+        lost = "; at (1, 1) the truth is lost already: undecided"
+    return {**grows, "lost": lost}, holds, faster, grows["bilevel"] - grows["start"]
 
 
 @chart
@@ -381,8 +308,10 @@ def plot_recipe_images(result: Result[RecipeMetrics]) -> Figure:
     """Where the recipe begins and ends, from the training images, the partition and noise."""
     rows = []
     for name in PLACES:
-        rows += [(f"start:\n{CALLED[name]}", result.figure(f"{name}.start"), "grey")]
-        rows += [("end", result.figure(f"{name}.end"), "black")]
+        rows += [
+            (f"start:\n{CALLED[name]}", result.figure(f"{name}.start"), "grey"),
+            ("end", result.figure(f"{name}.end"), "black"),
+        ]
     return image_rows(rows)
 
 

@@ -2,8 +2,6 @@
 no kernel needed.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import torch

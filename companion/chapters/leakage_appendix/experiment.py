@@ -27,7 +27,7 @@ from companion.chapters.leakage_common import (
 from companion.store.record import Record
 from recon.attacks import by_hybrid, by_rgap
 from recon.attacks.from_gradients import HybridSettings
-from recon.attacks.gauss_newton import RowSpace
+from recon.attacks.gauss_newton import row_space
 from recon.attacks.gradient_matching import HYBRID, GradientMatching
 from recon.attacks.rgap import LayerSystem, layer_by_layer, logit_gradients, system_of
 from recon.nets.conv import ConvNet, Params
@@ -232,7 +232,7 @@ class HardConstraint:
         conv, shape = network.convs[layer.layer - 1], network.image_shapes()[layer.layer - 1]
         weight = matching.gradient.theta[f"w{layer.layer}"].double()
         system = torch.from_numpy(system_of(conv, weight, layer.delta[0], shape).dense())
-        seen = RowSpace.of(system).basis
+        seen = row_space(system)
         kernel = torch.linalg.qr(seen, mode="complete").Q[:, seen.shape[1] :]
         return HardConstraint(matching, layer.x.flatten(), system, kernel.contiguous())
 

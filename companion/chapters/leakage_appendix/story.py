@@ -46,22 +46,13 @@ def claims(metrics: Metrics, sizes: Sizes) -> list[Claim]:
 
 def no_bias(metrics: Metrics) -> Claim:
     """Eq. (5) gives what (4) gives."""
-    off = {}
+    off, with_bias = {}, {}
     for name, row in metrics.without_bias.items():
         a, b = np.array(row.with_bias), np.array(row.without)
-        off[name] = float((abs(a - b) / a.clip(SAME)).max())
+        off[name], with_bias[name] = float((abs(a - b) / a.clip(SAME)).max()), float(a.mean())
     return claim(
         "leakage-no-bias",
-        ours=(
-            "R-GAP's errors with (5), the gradient of the bias withheld, differ from those with (4)"
-            " by at most "
-        )
-        + ", ".join(f"{value:.0e} on {name}" for name, value in off.items())
-        + "; ∂ℓ/∂z follows from the softmax",
-        null="with the bias: MSE "
-        + ", ".join(
-            f"{np.mean(row.with_bias):.2g} on {name}" for name, row in metrics.without_bias.items()
-        ),
+        {"off": off, "with_bias": with_bias},
         verdict=graded((value <= SAME for value in off.values()), "reproduced"),
         value=max(off.values()),
         null_value=SAME,
@@ -79,27 +70,16 @@ def hard_constraint(metrics: Metrics, sizes: Sizes) -> Claim:
     coordinates of the kernel stands beside it.
     """
     ends = metrics.constrained
-    soft, hard, kernel = ends.soft, ends.as_given, ends.in_kernel
-    times = relative_time(hard, soft)
-    longer = MUCH * SPREAD
-    sooner = hard.reached is not None and hard.steps <= soft.steps and times <= 1 / SPREAD
+    soft, hard = ends.soft, ends.as_given
+    solvers = {"hard": hard, "kernel": ends.in_kernel}
+    times = {name: relative_time(end, soft) for name, end in solvers.items()}
+    words = {name: until(end) for name, end in solvers.items()}
+    longer = times["hard"] > MUCH * SPREAD
+    sooner = hard.reached is not None and hard.steps <= soft.steps and times["hard"] <= 1 / SPREAD
     return claim(
         "leakage-hard-constraint",
-        ours=(
-            f"truck, {sizes.constrained}: the soft constraint reaches MSE {soft.mse:.4f} in"
-            f" {soft.seconds:.3g} s ({soft.steps} steps); the trust region, given U as a matrix, is"
-            f" {until(hard)}; in coordinates of the kernel of U it is {until(kernel)}, with"
-            f" {ends.kernel_seconds:.3g} s for their basis. What U sees of the move ends, relative"
-            f" to the start, at {hard.violation:.0e}, {kernel.violation:.0e}, and"
-            f" {soft.violation:.2g} (soft)"
-        ),
-        null=(
-            f"the start: MSE {ends.start_mse:.4f}; {times:.2g} times the soft constraint's time,"
-            f" and {relative_time(kernel, soft):.2g} in the kernel; processors differ by up to"
-            f" {SPREAD:g} times: above {longer:g} it is longer, up to {1 / SPREAD:g} and in no more"
-            " steps it is not, and between it is undecided"
-        ),
-        verdict="reproduced" if times > longer else ("not reproduced" if sooner else "undecided"),
+        {**ends, "network": sizes.constrained, "times": times, "until": words},
+        verdict="reproduced" if longer else "not reproduced" if sooner else "undecided",
         value=hard.mse,
         null_value=soft.mse,
     )
@@ -113,35 +93,28 @@ def until(end: Record) -> str:
 
 def smaller_gradients(metrics: Metrics) -> Claim:
     """Appendix F, on images that training did not see."""
-    groups = {"the two classes": "unseen", "other classes": "other"}
     rows = [
-        (name, words, row[group])
+        {"network": name, "words": words, **changed(row[group])}
         for name, row in metrics.trained.items()
-        for words, group in groups.items()
+        for words, group in (("the two classes", "unseen"), ("other classes", "other"))
     ]
-    shares = [smaller(row) for _, _, row in rows]
-    tosses = [len(row.after) for _, _, row in rows]
+    shares = [row["smaller"] for row in rows]
     beyond_chance = [
-        by_coins(round(share * n), n) < 0.05 for share, n in zip(shares, tosses, strict=True)
+        by_coins(round(row["smaller"] * row["images"]), row["images"]) < 0.05 for row in rows
     ]
+    judgement = graded([*beyond_chance, min(shares) > MOST], "reproduced")
     return claim(
         "leakage-smaller-gradients",
-        ours="; ".join(
-            f"{name}: of {words} smaller on {smaller(row):.0%} of {len(row.after)}, in the middle "
-            f"{ratio(row):.2g} times as large"
-            for name, words, row in rows
-        ),
-        null="images it trained on: "
-        + "; ".join(
-            f"{name} smaller on {smaller(row.seen):.0%}, {ratio(row.seen):.2g} times"
-            for name, row in metrics.trained.items()
-        ),
-        verdict=graded([*beyond_chance, min(shares) > MOST], "reproduced")
-        if any(beyond_chance)
-        else "not reproduced",
+        {"rows": rows, "seen": {k: changed(row.seen) for k, row in metrics.trained.items()}},
+        verdict=judgement if any(beyond_chance) else "not reproduced",
         value=float(np.mean(shares)),
         null_value=0.5,
     )
+
+
+def changed(norms: Record) -> dict[str, float]:
+    """Of gradients of some images: how many became smaller, and by how much."""
+    return {"smaller": smaller(norms), "images": len(norms.after), "ratio": ratio(norms)}
 
 
 def selected(_: Metrics, arrays: Tensors) -> Tensors:

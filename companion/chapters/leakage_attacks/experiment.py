@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,8 +21,8 @@ from recon.attacks.gauss_newton import gauss_newton
 from recon.attacks.gradient_matching import (
     CHEN_DESCENT,
     COSINE_STEPS,
+    DLG_STEPS,
     GEIPING_DESCENT,
-    Descent,
     cosine_tv,
     dlg,
     hybrid,
@@ -89,19 +90,19 @@ SIZES = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Budget:
     """How long gradient matching searches.
 
     Attributes:
-        cosine_steps: of CosineTV.
+        cosine_steps: of CosineTV, 4800 as published.
         hybrid_share: of Hybrid's published steps.
-        dlg_steps: of DLG.
+        dlg_steps: of DLG, 300 as published, 0 for none.
     """
 
-    cosine_steps: int
-    hybrid_share: float
-    dlg_steps: int
+    cosine_steps: int = COSINE_STEPS
+    hybrid_share: float = 1.0
+    dlg_steps: int = DLG_STEPS
 
 
 #: from gradients of one image each, a budget and a place for checkpoints to the images (B, c, h, w)
@@ -145,59 +146,61 @@ def _dlg(gradient: Gradient, budget: Budget, _place: Checkpoints) -> Tensor:
     return dlg(gradient.to(torch.float32), seeded_start(gradient, SEED), budget.dlg_steps)[0]
 
 
-def _cosine_tv(whole: bool, descent: Descent) -> Attack:
-    """In float32, as published, with one cosine over the whole gradient or one a tensor."""
+def _cosine_tv(gradient: Gradient, budget: Budget, place: Checkpoints, **how: Any) -> Tensor:
+    """In float32, as published;
 
-    def attack(gradient: Gradient, budget: Budget, place: Checkpoints) -> Tensor:
-        single = gradient.to(torch.float32)
-        start, steps = seeded_start(single, SEED), budget.cosine_steps
-        end = cosine_tv(single, start, steps, place.at("cosine"), whole=whole, descent=descent)
-        return end.x_hat.view_as(start)
+    Args:
+        how: `whole`, with one cosine over the whole gradient or one a tensor, and the `descent`.
+    """
+    single = gradient.to(torch.float32)
+    start = seeded_start(single, SEED)
+    end = cosine_tv(single, start, budget.cosine_steps, place.at("cosine"), **how)
+    return end.x_hat.view_as(start)
 
-    return attack
 
-
-def _hybrid(whole: bool, descent: Descent) -> Attack:
+def _hybrid(gradient: Gradient, budget: Budget, place: Checkpoints, **how: Any) -> Tensor:
     """The same of Hybrid."""
-
-    def attack(gradient: Gradient, budget: Budget, place: Checkpoints) -> Tensor:
-        single = gradient.to(torch.float32)
-        return hybrid(single, budget.hybrid_share, place, whole=whole, descent=descent)
-
-    return attack
+    return hybrid(gradient.to(torch.float32), budget.hybrid_share, place, **how)
 
 
+#: suffix of a name -> what differs from the paper's way; "both" is the way of CosineTV's authors
+WAYS: dict[str, dict[str, Any]] = {
+    "": {"whole": False, "descent": CHEN_DESCENT},
+    "_whole": {"whole": True, "descent": CHEN_DESCENT},
+    "_steps": {"whole": False, "descent": GEIPING_DESCENT},
+    "_both": {"whole": True, "descent": GEIPING_DESCENT},
+}
 ATTACKS = {
     "rgap": Method(_rgap, "R-GAP", table="rgap"),
     "dlg": Method(_dlg, "DLG", table="dlg"),
     "gauss_newton": Method(_any_solution, "any\nsolution", column=True),
     "cosine_tv": Method(
-        _cosine_tv(False, CHEN_DESCENT),
+        partial(_cosine_tv, **WAYS[""]),
         "CosineTV,\npaper's",
         table="cosine_tv",
         column=True,
         choice="CosineTV, the paper's way",
     ),
-    "cosine_tv_whole": Method(_cosine_tv(True, CHEN_DESCENT)),
-    "cosine_tv_steps": Method(_cosine_tv(False, GEIPING_DESCENT)),
+    "cosine_tv_whole": Method(partial(_cosine_tv, **WAYS["_whole"])),
+    "cosine_tv_steps": Method(partial(_cosine_tv, **WAYS["_steps"])),
     "cosine_tv_both": Method(
-        _cosine_tv(True, GEIPING_DESCENT),
+        partial(_cosine_tv, **WAYS["_both"]),
         "CosineTV,\nauthors'",
         table="cosine_tv_authors",
         column=True,
         choice="CosineTV, its authors' way",
     ),
     "hybrid": Method(
-        _hybrid(False, CHEN_DESCENT),
+        partial(_hybrid, **WAYS[""]),
         "Hybrid",
         table="hybrid",
         column=True,
         choice="Hybrid, the paper's way",
     ),
-    "hybrid_whole": Method(_hybrid(True, CHEN_DESCENT)),
-    "hybrid_steps": Method(_hybrid(False, GEIPING_DESCENT)),
+    "hybrid_whole": Method(partial(_hybrid, **WAYS["_whole"])),
+    "hybrid_steps": Method(partial(_hybrid, **WAYS["_steps"])),
     "hybrid_both": Method(
-        _hybrid(True, GEIPING_DESCENT), choice="Hybrid, with one cosine and these steps"
+        partial(_hybrid, **WAYS["_both"]), choice="Hybrid, with one cosine and these steps"
     ),
     "smoothest": Method(_smoothest, "smoothest\nsolution", column=True),
 }
@@ -232,8 +235,12 @@ def attack_network(sizes: Sizes, context: Context, name: str) -> Tensors:
     32, 32).
     """
     victims, attacked = Victims.of(context.pool), Attacked.of(name, context.pool, sizes.epochs)
-    gradient = Gradient.each(attacked.network, attacked.theta, victims.x, victims.labels)
-    budget = Budget(max(1, round(sizes.share * COSINE_STEPS)), sizes.share, sizes.dlg_steps)
+    gradient = attacked.gradients(victims)
+    budget = Budget(
+        cosine_steps=max(1, round(sizes.share * COSINE_STEPS)),
+        hybrid_share=sizes.share,
+        dlg_steps=sizes.dlg_steps,
+    )
     images = {}
     for method in attacks(sizes.dlg_steps).values():
         if method.table == "rgap" or (method.table and name in sizes.matched):

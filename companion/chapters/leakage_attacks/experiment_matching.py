@@ -25,9 +25,7 @@ from companion.chapters.leakage_common import (
 from companion.chapters.published import DIVERGED
 from companion.store.record import Record
 from recon.analysis.identifiability import determined
-from recon.attacks.gradient_matching import COSINE_STEPS, DLG_STEPS
 from recon.attacks.gradient_system import JointSystem
-from recon.released import Gradient
 from recon.scoring.metrics import mse
 
 
@@ -67,21 +65,15 @@ class Metrics(Networks):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MatchingSizes:
+class MatchingSizes(Budget):
     """
     Attributes:
         networks: of Table 1.
         images: the paper's two, and beyond them as many of every class.
-        cosine_steps: of CosineTV, 4800 as published.
-        hybrid_share: of the published steps.
-        dlg_steps: 300 as published, 0 for none.
     """
 
     networks: tuple[str, ...] = tuple(TABLE_1)
     images: int = 20
-    cosine_steps: int = COSINE_STEPS
-    hybrid_share: float = 1.0
-    dlg_steps: int = DLG_STEPS
 
 
 SIZES = {
@@ -118,8 +110,7 @@ def compute(sizes: MatchingSizes, context: Context) -> Outcome[Metrics]:
             arrays[f"x_hat {name} {method}"] = shown(x_hat)
         joint, unread = int(solved["deficiency"]), int(solved["unread"])
         networks[name] = Record(joint=joint, unread=unread, methods=rows)
-    grey = victims.x.square().flatten(1).mean(1).tolist()
-    return Outcome(Metrics(**networks, index=victims.index, grey=grey), arrays)
+    return Outcome(Metrics(**networks, index=victims.index, grey=victims.grey), arrays)
 
 
 def matching_unit(sizes: MatchingSizes, context: Context, unit: str) -> Tensors:
@@ -128,11 +119,9 @@ def matching_unit(sizes: MatchingSizes, context: Context, unit: str) -> Tensors:
     """
     name, method = unit.split("--")
     victims = Victims.of_all_classes(context.pool, sizes.images)
-    attacked = Attacked.of(name, context.pool)
-    gradient = Gradient.each(attacked.network, attacked.theta, victims.x, victims.labels)
+    gradient = Attacked.of(name, context.pool).gradients(victims)
     place = context.checkpoints.inside(unit.replace(" ", "-"))
-    budget = Budget(sizes.cosine_steps, sizes.hybrid_share, sizes.dlg_steps)
-    tensors = {"x_hat": ATTACKS[method].attack(gradient, budget, place).double()}
+    tensors = {"x_hat": ATTACKS[method].attack(gradient, sizes, place).double()}
     if method == "gauss_newton":
         there = determined(JointSystem.of(gradient.split()[0]), victims.x[0].flatten())
         tensors |= {"deficiency": torch.tensor(there.deficiency), "unread": there.unread.sum()}

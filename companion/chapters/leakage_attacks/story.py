@@ -127,36 +127,37 @@ def method_claim(method: str, metrics: Metrics, sizes: Sizes) -> Claim:
     grey = metrics.images.grey_mse
     published = {name: PUBLISHED[name][method][0] for name in both_ran(metrics, method)}
     errors = [metrics.mse(name, method) for name in published]
-    worse = sum(error is None or error > grey for error in errors)
     by_grey = sum(abs(grey - error) <= WITHIN_MSE * error for error in published.values())
+    near, away, zeros = comparison.near, comparison.away, comparison.zeros
     return claim(
         f"leakage-{method.replace('_', '-')}",
+        {
+            "near": comparison.alike,
+            "printed": len(near),
+            "worst": farthest(method, metrics, near) if near else "",
+            "diverged": sum(away.values()),
+            "away": len(away),
+            "exact": sum(zeros.values()),
+            "zeros": len(zeros),
+            "remark": remark,
+            "grey": grey,
+            "worse": sum(error is None or error > grey for error in errors),
+            "networks": len(published),
+            "by_grey": by_grey,
+        },
         paper="; ".join(f"{name}: {error:.4g}" for name, error in published.items() if error),
-        ours=in_words(method, metrics, comparison) + remark,
-        null=(
-            f"a grey image: {grey:.4f}, better than this attack on {worse} of {len(published)}"
-            f" networks, and as published on {by_grey}"
-        ),
         verdict="undecided" if remark else comparison.verdict,
         value=float(comparison.alike),
         null_value=float(by_grey),
     )
 
 
-def in_words(method: str, metrics: Metrics, comparison: Comparison) -> str:
-    """How many networks fare as in the paper, and the one that is farthest from it."""
-    near, away, zeros = comparison.near, comparison.away, comparison.zeros
-    parts = [f"{comparison.alike} of {len(near)} networks within 2 %, 0.15 dB or the last digit"]
-    if near:
-        worst = max(near, key=lambda name: near[name][1])
-        value = metrics.mse(worst, method)
-        ours = f"{worst} diverged" if value is None else f"farthest {worst}: MSE {value:.4f}"
-        parts.append(f"{ours} against {PUBLISHED[worst][method][0]:.4f}")
-    if away:
-        parts.append(f"diverged on {sum(away.values())} of the {len(away)} that diverged there")
-    if zeros:
-        parts.append(f"exact on {sum(zeros.values())} of the {len(zeros)} printed as 0.0000")
-    return "; ".join(parts)
+def farthest(method: str, metrics: Metrics, near: dict[str, tuple[bool, float]]) -> str:
+    """The network that is farthest from the paper, in words."""
+    worst = max(near, key=lambda name: near[name][1])
+    value = metrics.mse(worst, method)
+    ours = f"{worst} diverged" if value is None else f"farthest {worst}: MSE {value:.4f}"
+    return f"{ours} against {PUBLISHED[worst][method][0]:.4f}"
 
 
 # ---------------------------------------------------------------------------- method against method
@@ -168,7 +169,8 @@ def hybrid_against(parent: str, metrics: Metrics, sizes: Sizes) -> Claim:
     ]
     theirs = [n for n in names if PUBLISHED[n]["hybrid"][0] > PUBLISHED[n][parent][0]]
     comparable = metrics.images.the_papers and sizes.share == 1.0
-    better = len(names) - len(worse)
+    better, coins = len(names) - len(worse), len(names) / 2
+    judgement = "partly" if worse and worse == theirs else verdict(not worse)
 
     def text(not_on: list[str]) -> str:
         others = f", not on {', '.join(not_on)}" if not_on else ""
@@ -176,21 +178,17 @@ def hybrid_against(parent: str, metrics: Metrics, sizes: Sizes) -> Claim:
 
     return claim(
         f"leakage-hybrid-against-{parent.replace('_', '-')}",
+        {
+            "half": coins,
+            "networks": len(names),
+            "better": better,
+            "coins": by_coins(better, len(names)),
+        },
         paper=text(theirs),
         ours=text(worse),
-        null=(
-            f"{len(names) / 2:g} of {len(names)} by tossing coins, and {better} or more in "
-            f"{by_coins(better, len(names)):.2g} of all cases"
-        ),
-        verdict=(
-            "undecided"
-            if not comparable
-            else "partly"
-            if worse and worse == theirs
-            else verdict(not worse)
-        ),
+        verdict=judgement if comparable else "undecided",
         value=float(better),
-        null_value=len(names) / 2,
+        null_value=coins,
     )
 
 
@@ -231,23 +229,16 @@ def pre_trained_claim(names: list[str], metrics: Metrics) -> Claim:
     theirs, ours = changes(lambda name, method: PUBLISHED[name][method][0]), changes(metrics.mse)
     degraded = ours > 1
     trained = [metrics.networks[name].pre_training for name in names]
-    accuracies = ", ".join(f"{row.accuracy:.0%}" for row in trained)
     as_theirs = trained[0].n_train == PRE_TRAINED_ON and bool((theirs > 1).all())
     comparable = metrics.images.the_papers and trained[0].epochs == EPOCHS
     judgement = graded([as_theirs, *degraded.flat], "reproduced")
+    if not degraded.any():
+        judgement = "not reproduced"
     return claim(
         "leakage-pre-trained",
+        {**trained[0], "text": text(ours), "accuracies": [row.accuracy for row in trained]},
         paper=f"{text(theirs)} degraded",
-        ours=(
-            f"{text(ours)}; our own variant: {trained[0].n_train} images, not 10 000,"
-            f" {trained[0].epochs} epochs of 300, training accuracy {accuracies}"
-        ),
-        null="1 (no change); half of them by tossing coins",
-        verdict="undecided"
-        if not comparable
-        else judgement
-        if degraded.any()
-        else "not reproduced",
+        verdict=judgement if comparable else "undecided",
         value=float(degraded.sum()),
         null_value=degraded.size / 2,
     )

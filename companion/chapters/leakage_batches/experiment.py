@@ -9,16 +9,17 @@ from functools import partial
 import torch
 import torch.nn.functional as F
 from scipy.optimize import linear_sum_assignment
-from torch import Tensor, nn
+from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.leakage_common import (
     CERTAIN,
     CLASSES,
-    SEED,
     Attacked,
     Victims,
     count_found,
+    first_layer_gradient,
+    initial,
     inputs,
     pixels,
 )
@@ -30,7 +31,6 @@ from recon.attacks.rgap import rgap
 from recon.attacks.separation import FirstLayer, SeparationSettings, separate
 from recon.images.bundle import Bundle
 from recon.nets.conv import Conv, ConvNet
-from recon.nets.module import default_start
 from recon.optim.rng import named
 from recon.released import Gradient
 from recon.scoring.metrics import mse
@@ -161,8 +161,7 @@ def victims(batch: Batch, context: Context) -> tuple[ConvNet, dict[str, Tensor],
     """Network, θ, images (n, 3, side, side), labels (n,)."""
     x, labels = drawn(context, batch.n, batch.same)
     network = ConvNet((Conv(3, batch.channels),), shape=(3, batch.side, batch.side))
-    theta = network.init(torch.Generator().manual_seed(SEED), torch.float64)
-    return network, theta, F.avg_pool2d(x, 32 // batch.side), labels
+    return network, initial(network), F.avg_pool2d(x, 32 // batch.side), labels
 
 
 def solve_batch(sizes: Sizes, context: Context, unit: str) -> Tensors:
@@ -228,7 +227,8 @@ def separations(sizes: Sizes, context: Context) -> tuple[list[Record], Tensors]:
     for n in sizes.separated:
         data = Bundle.of(context.dataset(n, n), torch.device("cpu"), centred=False)
         train, held_out, others = (part - 0.5 for part in (data.train, data.held_out, data.init))
-        weight, bias = first_layer_gradient(train, data.train_labels, sizes.width, context)
+        draws = named(context.seed, "batches.network")
+        weight, bias = first_layer_gradient(train, data.train_labels, sizes.width, draws)
         draws = named(context.seed, "batches.separation")
         separated = separate(FirstLayer(weight), data.shape, SeparationSettings(), draws)
         x_hat, m = separated.x_hat, len(separated.x_hat)
@@ -257,20 +257,6 @@ def scaled_by_bias(sources: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     w = torch.linalg.lstsq(weight.double().cpu(), bias.double().cpu(), driver="gelsd").solution
     s = sources.double().cpu()
     return (s / (s @ w)[:, None]).to(sources)
-
-
-def first_layer_gradient(
-    x: Tensor, labels: Tensor, width: int, context: Context
-) -> tuple[Tensor, Tensor]:
-    """∇_{W_1} ℓ (width, d) and ∇_{b_1} ℓ (width,) of a batch, at PyTorch's default start,
-    U(±1/√inputs) throughout.
-    """
-    first = nn.Linear(x.shape[1], width)
-    network = nn.Sequential(first, nn.ReLU(), nn.Linear(width, CLASSES))
-    default_start(network, named(context.seed, "batches.network"))
-    loss = F.cross_entropy(network(x), labels)
-    weight, bias = torch.autograd.grad(loss, [first.weight, first.bias])
-    return weight, bias
 
 
 # ------------------------------------------------------------------------------------------ eq. (4)
@@ -307,7 +293,7 @@ def mixtures(x: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     is one fully connected layer; and the shares w_ki of the images in it, (n, n).
     """
     network = ConvNet(())
-    theta = network.init(torch.Generator().manual_seed(SEED), torch.float64)
+    theta = initial(network)
     weight, bias = network.last
     deltas = network.gradients(theta, x, labels)[bias]  # ∂ℓ_i/∂b (n, classes)
     mixed = Gradient.averaged(network, theta, x, labels).gradients

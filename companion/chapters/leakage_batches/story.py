@@ -35,25 +35,18 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
 
 def mixture_claim(mixed: Record) -> Claim:
     """What eq. (4) and R-GAP make of the mean of several gradients."""
-    exact = max(mixed.mixture_error) <= EXACT
-    own = all(share > 1 / n for n, share in zip(mixed.sizes, mixed.share_of_own, strict=True))
+    error = max(mixed.mixture_error)
+    shares = [
+        {"n": n, "own": share, "even": 1 / n}
+        for n, share in zip(mixed.sizes, mixed.share_of_own, strict=True)
+    ]
+    exact, own = error <= EXACT, all(share["own"] > share["even"] for share in shares)
     return claim(
         "leakage-batches",
-        ours=(
-            f"equal to Σ w_i x_i up to {max(mixed.mixture_error):.0e} in a pixel; share of the"
-            " label's own image "
-        )
-        + ", ".join(
-            f"{s:.0%} (n = {n})" for n, s in zip(mixed.sizes, mixed.share_of_own, strict=True)
-        )
-        + f"; R-GAP through CNN2 V1 on two images: MSE {mixed.rgap_mse.different_labels:.3g}, "
-        f"with one label {mixed.rgap_mse.same_label:.3g}",
-        null="equal shares "
-        + ", ".join(f"{1 / n:.0%}" for n in mixed.sizes)
-        + f"; grey: MSE {mixed.grey_mse:.3g}",
+        {**mixed, "error": error, "shares": shares},
         verdict=graded([exact, own]) if exact else "not reproduced",
-        value=mixed.share_of_own[-1],
-        null_value=1 / mixed.sizes[-1],
+        value=shares[-1]["own"],
+        null_value=shares[-1]["even"],
     )
 
 
@@ -62,11 +55,7 @@ def separated_claim(rows: list[Record]) -> Claim:
     cleared = [clears(row.matches.ncc_08, row.best_null.ncc_08) for row in rows]
     return claim(
         "batches-unmixed",
-        ours="above NCC 0.8: "
-        + ", ".join(f"{row.matches.ncc_08} of {row.n}" for row in rows)
-        + "; within a tenth of grey's MSE: "
-        + ", ".join(f"{row.within} of {row.n}" for row in rows),
-        null="best null at 0.8: " + ", ".join(str(row.best_null.ncc_08) for row in rows),
+        {"rows": rows},
         verdict=graded(cleared),
         value=float(max(row.n * clear for row, clear in zip(rows, cleared, strict=True))),
         null_value=0.0,

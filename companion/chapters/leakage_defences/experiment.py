@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.func import vjp
 
 from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.leakage_common import PRIOR, SEED, TABLE_1, Victims, pixels
+from companion.chapters.leakage_common import PRIOR, TABLE_1, Victims, initial, pixels
 from companion.chapters.tables import packed, unpacked
 from companion.store.record import Record
 from recon.analysis.identifiability import posterior_variance, rank_deficiency, security_metric
@@ -99,13 +99,9 @@ SIGMAS = (0.0, 0.1, 1.0)
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """Two questions, each image by itself."""
     noise, _ = by_noise(noise_unit, sizes, context)
-    grey = {}
-    for name in sizes.networks:
-        x = sizes.victims(name, context.pool).x
-        grey[name] = x.square().flatten(1).mean(1).tolist()
     metrics = Metrics(
         noise=noise,
-        grey=grey,
+        grey={name: sizes.victims(name, context.pool).grey for name in sizes.networks},
         deficiency=[deficiency(name, context) for name in sizes.deficient],
     )
     return Outcome(metrics, {})
@@ -140,7 +136,7 @@ def released(name: str, z: str, victims: Victims, context: Context) -> list[tupl
     own norm, so that clipping changes nothing: the best case for the adversary.
     """
     network, x = network_of(name), victims.x
-    theta = network.init(torch.Generator().manual_seed(SEED), torch.float64)
+    theta = initial(network)
     sent = []
     for k in range(len(x)):
         clean = Gradient.each(network, theta, x[k : k + 1], victims.labels[k : k + 1])
@@ -291,7 +287,7 @@ def deficiency(name: str, context: Context) -> Record:
     comes from it.
     """
     network, images = network_of(name), Victims.of(context.pool)
-    theta = network.init(torch.Generator().manual_seed(SEED), torch.float64)
+    theta = initial(network)
     clean = network.layers(theta, images.x[:1], cross_entropy_direction(images.labels[:1]))
     c = []
     for sigma in SIGMAS:

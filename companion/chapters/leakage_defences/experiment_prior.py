@@ -63,7 +63,7 @@ def compute(sizes: AttackSizes, context: Context) -> Outcome[Metrics]:
         victims = sizes.victims(name, context.pool)
         x, public = victims.x, public_images(context.pool, victims, name)
         middle = public.mean(0, keepdim=True)
-        grey[name] = x.square().flatten(1).mean(1).tolist()
+        grey[name] = victims.grey
         mean[name] = mse(middle.expand_as(x), x).tolist()
         mean_ncc[name] = ncc(x.flatten(1), middle.flatten(1))[:, 0].tolist()
         arrays |= {f"truth {name}": pixels(x), f"mean {name}": pixels(middle)}

@@ -24,33 +24,30 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
 
 def noise_claim(metrics: Metrics) -> Claim:
     """The least noise that leaves nothing, by network."""
-    hides = {
-        name: hidden_from(rows, mean(metrics.grey[name])) for name, rows in metrics.noise.items()
+    hides: dict[str, float] = {}
+    lost: dict[str, float] = {}
+    for name, rows in metrics.noise.items():
+        grey = mean(metrics.grey[name])
+        hides[name] = hidden_from(rows, grey)
+        worse = [row.z for row in rows if row.rgap is not None and mean(row.rgap) > grey]
+        lost |= {name: min(worse)} if worse else {}
+    words = {
+        name: {"images": len(metrics.grey[name]), "z": in_words(z)} for name, z in hides.items()
     }
-    words = {name: "none tried" if z is None else f"z = {z:g}" for name, z in hides.items()}
-    least = [f"{name} ({len(metrics.grey[name])} images) {z}" for name, z in words.items()]
-    most = max(row.z for row in next(iter(metrics.noise.values())))
-    lost = {name: rgap_lost(rows, metrics, name) for name, rows in metrics.noise.items()}
     return claim(
         "leakage-noise",
-        ours=(
-            "for this attacker the most probable image is no better than grey (its error is above"
-            f" {NO_BETTER:.0%} of grey's) from this noise on: {', '.join(least)}, in units of the"
-            " gradient's norm on every entry"
-        ),
-        null="a grey image; R-GAP is worse than grey from "
-        + ", ".join(f"{name} z = {z:g}" for name, z in lost.items() if z is not None),
-        verdict=graded(z is not None for z in hides.values()),
-        value=max((z or math.inf) for z in hides.values()),
-        null_value=most,
+        {"hides": words, "lost": lost},
+        verdict=graded(map(math.isfinite, hides.values())),
+        value=max(hides.values()),
+        null_value=max(row.z for row in next(iter(metrics.noise.values()))),
     )
 
 
-def hidden_from(rows: list[Record], null: float) -> float | None:
+def hidden_from(rows: list[Record], null: float) -> float:
     """The least z from which on the most probable image's error stays above `NO_BETTER` of the
-    null's.
+    null's; ∞ where there is none.
     """
-    hides = None
+    hides = math.inf
     for row in reversed(rows):
         if mean(row.mse) < NO_BETTER * null:
             break
@@ -58,12 +55,9 @@ def hidden_from(rows: list[Record], null: float) -> float | None:
     return hides
 
 
-def rgap_lost(rows: list[Record], metrics: Metrics, name: str) -> float | None:
-    """The least z at which R-GAP is worse than grey."""
-    worse = [
-        row.z for row in rows if row.rgap is not None and mean(row.rgap) > mean(metrics.grey[name])
-    ]
-    return min(worse, default=None)
+def in_words(z: float) -> str:
+    """Of the least z that hides."""
+    return f"z = {z:g}" if math.isfinite(z) else "no z that was tried"
 
 
 def predicted_claim(metrics: Metrics) -> Claim:
@@ -75,11 +69,10 @@ def predicted_claim(metrics: Metrics) -> Claim:
     every = np.concatenate(list(ratios.values()))
     near = np.mean((every >= 1 / WITHIN) & (every <= WITHIN))
     off = max(mean(metrics.grey[name]) / mean(rows[0].mse) for name, rows in metrics.noise.items())
+    ends = {name: {"least": min(row), "most": max(row)} for name, row in ratios.items()}
     return claim(
         "defences-predicted",
-        ours="the error is between these multiples of the predicted one: "
-        + "; ".join(f"{name} {min(each):.2f} and {max(each):.2f}" for name, each in ratios.items()),
-        null=f"predicting grey's error at every noise is off by a factor of up to {off:.0e}",
+        {"ratios": ends, "off": off},
         verdict=graded([bool(near == 1), bool(near >= 0.8)]),
         value=float(max(every.max(), 1 / every.min())),
         null_value=WITHIN,
@@ -89,14 +82,13 @@ def predicted_claim(metrics: Metrics) -> Claim:
 def metric_claim(metrics: Metrics) -> Claim:
     """The paper's one sentence on a defence."""
     lowered = [any(c < row.c[0] for c in row.c[1:]) for row in metrics.deficiency]
+    c = {
+        row.network: [{"sigma": s, "c": c} for s, c in zip(row.sigma, row.c, strict=True)]
+        for row in metrics.deficiency
+    }
     return claim(
         "defences-metric",
-        ours="; ".join(
-            f"c(M) of {row.network} is "
-            + ", ".join(f"{c} at σ = {s:g}" for s, c in zip(row.sigma, row.c, strict=True))
-            for row in metrics.deficiency
-        ),
-        null="without noise: the first number of each",
+        {"c": c},
         verdict=graded(lowered, "reproduced"),
         value=float(sum(lowered)),
         null_value=0.0,

@@ -5,14 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.leakage_common import CLASSES, FOUND, Victims, inputs, pixels
+from companion.chapters.leakage_common import (
+    CLASSES,
+    FOUND,
+    Victims,
+    first_layer_gradient,
+    inputs,
+    pixels,
+)
 from companion.store.record import Record
 from recon.attacks.imprint import EMPTY, Imprint, edges_of
-from recon.nets.module import default_start
 from recon.optim.rng import named
 
 
@@ -108,11 +113,8 @@ def from_ordinary(x: Tensor, labels: Tensor, width: int, context: Context) -> in
     """Images (n, d) within half a grey level of a row of an ordinary first layer's mean gradient
     over its bias.
     """
-    first = nn.Linear(x.shape[1], width)
-    network = nn.Sequential(first, nn.ReLU(), nn.Linear(width, CLASSES))
-    default_start(network, named(context.seed, "limits.ordinary", width))
-    found = torch.autograd.grad(F.cross_entropy(network(x), labels), [first.weight, first.bias])
-    weight, bias = (each.double() for each in found)
+    generator = named(context.seed, "limits.ordinary", width)
+    weight, bias = (part.double() for part in first_layer_gradient(x, labels, width, generator))
     used = bias.abs() > EMPTY * bias.abs().max()
     rows = weight[used] / bias[used, None]  # eq. (4)
     return int((torch.cdist(rows, x.double(), p=float("inf")).amin(0) <= FOUND).sum())

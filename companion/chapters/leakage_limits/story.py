@@ -17,11 +17,6 @@ FEW = 0.1  # of the candidates that the server holds to be images
 
 
 def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
-    """The imprint."""
-    return [imprint_claim(metrics)]
-
-
-def imprint_claim(metrics: Metrics) -> Claim:
     """A malicious server against an honest one with a layer as wide."""
     rows = metrics.imprint
     good = [
@@ -31,21 +26,15 @@ def imprint_claim(metrics: Metrics) -> Claim:
         for row in rows
     ]
     most = max(rows, key=lambda row: row.found)
-    return claim(
-        "leakage-imprint",
-        ours="images read: "
-        + "; ".join(
-            f"{row.found} of {row.n} with {row.bins} bins ({row.alone} alone in theirs; {row.known}"
-            " held to be images" + (f", {row.falsely_known} wrongly)" if row.falsely_known else ")")
-            for row in rows
-        ),
-        null="from the rows of an ordinary layer as wide: "
-        + "; ".join(f"{row.honest} of {row.n} with {row.bins} units" for row in rows)
-        + f"; by chance {most.expected:.0f} of {most.n} would be alone in {most.bins} bins",
-        verdict=graded(good),
-        value=most.found,
-        null_value=most.honest,
-    )
+    return [
+        claim(
+            "leakage-imprint",
+            {"imprint": rows, "most": most},
+            verdict=graded(good),
+            value=most.found,
+            null_value=most.honest,
+        )
+    ]
 
 
 def largest(metrics: Metrics) -> tuple[int, list[int]]:

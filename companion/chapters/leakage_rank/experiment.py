@@ -17,7 +17,6 @@ from companion.store.record import Record
 from recon.analysis.identifiability import rank_deficiency, security_metric
 from recon.attacks import by_rgap
 from recon.attacks.rgap import generic_deficiencies, systems
-from recon.released import Gradient
 from recon.scoring.metrics import mse, psnr
 
 
@@ -95,8 +94,7 @@ def ranks(name: str, attacked: Attacked, victims: Victims) -> Record:
 
 def own_psnr(attacked: Attacked, victims: Victims) -> float:
     """Our own PSNR (peak 255) by R-GAP, mean over the images; exact solutions count as 300 dB."""
-    gradient = Gradient.each(attacked.network, attacked.theta, victims.x, victims.labels)
-    error = mse(by_rgap(gradient, attacked.network.shape).images, victims.x)
+    error = mse(by_rgap(attacked.gradients(victims), attacked.network.shape).images, victims.x)
     return psnr(error, 255.0).clamp(max=300.0).mean().item()
 
 

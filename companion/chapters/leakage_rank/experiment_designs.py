@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.leakage_common import FOUND, LEAST, SEED, averaged_victims
+from companion.chapters.leakage_common import FOUND, LEAST, SEED, averaged_victims, initial
 from companion.chapters.tables import packed, unpacked
 from companion.store.record import Record
 from recon.analysis.identifiability import determined, rank_deficiency, security_metric
@@ -104,7 +104,7 @@ def drawn(sizes: Sizes, seed: int) -> dict[str, ConvNet]:
 def design_unit(sizes: Sizes, context: Context, unit: str) -> Tensors:
     """One network, all images."""
     name, network = list(drawn(sizes, context.seed).items())[int(unit)]
-    theta = network.init(torch.Generator().manual_seed(SEED), torch.float64)
+    theta = initial(network)
     x, labels = averaged_victims(context.pool, sizes.images, sizes.side)
     gradient = Gradient.each(network, theta, x, labels)
     deficiencies = [rank_deficiency(u) for u in systems(network, theta, x[:1], labels[:1])]

@@ -21,25 +21,24 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     """Table 1, and two sentences on what it means."""
     rows = metrics.networks
     same = [as_published(row) for row in rows.values()]
-    generic = [row.rd == row.generic_rd for row in rows.values()]
-    counted = [row.rd == uncorrected(name, row) for name, row in rows.items()]
+    generic = sum(row.rd == row.generic_rd for row in rows.values())
+    counted = sum(row.rd == uncorrected(name, row) for name, row in rows.items())
+    values = {"networks": len(rows), "same": sum(same), "generic": generic, "counted": counted}
     return [
         claim(
             "leakage-table-1",
+            values,
             paper="; ".join(f"{name}: {PUBLISHED_RANK[name][1]}" for name in rows),
-            ours=f"{sum(same)} of {len(rows)} networks equal in every integer",
-            null=f"by counting equations, all taken for independent: {sum(counted)} of {len(rows)}",
             verdict=graded(same, "reproduced"),
             value=float(sum(same)),
-            null_value=float(sum(counted)),
+            null_value=float(counted),
         ),
         claim(
             "leakage-generic-rank",
-            ours=f"{sum(generic)} of {len(rows)} networks",
-            null=f"without c_out²: {sum(counted)} of {len(rows)}",
-            verdict=("finding" if all(generic) else graded([False, sum(generic) > sum(counted)])),
-            value=float(sum(generic)),
-            null_value=float(sum(counted)),
+            values,
+            verdict="finding" if generic == len(rows) else graded([False, generic > counted]),
+            value=float(generic),
+            null_value=float(counted),
         ),
         metric_predicts(metrics),
     ]
@@ -59,16 +58,13 @@ def metric_predicts(metrics: Metrics) -> Claim:
     """
     rho, chance = metrics.correlations(), metrics.chance
     # ours would count R-GAP twice
-    judged = {key: (chance[key] or 0.0) < LEVEL for key in rho if key in METHODS}
-    counted = sum(judged.values())
+    judged = {label(key): chance[key] or 0.0 for key in rho if key in METHODS}
+    beyond = [p_value < LEVEL for p_value in judged.values()]
     return claim(
         "leakage-metric-predicts",
-        ours="Spearman correlation of c(M) with PSNR (published; diverged runs left out): "
-        + ", ".join(f"{label(key)} {value:.2f}" for key, value in rho.items()),
-        null="how often networks in random order have as much: "
-        + ", ".join(f"{label(key)} {chance[key] or 0.0:.2g}" for key in judged),
-        verdict=graded(judged.values(), "reproduced") if judged else "undecided",
-        value=float(counted),
+        {"rho": {label(key): value for key, value in rho.items()}, "chance": judged},
+        verdict=graded(beyond, "reproduced") if judged else "undecided",
+        value=float(sum(beyond)),
         null_value=LEVEL * len(judged),
     )
 

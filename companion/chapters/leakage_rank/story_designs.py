@@ -44,39 +44,40 @@ def in_words(found: tuple[float, float, float] | None) -> str:
     return "too few" if found is None else f"{found[0]:.2f} [{found[1]:.2f}, {found[2]:.2f}]"
 
 
-def chance(count: int) -> str:
-    """What 95 % of unrelated numbers stay below."""
-    return f"unrelated numbers reach ± {1.96 / max(count - 1, 1) ** 0.5:.2f}"
+def chance(count: int) -> float:
+    """What 95 % of the rank correlations of unrelated numbers stay below."""
+    return 1.96 / max(count - 1, 1) ** 0.5
 
 
 def recommendation(metrics: Metrics, sizes: Sizes) -> Claim:
     """A small c(M) as advice."""
     rows = metrics.designs
     psnr = [decibels(row) for row in rows]
-    by_c, by_rank = (
-        correlation([row.c for row in rows], psnr),
-        correlation([min(row.missing) for row in rows], psnr),
-    )
+    by_c = correlation([row.c for row in rows], psnr)
+    by_rank = correlation([min(row.missing) for row in rows], psnr)
     low = [row for row in rows if row.c < 0]
-    given = [row for row in low if all(row.found)]
-    holds = by_c is not None and by_c[1] > 0
+    given = sum(all(row.found) for row in low)
+    judgement = "partly" if given else "reproduced"
     return claim(
         "leakage-recommendation",
-        ours=(
-            f"{len(rows)} networks drawn at random, {sizes.side} × {sizes.side}: rank correlation"
-            f" of c(M) with CosineTV's PSNR {in_words(by_c)}, of the joint rank"
-            f" {in_words(by_rank)}; of the {len(low)} networks with c(M) < 0 Gauss–Newton finds all"
-            f" that is read of every image on {len(given)}"
-        ),
-        null=chance(len(rows)),
-        verdict=(
-            "undecided"
-            if by_c is None
-            else ("not reproduced" if not holds else ("partly" if given else "reproduced"))
-        ),
+        {
+            "networks": len(rows),
+            "side": sizes.side,
+            "by_c": in_words(by_c),
+            "by_rank": in_words(by_rank),
+            "low": len(low),
+            "given": given,
+            "chance": chance(len(rows)),
+        },
+        verdict=judged(by_c, judgement),
         value=by_c and by_c[0],
         null_value=by_rank and by_rank[0],
     )
+
+
+def judged(found: tuple[float, float, float] | None, holds: str = "reproduced") -> str:
+    """A verdict: `holds` if the interval of a correlation is above 0."""
+    return "undecided" if found is None else holds if found[1] > 0 else "not reproduced"
 
 
 def wide_claim(metrics: Metrics) -> Claim:
@@ -85,11 +86,8 @@ def wide_claim(metrics: Metrics) -> Claim:
     found = correlation([row.width for row in rows], [decibels(row) for row in rows])
     return claim(
         "designs-wide",
-        ours=f"rank correlation of the first layer's width with CosineTV's PSNR {in_words(found)}",
-        null=chance(len(rows)),
-        verdict=(
-            "undecided" if found is None else ("reproduced" if found[1] > 0 else "not reproduced")
-        ),
+        {"by_width": in_words(found), "chance": chance(len(rows))},
+        verdict=judged(found),
         value=found and found[0],
         null_value=0.0,
     )

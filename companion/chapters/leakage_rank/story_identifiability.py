@@ -24,25 +24,19 @@ def claims(metrics: Metrics, _: IdentifiabilitySizes) -> list[Claim]:
     rows = {name: row.counterfactual for name, row in metrics.networks.items() if not whole(row)}
     if not rows:
         return []
-    same = [row.residual <= 1e-8 for row in rows.values()]
+    residuals = [row.residual for row in rows.values()]
+    same = [residual <= 1e-8 for residual in residuals]
     elsewhere = [row.mse_to_victim > row.mse_to_start for row in rows.values()]
     everything = [row for row in metrics.networks.values() if whole(row) and not row.unread_pixels]
-    closed = [row.counterfactual.mse_to_victim for row in everything]
-    where_closed = "; where all is read and fixed, it ends at the victim: MSE {:.0e} at most"
+    closed = max((row.counterfactual.mse_to_victim for row in everything), default=None)
+    start = next(iter(rows.values())).start_mse
     return [
         claim(
             "identifiability-counterfactual",
-            ours="MSE to the victim and to the start: "
-            + "; ".join(
-                f"{name} {each.mse_to_victim:.3f} and {each.mse_to_start:.3f}"
-                for name, each in rows.items()
-            )
-            + f"; gradients differ by {max(each.residual for each in rows.values()):.0e} at most",
-            null=f"the two photographs: {next(iter(rows.values())).start_mse:.3f}"
-            + (where_closed.format(max(closed)) if closed else ""),
+            {"rows": rows, "differ": max(residuals), "start": start, "closed": closed},
             verdict=graded([*same, *elsewhere]) if any(same) else "not reproduced",
-            value=min(each.mse_to_victim for each in rows.values()),
-            null_value=max(closed, default=None),
+            value=min(row.mse_to_victim for row in rows.values()),
+            null_value=closed,
         )
     ]
 

@@ -40,22 +40,10 @@ APART = PATCH // 2  # pixels, in one direction at least, between two patches of 
 NO_LICENCE = ("motorcycle_left.png",)
 
 
-@dataclass(frozen=True)
-class EightBitSettings:
-    """
-    Attributes:
-        weight_decay: ω of the training.
-        edge: start images keep this many grey levels from 0 and 255, room to move in.
-        finest: smallest |ρ| that an image of the ladder should have.
-        rungs: of the ladder, in each class: numbers that are tried until one succeeds.
-        newton: steps at most of one return to the solution set.
-    """
-
-    weight_decay: float = 3e-5
-    edge: int = 6
-    finest: float = 1e-13
-    rungs: tuple[int, ...] = (16, 20, 24, 12, 14, 18, 22, 28)
-    newton: int = 60
+EDGE = 6  # grey levels that start images keep from 0 and 255, room to move in
+FINEST = 1e-13  # smallest |ρ| that an image of the ladder should have
+RUNGS = (16, 20, 24, 12, 14, 18, 22, 28)  # of the ladder, in each class: tried until one succeeds
+NEWTON = 60  # steps at most of one return to the solution set
 
 
 @dataclass(frozen=True)
@@ -99,32 +87,26 @@ class Twin:
         return float(((self.theta - wanted) / wanted).abs().max())
 
 
-def twin(pixels: Tensor, y: Tensor, pool: Others, settings: EightBitSettings) -> Twin:
+def twin(pixels: Tensor, y: Tensor, pool: Others, weight_decay: float) -> Twin:
     """A training set made of photographs of `pool` with the float32 classifier of (pixels, y).
 
     pixels (n, d) uint8, y (n,) with n/2 of each class. The labels of the result are n/2 zeros, then
     n/2 ones. Whether all numbers agree is measured, not promised: see `Twin.agree`. ReconError
     where a class is too small.
+
+    Args:
+        weight_decay: ω of the training.
     """
-    target = classifier(pixels, y, settings.weight_decay).float()
-    digits = Digits(target.double(), len(pixels), settings)
+    target = classifier(pixels, y, weight_decay).float()
+    digits = Digits(target.double(), len(pixels), weight_decay)
     tried: list[Twin] = []
-    for rungs in settings.rungs:
-        chosen = ladder(pool, digits.theta, len(pixels), settings.finest, rungs)
+    for rungs in RUNGS:
+        chosen = ladder(pool, digits.theta, len(pixels), FINEST, rungs)
         labels = pool.y[chosen].double()
-        made = diffuse(
-            pool.pixels[chosen].double().clamp(settings.edge, LEVELS - settings.edge),
-            labels,
-            digits,
-        )
-        tried.append(
-            Twin(
-                made.to(torch.uint8),
-                chosen,
-                classifier(made, labels, settings.weight_decay),
-                target,
-            )
-        )
+        start = pool.pixels[chosen].double().clamp(EDGE, LEVELS - EDGE)
+        made = diffuse(start, labels, digits)
+        theta = classifier(made, labels, weight_decay)
+        tried.append(Twin(made.to(torch.uint8), chosen, theta, target))
         if tried[-1].agree == len(target):
             break
     return max(tried, key=lambda twin: twin.agree)
@@ -160,25 +142,21 @@ def ladder(pool: Others, theta: Tensor, n: int, finest: float, rungs: int) -> Te
     `rungs` values of |ρ| from `finest` to ½, evenly spaced in its logarithm, the photograph nearest
     to it; then the first in their order. ReconError where n/2 of a class cannot be found.
     """
-    y = pool.y
-    weight = weights_of(with_ones(inputs(pool.pixels)) @ theta, y).abs().log()
+    weight = weights_of(with_ones(inputs(pool.pixels)) @ theta, pool.y).abs().log()
     levels = torch.linspace(math.log(finest), math.log(0.5), rungs).tolist()
     chosen = []
     for label in (0, 1):
-        free = y == label
-        free[weight < levels[0] - 1] = False  # too light to carry a digit
+        free = (pool.y == label) & (weight >= levels[0] - 1)  # others are too light for a digit
         taken: list[int] = []
-        for k in range(n // 2):
+        while len(taken) < n // 2:
             if not free.any():
                 raise ReconError(
                     f"{n // 2} photographs of class {label} are needed, and there are {len(taken)}"
                 )
-            wish = (
-                (weight - levels[k]).abs()
-                if k < rungs
-                else torch.arange(len(y), dtype=weight.dtype)
-            )
-            row = int(wish.masked_fill(~free, torch.inf).argmin())
+            row = int(free.int().argmax())
+            if len(taken) < rungs:
+                apart = (weight - levels[len(taken)]).abs()
+                row = int(apart.masked_fill(~free, torch.inf).argmin())
             taken.append(row)
             free[row] = False
             if pool.apart is not None:
@@ -228,12 +206,12 @@ class Rest:
 @dataclass(frozen=True)
 class Digits:
     """What stays as it is while pixels move: the classifier wanted θ (d + 1,), the number of images
-    n, the settings.
+    n, the weight decay of the training.
     """
 
     theta: Tensor
     n: int
-    settings: EightBitSettings
+    weight_decay: float
 
     def weights(self, part: Rest) -> Tensor:
         """|ρ_i| of these images, (m,)."""
@@ -251,11 +229,9 @@ class Digits:
 
         Enough is a hundredth of what rounding the heaviest of them will leave.
         """
-        left = self.residual(part)
-        enough = (
-            0.01 * float(self.weights(part).max()) * 0.3 / LEVELS / self.n * math.sqrt(len(left))
-        )
-        for _ in range(self.settings.newton):
+        left, heaviest = self.residual(part), float(self.weights(part).max())
+        enough = 0.01 * heaviest * 0.3 / LEVELS / self.n * math.sqrt(len(left))
+        for _ in range(NEWTON):
             if left.norm() <= enough:
                 break
             try:
@@ -300,24 +276,18 @@ def diffuse(start: Tensor, y: Tensor, digits: Digits) -> Tensor:
     """Integers (n, d) near `start` (n, d), labels y (n,), with F near 0: the heaviest images first,
     in blocks that weigh, in Σ ρ², no more than the images that take over their error.
     """
-    made = torch.empty_like(start)
-    left = digits.project(
-        Rest(torch.arange(len(start)), start, y, digits.settings.weight_decay * digits.theta)
-    )
+    made, base = torch.empty_like(start), digits.weight_decay * digits.theta
+    left = digits.project(Rest(torch.arange(len(start)), start, y, base))
     left = left.take(digits.weights(left).argsort(descending=True))
     with tqdm(total=len(start), desc="8 bits", disable=None, leave=False) as bar:
-        while len(left.rows):
-            square = digits.weights(left).square()
-            after = square.flip(0).cumsum(0).flip(0) - square
-            count = (
-                max(1, int((square.cumsum(0) <= after).sum()))
-                if len(left.rows) > 3
-                else len(left.rows)
-            )
-            block = left.take(
-                slice(count), values=round_keeping(left.values[:count], digits.theta[:-1])
-            )
-            made[block.rows] = block.values
+        while count := len(left.rows):
+            if count > 3:
+                square = digits.weights(left).square()
+                after = square.flip(0).cumsum(0).flip(0) - square
+                count = max(1, int((square.cumsum(0) <= after).sum()))
+            rounded = round_keeping(left.values[:count], digits.theta[:-1])
+            block = left.take(slice(count), values=rounded)
+            made[block.rows] = rounded
             left = left.take(slice(count, None), base=digits.residual(block))
             if len(left.rows):
                 left = digits.project(left)
@@ -346,15 +316,14 @@ def _patches() -> Others:
     for number, (name, (label, photo)) in enumerate(zip(PHOTOGRAPHS, photographs(), strict=True)):
         if name in NO_LICENCE:
             continue
-        columns = photo.shape[1] // PATCH  # dealt to the three parts as by `photos.load`
-        outside = PATCH * next(column for column in range(columns) if 3 * column // columns >= 1)
+        # columns of patches are dealt to the three parts by `photos.load`
+        outside = PATCH * math.ceil(photo.shape[1] // PATCH / 3)
         windows = sliding_window_view(photo, (PATCH, PATCH), axis=(0, 1))
         windows = windows[::STRIDE, outside::STRIDE].swapaxes(0, 1)
         clear = windows.mean(axis=2).std(axis=(2, 3)) >= MIN_CONTRAST
-        corners = STRIDE * np.argwhere(clear)
         images.append(windows[clear])
-        labels += [label] * len(corners)
-        places.append(np.insert(corners, 0, 10_000 * number, axis=1))
+        places.append(np.insert(STRIDE * np.argwhere(clear), 0, 10_000 * number, axis=1))
+        labels += [label] * len(places[-1])
     where = torch.from_numpy(np.concatenate(places)).float()
     apart = torch.cdist(where, where, p=torch.inf) >= APART
     pixels = torch.from_numpy(np.concatenate(images)).flatten(1)

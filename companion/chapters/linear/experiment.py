@@ -2,19 +2,16 @@
 classifier.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.linear.eight_bit import EightBitSettings, classifier, inputs, others, twin
+from companion.chapters.linear.eight_bit import classifier, inputs, others, twin
 from companion.store.record import Record
 from recon.analysis.solution_set import (
     Projection,
-    ProjectionSettings,
     SolutionSet,
     jacobian_rank,
     residual,
@@ -47,16 +44,12 @@ class Sizes:
     """
     Attributes:
         n_train: images of the training and of the counterfactual set.
-        iterations: of the projection, at most.
-        twins: images of each of the two sets of 8 bits, at weight decay `twins_decay`.
+        twins: images of each of the two sets of 8 bits.
     """
 
     n_train: int
     twins: int
     weight_decay: float = 1e-2
-    iterations: int = 80
-    tol: float = 1e-14
-    twins_decay: float = 3e-5
 
 
 SIZES = {
@@ -65,6 +58,9 @@ SIZES = {
     "paper": Sizes(n_train=500, twins=500),
 }
 
+
+ITERATIONS = 80  # of the projection, at most
+TWINS_DECAY = 3e-5  # weight decay of the two sets of 8 bits
 
 #: Anscombe (1973): four data sets (x; y) of eleven points, one regression line
 ANSCOMBE_X = (10, 8, 13, 9, 11, 14, 6, 4, 12, 7, 5)
@@ -99,7 +95,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         return float((retrained(x) - theta_star).norm() / theta_star.norm())
 
     theta_star = retrained(x_train)
-    moved = project(x_init, y, theta_star, sizes.weight_decay, mean, sizes)
+    moved = project(x_init, y, theta_star, sizes.weight_decay, mean)
     rank = jacobian_rank(moved.x, y, theta_star)
     counterfactual = Record(
         n=n,
@@ -119,7 +115,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         n_train=n,
         counterfactual=counterfactual,
         trivial=_trivial(y, theta_star, sizes.weight_decay),
-        kernel=_kernel(x_train, x_init[0].expand(n, -1), anscombe()),
+        kernel=_kernel(x_train, x_init[0].expand(n, -1)),
         twins=pair,
     )
     arrays |= {"mean": mean, "y": y, "theta_star": theta_star, "counterfactual_x": moved.x}
@@ -127,14 +123,12 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     return Outcome(metrics, arrays)
 
 
-def project(
-    x: Tensor, y: Tensor, theta: Tensor, weight_decay: float, mean: Tensor, sizes: Sizes
-) -> Projection:
+def project(x: Tensor, y: Tensor, theta: Tensor, weight_decay: float, mean: Tensor) -> Projection:
     """Images x (n, d), minus the mean (d,), onto the solution set for labels y, every pixel in [0,
     1].
     """
-    settings = ProjectionSettings(sizes.tol, sizes.iterations)
-    return SolutionSet(y, theta, weight_decay, -mean, 1 - mean).project(x, settings)
+    solutions = SolutionSet(y, theta, weight_decay, -mean, 1 - mean)
+    return solutions.project(x, max_iter=ITERATIONS)
 
 
 def nearest_l2(x: Tensor, x_train: Tensor) -> float:
@@ -162,22 +156,24 @@ def _trivial(y: Tensor, theta_star: Tensor, weight_decay: float) -> Record:
     )
 
 
-def _kernel(x_train: Tensor, x_repeated: Tensor, quartet: Tensor) -> Record:
+def _kernel(x_train: Tensor, x_repeated: Tensor) -> Record:
     """dim ker(X̄ᵀ) = n − rank X̄ for photographs and for one image n times; Anscombe's gradient,
     not zero but in it.
     """
     gradients, products, lines = [], [], []
-    for x, y in quartet:
+    for x, y in anscombe():
         x_bar = with_ones(x.unsqueeze(1))
         line = torch.linalg.solve(x_bar.mT @ x_bar, x_bar.mT @ y)
         gradient = x_bar @ line - y  # ∇L of the squared loss ½‖X̄θ − Y‖²
         gradients.append(float(gradient.norm()))
         products.append(float((x_bar.mT @ gradient).abs().max()))
         lines.append(line.tolist())
-    n = len(x_train)
+    train, repeated = (
+        len(x) - int(torch.linalg.matrix_rank(with_ones(x))) for x in (x_train, x_repeated)
+    )
     return Record(
-        train=n - int(torch.linalg.matrix_rank(with_ones(x_train))),
-        repeated=n - int(torch.linalg.matrix_rank(with_ones(x_repeated))),
+        train=train,
+        repeated=repeated,
         anscombe_lines=lines,
         anscombe_gradient_norm=gradients,
         anscombe_product_max=products,
@@ -188,23 +184,24 @@ def twins(context: Context, sizes: Sizes) -> tuple[Record, Tensors]:
     """`twins` training images of this seed and other photographs with the same float32 classifier,
     beside two nulls: these photographs as they were, and projected and rounded.
     """
-    data, decay = context.dataset(sizes.twins), sizes.twins_decay
+    data = context.dataset(sizes.twins)
     pixels, y = bytes_of(data.train.flat), data.train.y.double()
     pool = others(context.pool, data.train.index)
-    made = twin(pixels, y, pool, EightBitSettings(weight_decay=decay))
+    made = twin(pixels, y, pool, TWINS_DECAY)
     start, start_y, target = pool.pixels[made.chosen], pool.y[made.chosen], made.target.double()
     half = torch.full((pixels.shape[1],), 0.5, dtype=torch.float64)
-    projected = project(inputs(start), start_y.double(), target, decay, half, sizes)
-    by_rounding, unmoved = (
-        classifier(x, start_y, decay) for x in (bytes_of(projected.x + 0.5), start)
+    projected = project(inputs(start), start_y.double(), target, TWINS_DECAY, half)
+    rounded, unmoved = (
+        int((classifier(x, start_y, TWINS_DECAY).float() == made.target).sum())
+        for x in (bytes_of(projected.x + 0.5), start)
     )
     every = torch.cat([pixels, made.pixels])
     compared = Record(
         n=len(pixels),
         numbers=len(target),
         agree=made.agree,
-        agree_rounded=int((by_rounding.float() == made.target).sum()),
-        agree_unmoved=int((unmoved.float() == made.target).sum()),
+        agree_rounded=rounded,
+        agree_unmoved=unmoved,
         largest_relative_difference=made.largest_relative_difference,
         mean_change_levels=float((made.pixels.double() - start.double()).abs().mean(1).mean()),
         same_images=len(every) - len(torch.unique(every, dim=0)),

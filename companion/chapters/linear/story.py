@@ -1,7 +1,5 @@
 """Chapter 1's sentences, each with the paper's value, ours, the null and a verdict."""
 
-from __future__ import annotations
-
 import torch
 from matplotlib.figure import Figure
 
@@ -9,23 +7,22 @@ from companion.chapters.base import Tensors
 from companion.chapters.claims import claim
 from companion.chapters.linear.experiment import Metrics, Sizes
 from companion.chapters.pictures import image_rows, photographs
-from companion.store.results import Claim, Result, verdict
+from companion.store.results import Claim, Result, graded, verdict
 
 
 def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     """§3.1 and what goes beyond it."""
     moved, trivial, kernel = metrics.counterfactual, metrics.trivial, metrics.kernel
     lines = torch.tensor(kernel.anscombe_lines)
-    same_line = bool((lines - lines[0]).abs().max() < 0.01)
     most, least = max(kernel.anscombe_product_max), min(kernel.anscombe_gradient_norm)
-    in_kernel = most < 1e-10 < least
+    in_kernel = most < 1e-10 < least and bool((lines - lines[0]).abs().max() < 0.01)
     zero_solves = trivial.residual_as_in_paper == 0
     bias_matters = trivial.residual_with_bias_and_decay > 1e-6
     same = moved.relative_theta_error <= 1e-8 and moved.mean_change_l2 <= 0.2 * moved.nn_train_l2
     unlike = moved.nn_train_l2 >= 0.9 * moved.held_out_nn_l2
-    twins = metrics.twins
-    all_bits = twins.agree == twins.numbers and not twins.same_images
-    nearly = twins.agree >= 0.9 * twins.numbers and not twins.same_images
+    twins, share = metrics.twins, 0.0
+    if not twins.same_images:
+        share = twins.agree / twins.numbers
     return [
         claim(
             "linear-underdetermined",
@@ -37,16 +34,14 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
         claim(
             "linear-trivial",
             trivial,
-            verdict=(
-                ("partly" if bias_matters else "reproduced") if zero_solves else "not reproduced"
-            ),
+            verdict="partly" if zero_solves and bias_matters else verdict(zero_solves),
             value=trivial.residual_as_in_paper,
             null_value=trivial.residual_with_bias_and_decay,
         ),
         claim(
             "linear-kernel",
             {"n": moved.n, "most": most, "least": least, "kernel": kernel},
-            verdict=verdict(in_kernel and same_line),
+            verdict=verdict(in_kernel),
             value=most,
             null_value=least,
         ),
@@ -60,7 +55,7 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
         claim(
             "linear-8bit",
             twins,
-            verdict="finding" if all_bits else "partly" if nearly else "not reproduced",
+            verdict=graded(share == 1, share >= 0.9),
             value=twins.agree,
             null_value=max(twins.agree_rounded, twins.agree_unmoved),
         ),

@@ -7,14 +7,12 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-import numpy as np
 import torch
-from sklearn.decomposition import FastICA
 from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.common import kept_arrays, match_table, nulls_of, train_released
-from companion.chapters.separation_common import is_true, others_of
+from companion.chapters.separation_common import fast_ica_rows, is_true, others_of
 from companion.chapters.tables import flat
 from companion.store.record import Record
 from recon.attacks.separation import (
@@ -170,9 +168,5 @@ def fast_ica(basis: Tensor, shape: tuple[int, ...], seed: int) -> Tensor:
     """Sources (r, d) by scikit-learn's FastICA on the derivatives of the basis (r, d), as it
     comes.
     """
-    observed = derivatives(basis.cpu(), shape).flatten(1).numpy().T
-    model = FastICA(
-        len(basis), whiten="unit-variance", random_state=seed % 2**32, tol=1e-3, max_iter=300
-    )
-    model.fit(observed)
-    return torch.from_numpy(model.components_.astype(np.float32)).to(basis) @ basis
+    rows = fast_ica_rows(derivatives(basis.cpu(), shape).flatten(1), seed, tol=1e-3)
+    return rows.to(basis) @ basis

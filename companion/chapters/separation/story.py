@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import matplotlib.pyplot as plt
 import numpy as np
+import torch
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from scipy.stats import binomtest, hypergeom
 from torch import Tensor
-from torch.nn.functional import normalize
+from torch.nn.functional import normalize, pad
+from torchvision.utils import make_grid
 
 from companion.chapters.claims import claim
 from companion.chapters.pictures import (
@@ -29,24 +31,19 @@ from recon.attacks.separation import PIXEL_STD
 from recon.scoring.matching import one_to_one, padded
 from recon.scoring.nulls import clears
 
+COLUMNS, GAP = 20, 2  # of pairs in a picture, and pixels of a frame
 LEVEL = 0.01
 RIGHT = 0.95  # share of the sure ones that must be true
 
 
 def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     """What the chapter says."""
-    matches, best, names = metrics.matches, metrics.best_null, metrics.best_null_name
+    matches, best = metrics.matches, metrics.best_null
+    nulls = {name: null_text(best[name], metrics.best_null_name[name]) for name in best}
     return [
         claim(
             "separation-unmixes",
-            ours=(
-                f"{matches.ncc_07} of {metrics.n_train} above NCC 0.7, {matches.ncc_08} above 0.8,"
-                " from the first layer alone"
-            ),
-            null=(
-                f"above 0.7: {null_text(best.ncc_07, names.ncc_07)}; above 0.8:"
-                f" {null_text(best.ncc_08, names.ncc_08)}"
-            ),
+            {**metrics, "nulls": nulls},
             verdict="finding" if clears(matches.ncc_07, best.ncc_07) else "not reproduced",
             value=matches.ncc_07,
             null_value=best.ncc_07,
@@ -62,18 +59,23 @@ def _would_know(certainty: Record) -> Claim:
     """
     name, row = max(certainty.networks.items(), key=lambda item: item[1].candidates)
     share, right = row.true / max(row.candidates, 1), sure_and_true(row)
-    lift = (row.precision_sure or 0.0) / max(share, 1e-9)
     low, high = binomtest(right, row.sure).proportion_ci() if row.sure else (0.0, 1.0)
     judgement = "partly" if by_chance(row) < LEVEL else "reproduced"
+    values = {
+        **row,
+        "name": name,
+        "right": right,
+        "precision": text(row.precision_sure),
+        "low": low,
+        "high": high,
+        "lift": (row.precision_sure or 0.0) / max(share, 1e-9),
+        "area": text(row.auc),
+        "share": share,
+    }
     return by_another_attack(
         claim(
             "separation-would-know",
-            ours=(
-                f"{name}: {right} of the {row.sure} rated above 0.95 are true,"
-                f" {text(row.precision_sure)} [{low:.2f}, {high:.2f}], {lift:.2f} times the base"
-                f" rate; they are {row.recall_sure:.2f} of all true ones; AUC {text(row.auc)}"
-            ),
-            null=f"a guess: {row.true} of {row.candidates} candidates are true, {share:.2f}",
+            values,
             verdict="not reproduced" if knows(row) else judgement,
             value=row.precision_sure,
             null_value=share,
@@ -114,37 +116,33 @@ def shown(result: Result[Metrics], x: Tensor) -> Tensor:
     return (scaled + result.array("mean")).clamp(0, 1)
 
 
-def matched(
-    result: Result[Metrics], key: str, x_hat: str = "x_hat"
-) -> tuple[Tensor, Tensor, Tensor]:
+def matched(result: Result[Metrics], key: str) -> tuple[Tensor, Tensor, Tensor]:
     """(images (n, d), candidate of each (n, d), NCC (n,)), best first;
 
     Args:
         key: "x_train" or "x_held_out".
     """
     images = result.array(key)
-    candidates = padded(result.array(x_hat), len(images))
+    candidates = padded(result.array("x_hat"), len(images))
     match = one_to_one(images, candidates)
     order = match.score.argsort(descending=True)
     return images[order], candidates[match.index[order]], match.score[order]
 
 
 @photographs
-def plot_all(result: Result[Metrics], columns: int = 20, gap: int = 2) -> Figure:
+def plot_all(result: Result[Metrics]) -> Figure:
     """Every training image (grey) under the candidate assigned to it (black), best first, as one
     picture.
     """
     train, found, _ = matched(result, "x_train")
-    rows = [("black", shown(result, found)), ("grey", (train + result.array("mean")).clamp(0, 1))]
-    columns, side = min(columns, len(train)), as_pixels(train[0]).shape[0] + 2 * gap
-    height = len(rows) * side + 2 * gap  # of a line of pairs
-    canvas = np.ones((-(-len(train) // columns) * height, columns * side, 3))
-    for k in range(len(train)):
-        line, column = divmod(k, columns)
-        for r, (frame, images) in enumerate(rows):
-            tile = canvas[line * height + r * side :, column * side :][:side, :side]
-            tile[:] = to_rgb(FRAMES[frame])
-            tile[gap:-gap, gap:-gap] = as_pixels(images[k])
+    pairs = (("black", shown(result, found)), ("grey", train + result.array("mean")))
+    tiles = []
+    for frame, images in pairs:
+        pixels = torch.stack([torch.from_numpy(as_pixels(x)) for x in images]).permute(0, 3, 1, 2)
+        tiles.append(pad(pixels, [GAP] * 4, value=to_rgb(FRAMES[frame])[0]))
+    lines = pad(torch.cat(tiles, 2), (0, 0, 0, 2 * GAP), value=1.0)
+    grid = make_grid(lines, nrow=min(COLUMNS, len(lines)), padding=0, pad_value=1.0)
+    canvas = as_pixels(grid)
     figure, ax = plt.subplots(figsize=(PAGE, PAGE * canvas.shape[0] / canvas.shape[1]))
     ax.imshow(canvas, interpolation="nearest")
     ax.axis("off")

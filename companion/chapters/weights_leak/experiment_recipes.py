@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.separation_common import other_rows
+from companion.chapters.separation_common import noisy, other_rows
 from companion.chapters.tables import packed, unpacked
 from companion.chapters.weights_leak.experiment_size import separation_counts
 from companion.store.record import Record
@@ -171,7 +171,7 @@ def recipe_unit(sizes: RecipeSizes, context: Context, unit: str) -> Tensors:
     if not w1.isfinite().all():
         return packed([])
     if name in NOISE:
-        w1 = noisy(w1, NOISE[name], context.stream("separation.noise"))
+        w1 = noisy(w1, context.stream("separation.noise"), NOISE[name])
     left, added = displacement(trained.w1, trained.w1_init)
     with torch.no_grad():
         first_weight(trained.module).copy_(w1)  # as it is released
@@ -218,13 +218,3 @@ def displacement(w1: Tensor, w1_init: Tensor) -> tuple[float, float]:
     """
     left = start_left(w1, w1_init)
     return left, ((w1 - left * w1_init).norm() / w1_init.norm()).item()
-
-
-def noisy(w: Tensor, sigma: float, generator: torch.Generator) -> Tensor:
-    """w plus Gaussian noise of σ times its root mean square;
-
-    Args:
-        generator: on the CPU.
-    """
-    noise = torch.randn(w.shape, generator=generator).to(w)
-    return w + sigma * w.square().mean().sqrt() * noise

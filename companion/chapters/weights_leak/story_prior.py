@@ -51,21 +51,14 @@ def claims(metrics: PriorMetrics, _: PriorSizes) -> list[Claim]:
     p_value = preference(pair, share)
     prefers = clears(found.matches.ncc_06, found.best_null.ncc_06) if n <= FEW else p_value < LEVEL
     held = (enough, more, prefers)
+    nulls = {
+        name: null_text(count, found.best_null_name[name])
+        for name, count in found.best_null.items()
+    }
     return [
         claim(
             "separation-prior",
-            ours=(
-                f"of {n} images NCC above 0.8: {found.matches.ncc_08}, SSIM above 0.4:"
-                f" {found.matches.ssim_04}; by independent components alone"
-                f" {without.matches.ncc_08} and {without.matches.ssim_04}; trained on against held"
-                f" out, in one competition:"
-                f" {pair.targets} : {pair.decoys} (p = {p_value:.1g})"
-            ),
-            null=(
-                f"best null: {null_text(found.best_null.ncc_08, found.best_null_name.ncc_08)} and"
-                f" {null_text(found.best_null.ssim_04, found.best_null_name.ssim_04)}; of what the"
-                f" best blend matches {share:.0%} were trained on"
-            ),
+            {**metrics, "p_value": p_value, "share": share, "nulls": nulls},
             verdict="finding" if all(held) else "partly" if any(held) else "not reproduced",
             value=found.matches.ncc_08,
             null_value=found.best_null.ncc_08,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
@@ -35,15 +36,7 @@ def _start_erased(metrics: RecipeMetrics) -> Claim:
     holds = erased and all(map(found_more, erased)) and not any(map(found_more, stands))
     return claim(
         "leak-start-erased",
-        ours=(
-            f"above NCC 0.7 where erased: {_counts(erased)}; where it stands: {_counts(stands)} of"
-            f" {metrics.cells[0].n_train}; rank correlation of the excess with what is left of the"
-            f" start: {rho:.2f}"
-        ),
-        null=(
-            f"best null where erased: {_counts(erased, 'best_null')}; where it stands:"
-            f" {_counts(stands, 'best_null')}"
-        ),
+        {"n_train": metrics.cells[0].n_train, "rho": rho} | _counts(erased=erased, stands=stands),
         verdict="finding" if holds else "not reproduced",
         value=min((cell.matches.ncc_07 for cell in erased), default=None),
         null_value=max((cell.best_null.ncc_07 for cell in erased), default=None),
@@ -56,14 +49,7 @@ def _known_start(metrics: RecipeMetrics) -> Claim:
     by_adam = [cell for cell in known if cell.cell.startswith("Adam")]
     return claim(
         "leak-known-start",
-        ours=(
-            f"above NCC 0.7, without decay: {_counts(by_sgd)} of {metrics.cells[0].n_train} by SGD,"
-            f" {_counts(by_adam)} by Adam, whose steps leave the span of the images"
-        ),
-        null=(
-            f"best null: {_counts(by_sgd, 'best_null')} by SGD,"
-            f" {_counts(by_adam, 'best_null')} by Adam"
-        ),
+        {"n_train": metrics.cells[0].n_train} | _counts(sgd=by_sgd, adam=by_adam),
         verdict="finding" if by_sgd and all(map(found_more, by_sgd)) else "not reproduced",
         value=min((cell.matches.ncc_07 for cell in by_sgd), default=None),
         null_value=max((cell.best_null.ncc_07 for cell in by_sgd), default=None),
@@ -75,8 +61,13 @@ def found_more(cell: Record) -> bool:
     return clears(cell.matches.ncc_07, cell.best_null.ncc_07)
 
 
-def _counts(cells: list[Record], counts: str = "matches") -> str:
-    return ", ".join(str(cell[counts].ncc_07) for cell in cells) or "none run"
+def _counts(**groups: list[Record]) -> dict[str, Any]:
+    """By the name of a group, and NAME_null, what its cells have above NCC 0.7."""
+    return {
+        name + end: [cell[counts].ncc_07 for cell in cells] or "none run"
+        for name, cells in groups.items()
+        for end, counts in (("", "matches"), ("_null", "best_null"))
+    }
 
 
 AUGMENTED = ("flips", "shifts", "flips and shifts")

@@ -19,12 +19,10 @@ def claims(metrics: SizeMetrics, _: MapSizes) -> list[Claim]:
     """Where separation ends."""
     here = metrics.widest()
     shares = [cell.excess.ncc_07 / cell.n_train for cell in here]
-    listed = ", ".join(f"{cell.matches.ncc_07} of {cell.n_train}" for cell in here)
     return [
         claim(
             "separation-size",
-            ours=f"above NCC 0.7 at width {here[0].width}: {listed}",
-            null="best null: " + ", ".join(str(cell.best_null.ncc_07) for cell in here),
+            {"width": here[0].width, "cells": here},
             verdict=(
                 "finding"
                 if max(shares) > 0.5 and shares[-1] < max(shares) / 2
