@@ -73,9 +73,12 @@ def _counts(**groups: list[Record]) -> dict[str, Any]:
 AUGMENTED = ("flips", "shifts", "flips and shifts")
 #: cell -> row, where it has another name
 SHORT = "small start, short"
-DEFENCES = {name: name for name in (*AUGMENTED, "dropout 0.5", "early stopping", *NOISE)}
-DEFENCES = {"base": "base recipe"} | DEFENCES | {SHORT: "small start, few steps"}
-DEFENCES |= {f"{SHORT}, DP-SGD, ε = {e}": f"the same by DP-SGD, ε = {e}" for e in (100, 8, 3, 1)}
+DEFENCES = {
+    "base": "base recipe",
+    **{name: name for name in (*AUGMENTED, "dropout 0.5", "early stopping", *NOISE)},
+    SHORT: "small start, few steps",
+    **{f"{SHORT}, DP-SGD, ε = {e}": f"the same by DP-SGD, ε = {e}" for e in (100, 8, 3, 1)},
+}
 
 
 @chart
