@@ -16,14 +16,14 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, is_dataclass, replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from companion.store.results import Result, adapter, load_result, read_json
 from recon.errors import ReconError
@@ -106,18 +106,17 @@ def sizes_of(chosen: Experiment, profile: str, overrides: Mapping[str, Any]) -> 
 def _replace_field(sizes: Any, path: str, value: object, owner: str) -> Any:
     """A copy of a dataclass with one field replaced."""
     name, _, inner = path.partition(".")
-    known = [known.name for known in fields(sizes)]
+    known = vars(sizes)
     if name not in known:
         near = difflib.get_close_matches(name, known, n=1, cutoff=0.0)[0]
         raise ReconError(f"{owner} has no size '{name}': did you mean '{near}'?")
-    old = getattr(sizes, name)
+    old = known[name]
     if inner and not is_dataclass(old):
         raise ReconError(f"{name} of {owner} is a value without fields: set {name} itself")
     if inner:
         return replace(sizes, **{name: _replace_field(old, inner, value, f"{name} of {owner}")})
-    values = {known_name: getattr(sizes, known_name) for known_name in known} | {name: value}
     try:
-        checked = TypeAdapter(type(sizes)).validate_python(values)
+        checked = adapter(type(sizes)).validate_python(known | {name: value})
     except ValidationError as error:
         message = error.errors()[0]["msg"]
         raise ReconError(f"{name} of {owner} cannot be {value!r}: {message}") from error

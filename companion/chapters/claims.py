@@ -92,11 +92,13 @@ def claim(name: str, values: Mapping[str, Any] | None = None, **measured: Any) -
     """
     if name not in texts():
         raise ReconError(f"book/claims.yml has no claim '{name}'")
-    numbers = record(values or {})
-    words = {
-        field: _Numbers().vformat(text, (), numbers) for field, text in _filled()[name].items()
+    numbers, words = record(values or {}), _words()[name]
+    filled = {
+        field: _Numbers().vformat(words[word], (), numbers)
+        for word, field in FILLED.items()
+        if word in words
     }
-    return Claim(name, **texts()[name] | words | measured)
+    return Claim(name, **texts()[name] | filled | measured)
 
 
 @cache
@@ -109,14 +111,6 @@ def texts() -> dict[str, dict[str, str]]:
 
 
 @cache
-def _filled() -> dict[str, dict[str, str]]:
-    """Claim -> its fields `ours` and `null`, with names of numbers."""
-    return {
-        name: {field: words[word] for word, field in FILLED.items() if word in words}
-        for name, words in _words().items()
-    }
-
-
 def _words() -> dict[str, dict[str, str]]:
     page = claims_page()
     return {name: words for paper in PAPERS for name, words in page[paper].items()}

@@ -13,7 +13,8 @@ from functools import partial
 import numpy as np
 import torch
 import torch.nn.functional as F
-from scipy.stats import binomtest, rankdata, ttest_1samp
+from scipy.stats import binomtest, rankdata, sem
+from scipy.stats import t as student
 from torch import Tensor, nn
 
 from companion.chapters.base import Experiment
@@ -261,10 +262,10 @@ class Ratio:
     @staticmethod
     def of(logs: np.ndarray) -> "Ratio":
         """From log10 of each image's ratio, (images,)."""
-        ends = (-math.inf, math.inf)
-        if len(logs) > 1:
-            ends = ttest_1samp(logs, 0.0).confidence_interval()
-        return Ratio(*(float(10**end) for end in (logs.mean(), *ends)))
+        mean, half, n = logs.mean(), math.inf, len(logs)
+        if n > 1:
+            half = student.ppf(0.975, n - 1) * sem(logs)
+        return Ratio(*(float(10**end) for end in (mean, mean - half, mean + half)))
 
     @property
     def lower(self) -> bool | None:

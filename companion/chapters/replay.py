@@ -38,6 +38,7 @@ from recon.optim.trace import Trace, recorded
 from recon.store.files import atomic_path
 
 SECONDS = 120.0
+A_WEEK = 4  # results that are done again
 #: relative difference that is put down to rounding, up to a step of a descent: at least five times
 #: what another instruction set was seen to make (benchmarks/replays.py): 6e-5 at ten steps of
 #: training on the logarithm of the loss, 0.09 at twenty
@@ -150,11 +151,11 @@ def every_kept() -> list[tuple[str, int]]:
     return [(name, seed) for name in registry() for seed in kept_seeds(name)]
 
 
-def of_this_week(count: int = 4) -> list[tuple[str, int]]:
-    """`count` of them, others each week, all in turn."""
+def of_this_week() -> list[tuple[str, int]]:
+    """`A_WEEK` of them, others each week, all in turn."""
     everything = every_kept()
-    first = count * (date.today().toordinal() // 7) % len(everything)
-    return (everything + everything)[first : first + count]
+    first = A_WEEK * (date.today().toordinal() // 7) % len(everything)
+    return (everything + everything)[first : first + A_WEEK]
 
 
 def _outcome(

@@ -58,7 +58,7 @@ def rendered(text: str, root: Path = ROOT, results: Path | None = None) -> str:
 EXPRESSION = re.compile(r"\{\{ (.+?) \}\}")
 
 
-def fill_in(nb: NotebookNode, results: Path, root: Path = ROOT) -> None:
+def fill_in(nb: NotebookNode, results: Path) -> None:
     """The expressions in a chapter's sentences, in place, from these results of its edition and
     from kept runs.
 
@@ -68,7 +68,7 @@ def fill_in(nb: NotebookNode, results: Path, root: Path = ROOT) -> None:
     for cell in nb.cells:
         if cell.cell_type == "markdown":
             cell.source = EXPRESSION.sub(
-                lambda match: rendered(match[0], root, results), cell.source
+                lambda match: rendered(match[0], results=results), cell.source
             )
 
 

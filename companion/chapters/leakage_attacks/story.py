@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -37,11 +36,7 @@ PRINTED = 5e-5  # half of the last digit that Appendix E prints
 
 def claims(metrics: Metrics, sizes: Sizes) -> list[Claim]:
     """On the networks that were run."""
-    made = []
-    for method in METHODS:
-        comparison = Comparison.of(method, metrics)
-        if comparison.near or comparison.away:
-            made.append(method_claim(method, metrics, sizes))
+    made = [each for method in METHODS for each in method_claims(method, metrics, sizes)]
     if both_ran(metrics, "rgap", "hybrid"):
         made += [hybrid_against(parent, metrics, sizes) for parent in ("rgap", "cosine_tv")]
     names = metrics.networks
@@ -74,82 +69,59 @@ def as_published(row: Record, published: tuple[float, float]) -> bool:
 
 
 # --------------------------------------------------------------------------------- method by method
-@dataclass(frozen=True)
-class Comparison:
-    """One method on the untrained networks it ran on, by what the paper has there.
-
-    Attributes:
-        near: an error -> `deviation` from it.
-        away: it diverged -> whether it does here.
-        zeros: printed as 0.0000 -> whether it is exact here.
+def method_claims(method: str, metrics: Metrics, sizes: Sizes) -> list[Claim]:
+    """Appendix E for one method, on the untrained networks: reproduced if all fare as in the paper,
+    partly if any network with an error is near it. None where the paper has zeros alone.
     """
-
-    near: dict[str, tuple[bool, float]]
-    away: dict[str, bool]
-    zeros: dict[str, bool]
-
-    @staticmethod
-    def of(method: str, metrics: Metrics) -> Comparison:
-        """By name of the network."""
-        comparison = Comparison({}, {}, {})
-        for name in both_ran(metrics, method):
-            row, published = metrics.networks[name].methods[method], PUBLISHED[name][method]
-            if published[0] == 0:
-                comparison.zeros[name] = as_published(row, published)
-            elif published[0] <= DIVERGED:
-                comparison.near[name] = deviation(row, published)
-            else:
-                comparison.away[name] = row.diverged
-        return comparison
-
-    @property
-    def alike(self) -> int:
-        """Networks near an error of the paper."""
-        return sum(ok for ok, _ in self.near.values())
-
-    @property
-    def verdict(self) -> str:
-        """Reproduced if all fare as in the paper, partly if any network with an error is near."""
-        same = self.alike == len(self.near)
-        if same and all(self.away.values()) and all(self.zeros.values()):
-            return "reproduced"
-        return "partly" if self.alike else "not reproduced"
-
-
-def method_claim(method: str, metrics: Metrics, sizes: Sizes) -> Claim:
-    """Appendix E for one method."""
-    full = method == "rgap" or (sizes.share == 1.0 and (method != "dlg" or sizes.dlg_steps == 300))
-    comparison, remark = Comparison.of(method, metrics), ""
-    if not full:
+    # networks with an error, with none as the attack diverged, and with one printed as 0.0000
+    near, away, zeros = dict[str, tuple[bool, float]](), list[bool](), list[bool]()
+    published = {name: PUBLISHED[name][method] for name in both_ran(metrics, method)}
+    for name, theirs in published.items():
+        row = metrics.networks[name].methods[method]
+        if theirs[0] == 0:
+            zeros.append(as_published(row, theirs))
+        elif theirs[0] <= DIVERGED:
+            near[name] = deviation(row, theirs)
+        else:
+            away.append(row.diverged)
+    if not near and not away:
+        return []
+    alike, remark = sum(ok for ok, _ in near.values()), ""
+    if method != "rgap" and (sizes.share != 1.0 or (method == "dlg" and sizes.dlg_steps != 300)):
         remark = f" ({sizes.share:.0%} of the published steps)"
     if not metrics.images.the_papers:
         remark = " (other images)"
+    judgement = "partly" if alike else "not reproduced"
+    if alike == len(near) and all(away) and all(zeros):
+        judgement = "reproduced"
     grey = metrics.images.grey_mse
-    published = {name: PUBLISHED[name][method][0] for name in both_ran(metrics, method)}
     errors = [metrics.mse(name, method) for name in published]
-    by_grey = sum(abs(grey - error) <= WITHIN_MSE * error for error in published.values())
-    near, away, zeros = comparison.near, comparison.away, comparison.zeros
-    return claim(
-        f"leakage-{method.replace('_', '-')}",
-        {
-            "near": comparison.alike,
-            "printed": len(near),
-            "worst": farthest(method, metrics, near) if near else "",
-            "diverged": sum(away.values()),
-            "away": len(away),
-            "exact": sum(zeros.values()),
-            "zeros": len(zeros),
-            "remark": remark,
-            "grey": grey,
-            "worse": sum(error is None or error > grey for error in errors),
-            "networks": len(published),
-            "by_grey": by_grey,
-        },
-        paper="; ".join(f"{name}: {error:.4g}" for name, error in published.items() if error),
-        verdict="undecided" if remark else comparison.verdict,
-        value=float(comparison.alike),
-        null_value=float(by_grey),
-    )
+    by_grey = sum(abs(grey - error) <= WITHIN_MSE * error for error, _ in published.values())
+    return [
+        claim(
+            f"leakage-{method.replace('_', '-')}",
+            {
+                "near": alike,
+                "printed": len(near),
+                "worst": farthest(method, metrics, near) if near else "",
+                "diverged": sum(away),
+                "away": len(away),
+                "exact": sum(zeros),
+                "zeros": len(zeros),
+                "remark": remark,
+                "grey": grey,
+                "worse": sum(error is None or error > grey for error in errors),
+                "networks": len(published),
+                "by_grey": by_grey,
+            },
+            paper="; ".join(
+                f"{name}: {error:.4g}" for name, (error, _) in published.items() if error
+            ),
+            verdict="undecided" if remark else judgement,
+            value=float(alike),
+            null_value=float(by_grey),
+        )
+    ]
 
 
 def farthest(method: str, metrics: Metrics, near: dict[str, tuple[bool, float]]) -> str:
@@ -210,13 +182,12 @@ def pre_trained_claim(names: list[str], metrics: Metrics) -> Claim:
         """Error on each pre-trained network over that on the untrained one, (methods, networks);
         infinite where it diverged.
         """
-        table = np.full((len(methods), len(names)), math.inf)
-        for i, method in enumerate(methods):
-            for j, name in enumerate(names):
-                after, before = mse(name, method), mse(name.removesuffix(PRE_TRAINED), method)
-                if after is not None and before:
-                    table[i, j] = after / before
-        return table
+
+        def change(method: str, name: str) -> float:
+            after, before = mse(name, method), mse(name.removesuffix(PRE_TRAINED), method)
+            return after / before if after is not None and before else math.inf
+
+        return np.array([[change(method, name) for name in names] for method in methods])
 
     def text(table: np.ndarray) -> str:
         rows = [", ".join(f"{value:.2g}" for value in row) for row in table]

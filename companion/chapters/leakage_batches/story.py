@@ -74,10 +74,9 @@ def plot_batches(result: Result[Metrics]) -> Figure:
     channels = sorted({row.channels for row in small})
     for count, colour, style in zip(channels, SERIES, ("o-", "s--"), strict=False):
         rows = [row for row in small if row.channels == count]
-        sizes, how = [row.n for row in rows], {"color": colour, "ls": style[1:], "marker": style[0]}
-        fixed = [1 + row.missing / row.unknowns for row in rows]
-        axes[0].plot(sizes, fixed, **how, label=f"{rows[0].equations:,} weights")
-        axes[1].plot(sizes, [row.found / row.n for row in rows], **how)
+        sizes, fixed = [row.n for row in rows], [1 + row.missing / row.unknowns for row in rows]
+        axes[0].plot(sizes, fixed, style, color=colour, label=f"{rows[0].equations:,} weights")
+        axes[1].plot(sizes, [row.found / row.n for row in rows], style, color=colour)
     for ax, title in zip(axes, ("unknowns that are fixed", "images that are found"), strict=True):
         ax.axvline(result.metrics.classes, color=REFERENCE, linestyle=":")
         ax.set(xscale="log", xlabel="images in the batch", title=title, ylim=(-0.05, 1.05))

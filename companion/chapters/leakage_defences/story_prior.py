@@ -93,8 +93,7 @@ def plot_prior(result: Result[Metrics]) -> Figure:
         z = [row.z for row in rows]
         ax.plot(z, [np.mean(row.mse) / grey.mean() for row in rows], color=colour, label=name)
         ax.plot(z, [np.mean(row.blind) / grey.mean() for row in rows], "--", color=colour)
-        for row in rows:
-            ax.plot([row.z] * len(grey), np.array(row.mse) / grey, ".", color=colour, alpha=0.4)
+        ax.plot(z, np.array([row.mse for row in rows]) / grey, ".", color=colour, alpha=0.4)
     first = next(iter(metrics.noise))
     mean = float(np.mean(metrics.mean[first]) / np.mean(metrics.grey[first]))
     ax.plot([], [], color=REFERENCE, label="knows photographs")

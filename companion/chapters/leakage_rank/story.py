@@ -83,22 +83,19 @@ def plot_rank(result: Result[Metrics]) -> Figure:
         for name, row in result.metrics.networks.items()
         for i, (unknowns, rd) in enumerate(zip(row.unknowns, row.rd, strict=True), start=1)
     ]
+    names, unknowns, ranks = zip(*rows, strict=True)
+    y = range(len(rows))
     figure, ax = plt.subplots(figsize=(PAGE, 0.22 * len(rows) + 1.0), layout="constrained")
-    for y, (_, unknowns, rank) in enumerate(rows):
-        ax.plot([rank, unknowns], [y, y], color="#cccccc", lw=2, zorder=1)
-        ax.plot(unknowns, y, "o", mfc="white", mec=SERIES[0], mew=1.6, ms=8)
-        ax.plot(rank, y, "o", color=SERIES[0], ms=5)
-        if rank < unknowns:
-            note(ax, f"{rank - unknowns}".replace("-", "−"), (rank, y), (-6, 0), ha="right")
-    ax.set_yticks(range(len(rows)), [row[0] for row in rows])
-    ax.set(
-        xlabel="number",
-        ylim=(len(rows) - 0.4, -0.6),
-        xlim=(-0.1 * max(row[1] for row in rows), None),
-    )
-    ax.plot([], [], "o", color=SERIES[0], mfc="white", label="unknowns $x_{i-1}$")
+    ax.hlines(y, ranks, unknowns, color="#cccccc", lw=2, zorder=1)
+    hollow = {"mfc": "white", "mec": SERIES[0], "mew": 1.6, "ms": 8}
+    ax.plot(unknowns, y, "o", **hollow, label="unknowns $x_{i-1}$")
     words = "rank of $U_i$; beside it what is missing"
-    ax.plot([], [], "o", color=SERIES[0], label=words)
+    ax.plot(ranks, y, "o", color=SERIES[0], ms=5, label=words)
+    for at, (_, number, rank) in zip(y, rows, strict=True):
+        if rank < number:
+            note(ax, f"{rank - number}".replace("-", "−"), (rank, at), (-6, 0), ha="right")
+    ax.set_yticks(y, names)
+    ax.set(xlabel="number", ylim=(len(rows) - 0.4, -0.6), xlim=(-0.1 * max(unknowns), None))
     figure.legend(loc="outside upper center", ncols=2)
     return figure
 

@@ -100,20 +100,21 @@ def plot_designs(result: Result[Metrics]) -> Figure:
     """
     figure, axes = plt.subplots(1, 2, figsize=(PAGE, 3.6), sharey=True, layout="constrained")
     rows = result.metrics.designs
-    panels = (
-        (axes[0], [-row.c for row in rows], "−c(M): single layers lack, weighted"),
-        (axes[1], [-min(row.missing) for row in rows], "what all layers together lack"),
-    )
-    for ax, x, label in panels:
-        for at, row in zip(x, rows, strict=True):
-            given = all(row.found)
-            ax.plot(at, decibels(row), "o", color=SERIES[0], fillstyle="full" if given else "none")
+    psnr = np.array([decibels(row) for row in rows])
+    given = np.array([all(row.found) for row in rows])
+    panels = {
+        "−c(M): single layers lack, weighted": [-row.c for row in rows],
+        "what all layers together lack": [-min(row.missing) for row in rows],
+    }
+    for ax, (label, numbers) in zip(axes, panels.items(), strict=True):
+        x = np.array(numbers)
+        words = "Gauss–Newton finds all that is read"
+        ax.plot(x[given], psnr[given], "o", color=SERIES[0], label=words)
+        ax.plot(x[~given], psnr[~given], "o", color=SERIES[0], mfc="none", label="it does not")
         ax.set(xscale="symlog", xlabel=f"{label} (equations)")
         ax.set_xlim(left=-0.3)
         ax.set_xticks([0, *ax.get_xticks()[ax.get_xticks() >= 10][::2]])
-    axes[0].plot([], [], "o", color=SERIES[0], label="Gauss–Newton finds all that is read")
-    axes[0].plot([], [], "o", color=SERIES[0], mfc="white", label="it does not")
-    figure.legend(loc="outside upper center", ncols=2)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
     axes[0].set_ylabel("PSNR of CosineTV (dB, peak 1)")
     return figure
 

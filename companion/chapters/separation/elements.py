@@ -5,19 +5,21 @@ unmixing by hand.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import torch
 from matplotlib.colors import to_hex
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from companion.chapters.elements import bytes_of, data_uri, element, seen_uri
+from companion.chapters.elements import bytes_of, data_uri, element, fragment, seen_uri
 from companion.chapters.pictures import FREE, HELD_OUT, TRAIN
 from companion.chapters.separation.experiment import Metrics
 from companion.chapters.separation.story import matched, shown
 from companion.store.results import Result
 from recon.scoring.matching import one_to_one, padded, rescale
 
+HERE = Path(__file__).parent
 LOW = 0.3  # left end of the threshold's axis
 
 
@@ -31,34 +33,23 @@ def proof(result: Result[Metrics], n: int = 10) -> str:
     train, found, score = matched(result, "x_train")
     picked = torch.linspace(0, len(train) - 1, n).round().long()
     scores = result.array("x_null_ncc")
-    free = scores.argsort(descending=True)[:n]
+    best = scores.argsort(descending=True)[:n]
     truth = (result.array("x_train") + result.array("mean")).clamp(0, 1)
     seen = (train[picked] + result.array("mean")).clamp(0, 1)
-    ours = _tiles(shown(result, found[picked]), seen, score[picked], "Read out")
-    none = _tiles(
-        shown(result, result.array("x_null")[free]), truth[free], scores[free], "Without an attack"
-    )
-    key = '<strong class="truth">the training image</strong>'
-    body = (
-        f'<p><strong class="found">Read out of the weights</strong>, above {key}: {n} of'
-        f" {len(train)}, evenly spaced from the best to the worst, with their correlation</p><div"
-        f' class="tiles">{ours}</div><p><strong class="chance">The best without an attack</strong>,'
-        f' above {key} that it resembles most</p><div class="tiles free">{none}</div>'
+    free = shown(result, result.array("x_null")[best])
+    body = fragment(
+        HERE / "proof.html",
+        n=len(train),
+        ours=_tiles(shown(result, found[picked]), seen, score[picked]),
+        free=_tiles(free, truth[best], scores[best]),
     )
     return element(
         "proof", "Training images, what was read out of the weights, and what chance gives", body
     )
 
 
-def _tiles(candidates: Tensor, truths: Tensor, scores: Tensor, said: str) -> str:
-    return "".join(
-        f'<figure><img src="{seen_uri(found)}" alt="{said}, {k}" width="32" height="32">'
-        f'<img src="{seen_uri(true)}" alt="Its training image" width="32" height="32">'
-        f"<figcaption>{score:.2f}</figcaption></figure>"
-        for k, (found, true, score) in enumerate(
-            zip(candidates, truths, scores.tolist(), strict=True), 1
-        )
-    )
+def _tiles(candidates: Tensor, truths: Tensor, scores: Tensor) -> list[tuple[str, str, float]]:
+    return list(zip(map(seen_uri, candidates), map(seen_uri, truths), scores.tolist(), strict=True))
 
 
 def threshold(result: Result[Metrics], start: float = 0.7) -> str:
@@ -83,12 +74,7 @@ def threshold(result: Result[Metrics], start: float = 0.7) -> str:
         for c, d, label, values in kinds
     ]
     counts = ", ".join(f"{int((values > start).sum())} {label}" for _, _, label, values in kinds)
-    body = (
-        '<div class="stage" hidden></div>'
-        f'<input type="range" min="{LOW}" max="1" step="0.01" value="{start}" hidden '
-        'aria-label="Threshold of the correlation (NCC)">'
-        f'<p class="said" role="status">Above {start}, of {len(train)}: {counts}.</p>'
-    )
+    body = fragment(HERE / "threshold.html", low=LOW, start=start, n=len(train), counts=counts)
     return element(
         "threshold",
         "How many images lie above a threshold",
@@ -129,22 +115,8 @@ def unmixing(
         "frames": [[[round(v, 3) for v in row] for row in frame.tolist()] for frame in frames],
         "said": ["rows of the first layer, as they are", *(words for words, _ in stages)],
     }
-    canvases = "".join(
-        f'<canvas width="32" height="32" aria-label="Picture {k}"></canvas>'
-        for k in range(1, n + 1)
-    )
-    truths = "".join(
-        f'<img src="{data_uri(rescale(images[i]))}" alt="Training image {k}" width="32"'
-        ' height="32">'
-        for k, i in enumerate(whose.tolist(), 1)
-    )
-    body = (
-        f'<div class="tiles now ask" hidden>{canvases}</div><input type="range" min="0"'
-        f' max="{len(frames) - 1}" step="0.05" value="0" hidden aria-label="From the rows of the'
-        ' first layer to the separated images"><p class="said ask" role="status">Without scripts:'
-        ' the training images that separation finds.</p><p class="what">The training'
-        f' images:</p><div class="tiles">{truths}</div>'
-    )
+    truths = [data_uri(rescale(images[i])) for i in whose.tolist()]
+    body = fragment(HERE / "unmixing.html", truths=truths, last=len(frames) - 1)
     return element(
         "unmixing",
         "Unmixing a first layer",

@@ -73,9 +73,12 @@ def _counts(**groups: list[Record]) -> dict[str, Any]:
 AUGMENTED = ("flips", "shifts", "flips and shifts")
 #: cell -> row, where it has another name
 SHORT = "small start, short"
-DEFENCES = {name: name for name in (*AUGMENTED, "dropout 0.5", "early stopping", *NOISE)}
-DEFENCES = {"base": "base recipe"} | DEFENCES | {SHORT: "small start, few steps"}
-DEFENCES |= {f"{SHORT}, DP-SGD, ε = {e}": f"the same by DP-SGD, ε = {e}" for e in (100, 8, 3, 1)}
+DEFENCES = {
+    "base": "base recipe",
+    **{name: name for name in (*AUGMENTED, "dropout 0.5", "early stopping", *NOISE)},
+    SHORT: "small start, few steps",
+    **{f"{SHORT}, DP-SGD, ε = {e}": f"the same by DP-SGD, ε = {e}" for e in (100, 8, 3, 1)},
+}
 
 
 @chart
@@ -141,20 +144,20 @@ def plot_defences(result: Result[RecipeMetrics]) -> Figure:
 def _rows(rows: list[tuple[str, Record]]) -> Figure:
     """From the top down."""
     figure, ax = plt.subplots(figsize=(PAGE, 0.3 * max(len(rows), 2) + 1.0))
-    for y, (_, cell) in enumerate(rows):
-        matches, null = 100 * share(cell, cell.matches), 100 * share(cell, cell.best_null)
-        ax.plot([null, matches], [y, y], color="#bbbbbb", lw=2, zorder=1)
-        ax.plot(null, y, "o", ms=8, mfc="white", mec=FREE, mew=1.8)
-        ax.plot(matches, y, "o", ms=8, color=TRAIN)
-        ax.text(118, y, f"{cell.test_accuracy:.0%}", va="center", ha="right", color=REFERENCE)
-    ax.set_yticks(range(len(rows)), [words for words, _ in rows])
+    y, cells = range(len(rows)), [cell for _, cell in rows]
+    matches, null = (
+        [100 * share(cell, cell[counts]) for cell in cells] for counts in ("matches", "best_null")
+    )
+    ax.hlines(y, null, matches, color="#bbbbbb", lw=2, zorder=1)
+    ax.plot(null, y, "o", ms=8, mfc="white", mec=FREE, mew=1.8, label="best null")
+    ax.plot(matches, y, "o", ms=8, color=TRAIN, label="found")
+    accuracies = [(at, f"{cell.test_accuracy:.0%}") for at, cell in zip(y, cells, strict=True)]
+    for at, words in [*accuracies, (-0.9, "accuracy")]:
+        ax.text(118, at, words, va="center", ha="right", color=REFERENCE)
+    ax.set_yticks(y, [words for words, _ in rows])
     ax.set(xlabel="training images found, per cent", xlim=(-3, 118))
     ax.set_ylim(max(len(rows), 1) - 0.3, -1.1)
-    ax.text(118, -0.65, "accuracy", color=REFERENCE, ha="right")
-    handles = {"found": {"color": TRAIN}, "best null": {"mfc": "white", "mec": FREE, "mew": 1.8}}
-    for label, style in handles.items():
-        ax.plot([], [], "o", ms=8, label=label, **style)
-    ax.legend(loc="lower center", bbox_to_anchor=(0.45, 1.0), ncols=2)
+    ax.legend(loc="lower center", bbox_to_anchor=(0.45, 1.0), ncols=2, reverse=True)
     return figure
 
 
