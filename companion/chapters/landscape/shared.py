@@ -93,7 +93,7 @@ class SeedImages(Bundle):
     def starts(self) -> Tensor:
         """Eq. (10) on the grid of λ₁ × λ₂, in pixels; (25, n, d)."""
         grid = torch.tensor(LAMBDAS)
-        return mixed_starts(*self.sets().values(), grid, grid).flatten(0, 1)
+        return mixed_starts(self.train, self.init, self.random, grid, grid).flatten(0, 1)
 
     def distances(self, x: Tensor) -> dict[str, Tensor]:
         """`set_distances` of images x (S, n, d) in pixels to the three sets."""
