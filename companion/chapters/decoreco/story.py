@@ -26,10 +26,9 @@ from companion.chapters.pictures import (
     levels,
     photographs,
 )
-from companion.chapters.reference_common import came_text, if_in_full
+from companion.chapters.reference_common import ReferenceArm, came_text, if_in_full
 from companion.chapters.yardstick import LEVEL, blend_share, preference, recovery
 from companion.chapters.yardstick import in_words as yardsticks
-from companion.store.record import Record
 from companion.store.results import Claim, Result, orders_below, verdict
 from recon.images.pool import shape_of
 from recon.scoring.matching import Competition, nearest, one_to_one, rescale
@@ -38,7 +37,7 @@ from recon.scoring.matching import Competition, nearest, one_to_one, rescale
 OPPOSITE = {"reproduced": "not reproduced", "not reproduced": "reproduced"}
 
 
-def _recovers(name: str, arm: Record, n: int, found: bool = True) -> Claim:
+def _recovers(name: str, arm: ReferenceArm, n: int, found: bool = True) -> Claim:
     """That images are recovered, or that none is found, by the yardsticks on an arm's matches of n
     images.
     """
