@@ -116,7 +116,8 @@ def _replace_field(sizes: Any, path: str, value: object, owner: str) -> Any:
     if inner:
         return replace(sizes, **{name: _replace_field(old, inner, value, f"{name} of {owner}")})
     try:
-        checked = adapter(type(sizes)).validate_python(known | {name: value})
+        kind: Any = type(sizes)
+        checked = adapter(kind).validate_python(known | {name: value})
     except ValidationError as error:
         message = error.errors()[0]["msg"]
         raise ReconError(f"{name} of {owner} cannot be {value!r}: {message}") from error

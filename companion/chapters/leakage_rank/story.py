@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
@@ -87,7 +89,7 @@ def plot_rank(result: Result[Metrics]) -> Figure:
     y = range(len(rows))
     figure, ax = plt.subplots(figsize=(PAGE, 0.22 * len(rows) + 1.0), layout="constrained")
     ax.hlines(y, ranks, unknowns, color="#cccccc", lw=2, zorder=1)
-    hollow = {"mfc": "white", "mec": SERIES[0], "mew": 1.6, "ms": 8}
+    hollow: dict[str, Any] = {"mfc": "white", "mec": SERIES[0], "mew": 1.6, "ms": 8}
     ax.plot(unknowns, y, "o", **hollow, label="unknowns $x_{i-1}$")
     words = "rank of $U_i$; beside it what is missing"
     ax.plot(ranks, y, "o", color=SERIES[0], ms=5, label=words)
