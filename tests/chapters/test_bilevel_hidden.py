@@ -34,6 +34,11 @@ def test_aligned_distance_is_that_of_the_best_permutation():
     )
 
 
+def test_two_seeds_stay_apart_when_their_units_are_aligned(runs):
+    null = runs("bilevel-hidden").metrics.null
+    assert 1e-3 * null.other_seed_sum < null.other_seed_aligned_sum <= null.other_seed_sum
+
+
 def test_a_path_begins_at_its_start_and_ends_elsewhere(runs):
     """Short steps: the images are their start's at first; each trace is as long as the run."""
     result, steps = runs("bilevel-hidden-path"), PATH_SIZES["smoke"].steps
