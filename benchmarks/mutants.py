@@ -166,13 +166,14 @@ class Silent(ast.NodeTransformer):
 
 
 def tests_of(path: str) -> list[str]:
-    """The test files that mirror a module, or those of its folder where there is none; and that of
-    all modules.
+    """The test files that mirror a module, or those of its folder where there is none; its own
+    examples; and the test of all modules.
     """
     folder, stem = Path(path).parent.name, Path(path).stem
     own = sorted((ROOT / "tests" / folder).glob(f"test_{stem}*.py"))
     return [
         *([str(file.relative_to(ROOT)) for file in own] or [f"tests/{folder}"]),
+        path,
         FROZEN,
     ]
 

@@ -149,8 +149,8 @@ def test_gradient_of_the_fitted_energy_is_that_at_fixed_multipliers():
 
 
 def test_paths():
-    a, b = torch.zeros(2, 3), torch.ones(2, 3)
-    assert segment(a, b, 5)[:, 0, 0].tolist() == [0.0, 0.25, 0.5, 0.75, 1.0]
+    a, b = torch.ones(2, 3), torch.full((2, 3), 5.0)
+    assert segment(a, b, 5)[:, 0, 0].tolist() == [1.0, 2.0, 3.0, 4.0, 5.0]
     energy = torch.tensor([[0.0, 3.0, 1.0, 2.0, 1.0], [0.0, 1.0, 2.0, 3.0, 4.0]])
     assert barrier(energy).tolist() == [2.0, 0.0]
     # not where it goes on falling, not on a plateau, not at its ends
