@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, replace
 
 import pytest
@@ -64,6 +65,15 @@ def test_a_fault_in_the_step_is_seen(replayed, monkeypatch, factor):
     monkeypatch.setattr(experiment_shared, "DESCENT", faulty)
     again = replayed()
     assert not again.agrees and any("reconstruct, step" in said for said in again.differences)
+
+
+def test_what_rounding_decides_is_not_compared(replayed, stored, monkeypatch):
+    rows = {name: 2 * rows for name, rows in stored.arrays.items() if "reconstruct" in name}
+    faulty = replace(stored, arrays={**stored.arrays, **rows})
+    assert rows and not replayed(faulty).agrees
+    every = {NAME: re.compile(".*reconstruct")}
+    monkeypatch.setattr(replaying, "DECIDED_BY_ROUNDING", every)
+    assert replayed(faulty).agrees
 
 
 def test_another_verdict_and_another_number_are_seen(replayed, stored):

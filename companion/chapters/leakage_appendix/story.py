@@ -74,11 +74,13 @@ def hard_constraint(metrics: Metrics, sizes: Sizes) -> Claim:
     solvers = {"hard": hard, "kernel": ends.in_kernel}
     times = {name: relative_time(end, soft) for name, end in solvers.items()}
     words = {name: until(end) for name, end in solvers.items()}
-    longer = times["hard"] > MUCH * SPREAD
-    sooner = hard.reached is not None and hard.steps <= soft.steps and times["hard"] <= 1 / SPREAD
+    bounds = {"spread": SPREAD, "longer": MUCH * SPREAD, "sooner": 1 / SPREAD}
+    longer = times["hard"] > bounds["longer"]
+    few_steps = hard.reached is not None and hard.steps <= soft.steps
+    sooner = few_steps and times["hard"] <= bounds["sooner"]
     return claim(
         "leakage-hard-constraint",
-        {**ends, "network": sizes.constrained, "times": times, "until": words},
+        {**ends, "network": sizes.constrained, "times": times, "until": words, **bounds},
         verdict="reproduced" if longer else "not reproduced" if sooner else "undecided",
         value=hard.mse,
         null_value=soft.mse,

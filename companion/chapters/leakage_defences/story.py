@@ -36,7 +36,7 @@ def noise_claim(metrics: Metrics) -> Claim:
     }
     return claim(
         "leakage-noise",
-        {"hides": words, "lost": lost},
+        {"hides": words, "lost": lost, "no_better": NO_BETTER},
         verdict=graded(map(math.isfinite, hides.values())),
         value=max(hides.values()),
         null_value=max(row.z for row in next(iter(metrics.noise.values()))),

@@ -45,7 +45,7 @@ def claims(metrics: Metrics, _: AttackSizes) -> list[Claim]:
     return [
         claim(
             "prior-tenth",
-            {"tenth": rows},
+            {"tenth": rows, "no_better": NO_BETTER},
             verdict=graded(share < NO_BETTER for share in left) if rows else "undecided",
             value=max(left, default=None),
             null_value=NO_BETTER,
