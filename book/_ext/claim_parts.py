@@ -14,6 +14,7 @@ from pathlib import Path
 from companion.chapters.catalogue import (
     CHECK,
     MIXED,
+    ONE_SET,
     UNDECIDED,
     Row,
     best,
@@ -98,13 +99,14 @@ def cards(sources: Sources, paper: str) -> str:
 
 
 def card(runs: list[Row]) -> str:
-    """One claim: verdict and sentence, and a mark where the run that it rests on is not bound to
-    today's code; opened, what the paper has and what each run has.
+    """One claim: verdict and sentence, and marks where the run that it rests on is of one image set
+    or not bound to today's code; opened, what the paper has and what each run has.
     """
     first = best(runs)[runs[0].claim.id]
     runs = sorted(runs, key=lambda row: row is not first)
     claim = first.claim
-    mark = "" if first.replayed else f" {chip(NOT_REPLAYED)}"
+    mark = f" {chip(ONE_SET)}" if first.image_sets == 1 else ""
+    mark += "" if first.replayed else f" {chip(NOT_REPLAYED)}"
     title = f"{chip(first.verdict)}{mark} {escaped(' '.join(claim.sentence.split()))}"
     head = ["the run that counts", *["a smaller one"] * (len(runs) - 1)]
     lines = {name: [cells(row)[name] for row in runs] for name in cells(first)}
@@ -140,24 +142,16 @@ def cells(row: Row) -> dict[str, str]:
         "Seeds": sets,
         "Done again": ", ".join(dict.fromkeys(row.replays)) or "by this edition",
         "Verdict": row.verdict_over_sets,
-        "From its threshold": distance(row),
+        "From its threshold": margins(row),
     }
 
 
-def distance(row: Row) -> str:
-    """How far what decides is from where the verdict turns, in units of its spread over image
-    sets.
+def margins(row: Row) -> str:
+    """How far what decides is from where the verdict turns: on the least image set, and on the
+    most.
     """
-    if row.distance is not None:
-        return (
-            f"{'more than ' if abs(row.distance) >= 99 else ''}{abs(row.distance):.2g} times its"
-            " spread over image sets"
-        )
-    return (
-        "one image set: its spread is not known"
-        if row.image_sets == 1
-        else "no single number decides"
-    )
+    ends = [f"{margin:.2g}" for margin in (*row.margins[:1], *row.margins[-1:])]
+    return " to ".join(dict.fromkeys(ends)) or "no single number decides"
 
 
 def chip(verdict: str) -> str:

@@ -7,10 +7,8 @@ results and from book/claims.yml: no experiment is imported.
 """
 
 import json
-import math
 import os
 import re
-import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -29,12 +27,16 @@ MIXED = "mixed"
 CHECK = "check"
 NOT_ATTEMPTED = "not attempted"
 NOT_TESTED = "not tested at the paper's size"  # why a paper's sentence is undecided
+ONE_SET = "one set"  # of images, which no other confirms
+#: verdicts of a sentence that holds, the least first
+HOLDS = ("partly", "reproduced", "finding")
 #: identities, theorems, and starts that solve the problem already: they check the code, and cannot
 #: fail otherwise
 CHECKS = (
     "linear-underdetermined",
     "linear-trivial",
     "linear-kernel",
+    "collapse-repeated-train",
     "affine-truth-perfect",
     "affine-distance-truth",
     "counterfactual-exact",
@@ -80,32 +82,26 @@ class Row:
 
     @property
     def verdict(self) -> str:
-        """What the page says: `MIXED` where the image sets differ, `UNDECIDED` where the rule's
-        number is nearer to its threshold than it spreads over them, `CHECK` for an identity that
-        holds.
+        """What the page says: that of the least image set where the sentence holds on all, `MIXED`
+        where it holds on some, `CHECK` for an identity that holds. No larger margin lowers it, and
+        no further set on which the sentence holds.
         """
         verdicts = {claim.verdict for claim in (self.claim, *self.seeds)}
         if not self.tested:
             return UNDECIDED
         if self.claim.id in CHECKS and "not reproduced" not in verdicts:
             return CHECK
-        if len(verdicts) > 1:
-            return MIXED
-        near = self.distance is not None and abs(self.distance) < 1
-        return UNDECIDED if near else self.claim.verdict
+        if verdicts <= {*HOLDS}:
+            return min(verdicts, key=HOLDS.index)
+        return MIXED if len(verdicts) > 1 else self.claim.verdict
 
     @property
-    def distance(self) -> float | None:
-        """Mean distance of the rule's number from its threshold over the image sets, in units of
-        its standard deviation over them, at most 99; None where no single number decides, or of one
-        image set.
+    def margins(self) -> list[float]:
+        """How far the rule's number is from its threshold, one an image set, the least first; in
+        the unit of its rule, and empty where no single number decides.
         """
         claims = (self.claim, *self.seeds)
-        margins = [claim.margin for claim in claims if claim.margin is not None]
-        if len(margins) < 2:
-            return None
-        mean, spread = statistics.fmean(margins), statistics.stdev(margins)
-        return math.copysign(min(99.0, abs(mean) / spread if spread else 99.0), mean)
+        return sorted(claim.margin for claim in claims if claim.margin is not None)
 
     @property
     def image_sets(self) -> int:
@@ -114,17 +110,17 @@ class Row:
 
     @property
     def verdict_over_sets(self) -> str:
-        """`verdict`; where it is `MIXED`, of which image sets, and where it is undecided for its
-        size, what it would be.
+        """`verdict`; where its image sets differ, of which, where there is one, that it is one, and
+        where it is undecided for its size, what it would be.
         """
         if not self.tested:
             of_this_run = replace(self, at_paper_size=True).verdict_over_sets
             return f"{UNDECIDED} ({NOT_TESTED}; this run: {of_this_run})"
-        if self.verdict != MIXED:
-            return self.verdict
         counts = Counter(claim.verdict for claim in (self.claim, *self.seeds))
-        parts = ", ".join(f"{verdict} on {count}" for verdict, count in counts.items())
-        return f"{MIXED} ({parts} of {self.image_sets} image sets)"
+        if len(counts) > 1:
+            parts = ", ".join(f"{verdict} on {count}" for verdict, count in counts.items())
+            return f"{self.verdict} ({parts} of {self.image_sets} image sets)"
+        return f"{self.verdict} ({ONE_SET})" if self.image_sets == 1 else self.verdict
 
     @property
     def size(self) -> str:
@@ -262,7 +258,7 @@ def _record(row: Row) -> dict[str, Any]:
         "at_paper_size": row.at_paper_size,
         "tested": row.tested,
         "image_sets": row.image_sets,
-        "distance_to_threshold": row.distance,
+        "margins": row.margins,
         "replayed": row.replayed,
         "replays": row.replays,
         "other_seeds": [claim.ours for claim in row.seeds],
@@ -287,10 +283,10 @@ def in_words(record: dict[str, Any]) -> str:
         return f"{record['verdict']:15} {where}: {record['sentence']} ({record['why']})"
     where = place(record["section"]) or "ours"
     more = "".join(f" | {name}: {record[name]}" for name in ("paper", "null") if record[name])
-    verdict = record["verdict"]
+    verdict, one = record["verdict"], f", {ONE_SET}" if record["image_sets"] == 1 else ""
     if not record["tested"]:
         verdict = f"{UNDECIDED}, {NOT_TESTED} ({record['at_this_size']})"
     return (
-        f"{verdict:15} {record['id']} ({where}, {record['chapter']}, {record['size']}):"
+        f"{verdict:15} {record['id']} ({where}, {record['chapter']}, {record['size']}{one}):"
         f" {record['ours']}{more}"
     )

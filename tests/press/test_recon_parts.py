@@ -109,8 +109,8 @@ def test_what_failed_has_a_reason_and_what_is_contested_a_reply(copy):
     assert set(answered) <= replies <= set(contested())
     assert all(f"(#claim-{name})" in part("replies", SOURCES) for name in answered)
     path = copy.root / "book" / "claims.yml"
-    path.write_text(path.read_text().replace("[landscape-smoothed]", "[leakage-dlg]"))
-    with pytest.raises(ReconError, match="'landscape-smoothed' has no reply"):
+    path.write_text(path.read_text().replace("[leakage-recommendation]", "[leakage-dlg]"))
+    with pytest.raises(ReconError, match="'leakage-recommendation' has no reply"):
         part("replies", copy)
 
 
