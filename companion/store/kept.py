@@ -1,5 +1,5 @@
 """Arrays that the book keeps of a run at the paper's size: what figures show, how descents began,
-and reconstructions in 8 bits.
+released weights, and reconstructions in 8 bits.
 """
 
 import math
@@ -19,7 +19,8 @@ from recon.store.tensors import load_tensors, save_tensors
 RECONSTRUCTIONS = "x_hat.safetensors"
 LEVELS = 255
 KEPT = "kept.safetensors"
-TO_KEEP = (FIGURE, TRACE)
+RELEASED = "released."  # weights, and what an attack says of them
+TO_KEEP = (FIGURE, TRACE, RELEASED)
 
 
 def keep_arrays(arrays: Mapping[str, Tensor], folder: Path) -> None:

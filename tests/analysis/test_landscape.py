@@ -1,8 +1,7 @@
-"""Landscapes: starts, batches, chunks, the two energies and what they have in common."""
+"""Landscapes: starts, batches, chunks, and the energy."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from itertools import product
 
@@ -10,19 +9,12 @@ import pytest
 import torch
 
 from recon.analysis.landscape import (
-    StationarityAttack,
-    barrier,
     bilevel_energy,
-    curvature,
     in_span,
-    inner_minima,
     mixed_starts,
-    segment,
-    stationarity_energy,
     sweep_bilevel,
 )
 from recon.attacks.bilevel import BilevelAttack
-from recon.attacks.decoreco import half_and_half
 from recon.attacks.reconstruct import reconstruct
 from recon.errors import ReconError
 from recon.nets.mlp import affine, three_layer
@@ -30,7 +22,6 @@ from recon.optim.descent import HeavyBall
 from recon.optim.subspace import Subspace
 from recon.released import Weights
 from recon.training.inner_problem import Objective, solve_affine
-from recon.training.kkt import certificate
 
 N, D = 6, 40
 DESCENT = HeavyBall(0.3, 0.5, tol=1e-12)
@@ -92,108 +83,14 @@ def test_coordinates_refuse_what_is_not_exact(problem):
         in_span(Weights(deep, torch.zeros(deep.n_params)), Subspace(torch.eye(D)))
 
 
-def test_both_energies_vanish_at_the_truth_and_bilevel_solutions_are_decoreco_solutions(problem):
-    """θ* = Σ c_i x̄_i with c_i = (y_i − σ_i)/(n ω) at every bilevel solution: DecoReco's energy is
-    a relaxation.
-    """
-    released, truth, starts = problem
-    network, theta, y = released.network, released.theta_star, released.y
-    ends = sweep_bilevel(released, starts[[0, 4]], 5000, HeavyBall(0.3, 0.9, tol=1e-10))
-    assert ends.converged.all()
-    solutions = torch.cat([truth[None], ends.x_hat])
-    assert bilevel_energy(released, solutions).max() < 1e-8
-    assert stationarity_energy(network, theta, solutions, y).max() < 1e-8
-    assert stationarity_energy(network, theta, starts[[0]], y) > 1e-3
-
-
-@pytest.mark.parametrize(("network", "share"), [(affine(D), 0.7), (three_layer(10, D), 0.99)])
-def test_stationarity_attack_fits_multipliers_and_descends(network, share):
-    attack, x = attack_on(network, alpha=1e4)
-    theta = attack.weights.theta_star
-    params = network.unflatten(theta)
-    norm2 = params["w1"].square().sum() + params["b1"].square().sum()
-    best = stationarity_energy(network, theta, x, (attack.labels + 1) / 2) * norm2
-    fitted = attack.fit(x, torch.zeros(2, N, dtype=torch.float64), 5000)
-    state = attack.step({**attack.init(x), "multipliers": fitted})
-    assert (fitted >= 0).all()
-    torch.testing.assert_close(state["accepted"]["energy"], best, rtol=1e-3, atol=1e-6)
-    assert reconstruct(attack, x, 300).energy.sum() < share * best.sum()
-
-
-def test_multipliers_are_taken_back_with_a_rejected_step():
-    attack, x = attack_on(affine(D), refits=2)
-    first = attack.step(attack.init(x))
-    proposal = torch.stack([first["x"][0], 100 * x[1]])
-    after = attack.step({**first, "x": proposal})
-    assert torch.equal(after["accepted"]["x"], torch.stack([proposal[0], x[1]]))
-    refined = attack.fit(proposal, first["multipliers"], 2)[0]
-    expected = torch.stack([refined, first["multipliers"][1]])
-    torch.testing.assert_close(after["multipliers"], expected)
-    assert not torch.equal(refined, first["multipliers"][0])
-
-
-def test_gradient_of_the_fitted_energy_is_that_at_fixed_multipliers():
-    """Envelope theorem: ∂/∂x min_λ R(x, λ) = ∂R/∂x at the minimiser, by central differences of the
-    NNLS energy.
-    """
-    network = affine(D)
-    attack, x = attack_on(network)
-    theta, y = attack.weights.theta_star, (attack.labels + 1) / 2
-    fitted = attack.fit(x, torch.zeros_like(x[..., 0]), 20_000)
-    state = attack.step({**attack.init(x), "multipliers": fitted})
-    change = 1e-5 * torch.sin(100 * x)
-    up, down = (stationarity_energy(network, theta, x + s * change, y) for s in (1, -1))
-    difference = (up - down) / 2 * theta.square().sum()
-    expected = (state["accepted"]["grad"] * change).sum((1, 2))
-    torch.testing.assert_close(difference, expected, rtol=1e-4, atol=1e-12)
-
-
-def test_paths():
-    a, b = torch.ones(2, 3), torch.full((2, 3), 5.0)
-    assert segment(a, b, 5)[:, 0, 0].tolist() == [1.0, 2.0, 3.0, 4.0, 5.0]
-    energy = torch.tensor([[0.0, 3.0, 1.0, 2.0, 1.0], [0.0, 1.0, 2.0, 3.0, 4.0]])
-    assert barrier(energy).tolist() == [2.0, 0.0]
-    # not where it goes on falling, not on a plateau, not at its ends
-    minima = [
-        [3.0, 2.0, 1.0, 0.0],
-        [3.0, 1.0, 1.0, 2.0],
-        [3.0, 1.0, 2.0, 0.0],
-        [3.0, 2.0, 1.0, 2.0],
-    ]
-    assert inner_minima(torch.tensor(minima)).tolist() == [0, 0, 1, 1]
-
-
-def test_curvature_of_a_quadratic():
-    """E = ½ k ‖x‖²: the mean second difference is k r²."""
-    x = torch.ones(3, 4, dtype=torch.float64)
-    mean = curvature(
-        lambda p: 2.5 * p.flatten(1).square().sum(1), x, 0.3, 5, torch.Generator().manual_seed(0)
-    )
-    assert math.isclose(mean.item(), 5.0 * 0.09, rel_tol=1e-9)
-
-
 def test_energies_are_relative_and_of_every_start_by_itself(problem):
-    """Retrained, and fitted to the first layer."""
-    released, _, starts = problem
-    some, y = starts[[0, 7]], released.y
+    """Retrained, and 0 at the truth and where the attack ends."""
+    released, truth, starts = problem
     theta_star = released.theta_star + 0.1
-    energies = bilevel_energy(replace(released, theta_star=theta_star), some)
-    network = three_layer(10, D)
-    theta = network.flatten(network.init(torch.Generator().manual_seed(3), dtype=torch.float64))
-    left = stationarity_energy(network, theta, some, y)
-    for row, x in enumerate(some):
-        retrained = solve_affine(Objective(affine(D), y, 1e-2), x[None]).theta[0]
+    energies = bilevel_energy(replace(released, theta_star=theta_star), starts[[0, 7]])
+    for energy, x in zip(energies, starts[[0, 7]], strict=True):
+        retrained = solve_affine(Objective(affine(D), released.y, 1e-2), x[None]).theta[0]
         expected = ((retrained - theta_star).norm() / theta_star.norm()) ** 2
-        assert energies[row].item() == pytest.approx(expected.item(), rel=1e-9)
-        fitted = certificate(network, theta, x, y, layer_weights=(1.0, 0.0, 0.0))
-        share = fitted.residual_by_layer[0] ** 2
-        assert left[row].item() == pytest.approx(share.item(), rel=1e-6)
-
-
-def attack_on(network, **settings):
-    """DecoReco's energy on random images of random weights, and x (2, N, D)."""
-    generator = torch.Generator().manual_seed(2)
-    theta = network.flatten(network.init(generator, dtype=torch.float64))
-    x = torch.randn(2, N, D, generator=generator, dtype=torch.float64)
-    labels = half_and_half(N, dtype=torch.float64)
-    return StationarityAttack(Weights(network, theta), labels, HeavyBall(0.01), **settings), x
+        assert energy.item() == pytest.approx(expected.item(), rel=1e-9)
+    ends = sweep_bilevel(released, starts[[0, 4]], 5000, HeavyBall(0.3, 0.9, tol=1e-10))
+    assert bilevel_energy(released, torch.cat([truth[None], ends.x_hat])).max() < 1e-8

@@ -1,4 +1,4 @@
-"""The landscape chapter: images of every seed, starts, distances and energies."""
+"""The landscape chapter: images of every seed, starts and distances."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import torch
 
 from companion.chapters.base import Context
 from companion.chapters.landscape.experiment_bilevel import SIZES, crossing
-from companion.chapters.landscape.experiment_decoreco import SIZES as DECORECO_SIZES
-from companion.chapters.landscape.experiment_decoreco import geometry
 from companion.chapters.landscape.shared import (
     DIFFERENT,
     EVERY,
@@ -16,7 +14,6 @@ from companion.chapters.landscape.shared import (
 )
 from recon.images.registry import load_pool
 from recon.scoring.metrics import ssim
-from tests.records import replace
 
 CONTEXT = Context(load_pool("photos"), torch.device("cpu"), 0, None, None)
 
@@ -71,14 +68,3 @@ def test_set_distances_by_a_loop():
     for start, distance in zip(x, distances, strict=True):
         alike = [members[ssim(image[None], members, (3, 32, 32))[0].argmax()] for image in start]
         torch.testing.assert_close(distance, (start - torch.stack(alike)).norm(dim=1).mean())
-
-
-def test_energies_are_relative_to_that_of_noise():
-    """E = ‖x‖² bends by 2 r² everywhere, and is convex: no barriers."""
-    truth, ends = torch.zeros(4, 6, dtype=torch.float64), torch.rand(21, 4, 6, dtype=torch.float64)
-    sizes = replace(DECORECO_SIZES["smoke"], line_points=3)
-    shape = geometry(lambda x: x.square().sum((1, 2)), ends, [truth, truth + 1, truth + 3], sizes)
-    torch.testing.assert_close(
-        shape["curvature"], torch.full((3,), 2 * 0.5**2 * 4 / (9 * 24), dtype=torch.float64)
-    )
-    assert shape["barrier"].max() == 0 and shape["line"].tolist() == [0.0, 6.0, 24.0]

@@ -12,6 +12,7 @@ from companion.store.record import Record
 from recon.images.bundle import Bundle
 from recon.optim.descent import HeavyBall
 from recon.scoring.metrics import l2
+from recon.scoring.naturalness import signs
 
 STARTS = ("random", "truth", "partition")
 #: Table 1 of Runkel et al. (2024): average ‖θ* − θ‖² of each start, for the affine and the
@@ -69,6 +70,15 @@ def held_out_distance(images: Bundle) -> float:
     "resembles".
     """
     return l2(images.held_out, images.train).amin(1).mean().item()
+
+
+def slopes(x_hat: Tensor, held_out: Tensor, shape: tuple[int, ...]) -> Record:
+    """Mean size of the exponent b in power ∝ frequency^−b, see `recon.scoring.naturalness.signs`:
+    about 0 for noise, and 2 or more for photographs and for blotches. random: of what the attack
+    makes of noise (n, d) · held_out: of held-out images (m, d).
+    """
+    sets = {"random": x_hat, "held_out": held_out}
+    return Record({name: signs(x, shape)["slope"].abs().mean().item() for name, x in sets.items()})
 
 
 def converged(history: Tensor, tol: float) -> bool:

@@ -17,6 +17,7 @@ from companion.chapters.bilevel.common import (
     images_of,
     kept_arrays,
     measure,
+    slopes,
     start_of,
 )
 from companion.store.record import Record
@@ -34,7 +35,8 @@ class Metrics(Record):
     random: How one start ended, see `measure`; distance_sum: ‖θ* − θ(x)‖² · converged: its energy
     fell by less than a hundredth over the last quarter of the steps, or is within the tolerance, or
     below the paper's value. null: held_out_nn_l2: mean distance of held-out images to their nearest
-    training image · other_data_sum: ‖θ* − θ‖² of a classifier trained on the held-out images.
+    training image · other_data_sum: ‖θ* − θ‖² of a classifier trained on the held-out ones. slope:
+    see `slopes`.
     """
 
 
@@ -89,7 +91,9 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         held_out_nn_l2=held_out_distance(images),
         other_data_sum=outer_energy(released.theta_star, other.theta_star).item(),
     )
-    return Outcome(Metrics(n_train=len(images), steps=result.steps, **ends, null=null), arrays)
+    slope = slopes(result.x_hat[STARTS.index("random")], images.held_out, images.shape)
+    sized = {"n_train": len(images), "steps": result.steps}
+    return Outcome(Metrics(**sized, **ends, null=null, slope=slope), arrays)
 
 
 def trained(x: Tensor, y: Tensor, weight_decay: float) -> Weights:

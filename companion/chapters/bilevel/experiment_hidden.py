@@ -22,6 +22,7 @@ from companion.chapters.bilevel.common import (
     images_of,
     kept_arrays,
     measure,
+    slopes,
     start_of,
 )
 from companion.store.record import Record
@@ -54,7 +55,8 @@ class Metrics(Record):
     energy fell by less than a hundredth over the last quarter of the steps or reached the
     tolerance, else 0. null: other_seed: ‖θ − θ'‖² of two networks that share their data only, as a
     sum, as a mean per parameter, and as a sum after the best renumbering of hidden units ·
-    zero_sum: ‖θ*‖² · held_out_nn_l2: of held-out images to their nearest training image.
+    zero_sum: ‖θ*‖² · held_out_nn_l2: of held-out images to their nearest training image. slope: of
+    the images from noise, θ⁰ ~ U(0, 1), see `slopes`.
     """
 
 
@@ -196,7 +198,8 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         zero_sum=first.theta.square().sum().item(),
     )
     sized = {"n_train": len(images), "n_params": n_params}
-    return Outcome(Metrics(**sized, inner_start=inner_start, null=null), arrays)
+    slope = slopes(arrays["x_hat_random"], images.held_out, images.shape)
+    return Outcome(Metrics(**sized, inner_start=inner_start, null=null, slope=slope), arrays)
 
 
 def compute_path(sizes: PathSizes, context: Context) -> Outcome[PathMetrics]:

@@ -14,8 +14,10 @@ from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.common import kept_arrays, match_table, nulls_of, nulls_without_weights
+from companion.chapters.decoreco_adversary.experiment import judged_plainly
 from companion.chapters.reference_common import arm_of, train_reference
 from companion.chapters.tables import flat
+from companion.store.kept import RELEASED
 from companion.store.record import Record
 from recon.attacks import by_published_recipe
 from recon.attacks.haim_recipe import ALPHA, RUNS, STEPS, PublishedSettings
@@ -40,7 +42,8 @@ class Metrics(Record):
     p_value: share of the lists of such images with as many · false: after the first fifty, no more
     like it than that · as_realistic: of these, in `signs` like the first `top`. The arrays
     `similar_rows` and `realistic_ranks` say which they are: their rows, and of the last ones the
-    places from 0.
+    places from 0. judged: by an adversary who has no training image, see
+    `companion.chapters.decoreco_adversary.experiment.judged_plainly`.
     """
 
 
@@ -127,17 +130,23 @@ def compute(sizes: PublishedSizes, context: Context) -> Outcome[Metrics]:
     arm = arm_of(attack, weights, START, table, alpha=alpha)
     arrays = {"x_hat": x_hat[order], "contribution": share[order], **ranked}
     arrays |= kept_arrays(images) | null_arrays(nulls, images)
-    return Outcome(Metrics(n_train=sizes.n_train, arm=arm, shown=counts), arrays)
+    released_as = {"theta_star": weights.theta_star, "multipliers": attack.score[order]}
+    arrays |= {RELEASED + name: array for name, array in released_as.items()}
+    judged = judged_plainly(x_hat[order], images, context)
+    return Outcome(Metrics(n_train=sizes.n_train, arm=arm, shown=counts, judged=judged), arrays)
 
 
 def rescored(sizes: PublishedSizes, context: Context, x_hat: Tensor) -> Record:
-    """Matches of kept reconstructions x_hat (m, d), and of the nulls that need no weights."""
+    """Matches of kept reconstructions x_hat (m, d), and of the nulls that need no weights; and what
+    an adversary makes of them.
+    """
     images = context.images(sizes.n_train)
     table = match_table(
         x_hat, images, nulls_without_weights(context, images, sizes.width, len(x_hat))
     )
     nulls = table.nulls.only("mixtures", "means", "held_out")
-    return Record(arm=Record(**table.only("matches", "null", "competition"), nulls=nulls))
+    arm = Record(**table.only("matches", "null", "competition"), nulls=nulls)
+    return Record(arm=arm, judged=judged_plainly(x_hat, images, context))
 
 
 def released(context: Context, images: Bundle, width: int) -> Weights:

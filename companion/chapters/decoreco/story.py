@@ -19,6 +19,7 @@ from companion.chapters.claims import claim
 from companion.chapters.decoreco.experiment import Metrics, Sizes
 from companion.chapters.decoreco.experiment_published import CHANCE, PublishedSizes
 from companion.chapters.decoreco.experiment_published import Metrics as PublishedMetrics
+from companion.chapters.decoreco_adversary.story import thesis
 from companion.chapters.pictures import (
     FREE_NULLS,
     count_label,
@@ -29,7 +30,7 @@ from companion.chapters.pictures import (
 from companion.chapters.reference_common import ReferenceArm, came_text, if_in_full
 from companion.chapters.yardstick import LEVEL, blend_share, preference, recovery
 from companion.chapters.yardstick import in_words as yardsticks
-from companion.store.results import Claim, Result, orders_below, verdict
+from companion.store.results import Claim, Result, graded, orders_below, verdict
 from recon.images.pool import shape_of
 from recon.scoring.matching import Competition, nearest, one_to_one, rescale
 
@@ -64,7 +65,8 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
 def published_claims(metrics: PublishedMetrics, _: PublishedSizes) -> list[Claim]:
     """That some resemble training images; and Figs. 6 and 7: more of the ten most similar
     natural-looking ones must resemble training images than in 99 % of lists of others, and one
-    after the first fifty must not, and look like those ten; "partly" where there is none.
+    after the first fifty must not, and look like those ten; "partly" where there is none. And the
+    thesis.
     """
     arm, similar = metrics.arm, metrics.shown.similar
     resemble = "reproduced" if similar.as_realistic else "partly"
@@ -78,6 +80,7 @@ def published_claims(metrics: PublishedMetrics, _: PublishedSizes) -> list[Claim
             value=similar.true,
             null_value=similar.held_out_true,
         ),
+        thesis(metrics.judged, arm),
     ]
 
 
@@ -100,6 +103,12 @@ def partition_claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     p_value = preference(left, blend_share(n))
     some_few = p_value < LEVEL and moved - arm.moved_to_held_out <= 0.1 * m
     chance, odds = m / (m + n), stayed * n / max((m - stayed) * m, 1)
+    pairs = (
+        arm.competition.ncc_06,
+        Competition(arm.matches.ssim_04, arm.nulls.held_out.ssim_04, 1.0, 1.0),
+    )
+    p_ncc, p_ssim = (preference(pair, 0.5) for pair in pairs)
+    unlike = [p >= LEVEL for p in (p_ncc, p_ssim)]
     derived = {"n_train": n, "chance": chance, "p_value": p_value, "came": came_text(arm)}
     return [
         claim(
@@ -117,6 +126,14 @@ def partition_claims(metrics: Metrics, _: Sizes) -> list[Claim]:
             value=moved,
             null_value=arm.moved_to_held_out,
             margin=orders_below(p_value, LEVEL),
+        ),
+        claim(
+            "partition-resembles-nothing",
+            arm | derived | {"p_ncc": p_ncc, "p_ssim": p_ssim},
+            verdict=if_in_full(arm, graded(*unlike, best="reproduced")),
+            value=arm.matches.ssim_04,
+            null_value=arm.nulls.held_out.ssim_04,
+            margin=-orders_below(min(p_ncc, p_ssim), LEVEL),
         ),
     ]
 

@@ -99,10 +99,14 @@ class Outside:
 
     @staticmethod
     def of(context: Context, sizes: Sizes) -> Outside:
-        """Drawn by the seed from what is left of the pool."""
+        """Drawn by the seed from what all networks leave of the pool."""
         few, more = (context.datasets(n, sizes.networks, n) for n in (sizes.n_train, sizes.more_n))
-        used = torch.cat([data.train.index for data in [*few, *more]])
-        free = (~torch.isin(torch.from_numpy(context.pool.index), used)).nonzero()[:, 0]
+        return Outside.without(context, torch.cat([data.train.index for data in [*few, *more]]))
+
+    @staticmethod
+    def without(context: Context, used: Tensor) -> Outside:
+        """Drawn by the seed from the pool's images but those with index in `used` (n,)."""
+        free = (~torch.isin(torch.from_numpy(context.pool.index), used.cpu())).nonzero()[:, 0]
         free = free[torch.randperm(len(free), generator=context.stream("separation.others"))]
         rows = free[: PHOTOGRAPHS + OTHERS].numpy()
         images = context.pool.pixels(rows).flatten(1).to(context.device)
@@ -147,8 +151,8 @@ def attack_network(sizes: Sizes, context: Context, name: str) -> Tensors:
 
 
 def describe(x: Tensor, images: Bundle, outside: Outside, either_sign: bool) -> Tensors:
-    """Of candidates x (m, d): whether they look natural, two of the signs by which that is judged,
-    the NCC with the nearest training image, which image that is, and the largest NCC with one that
+    """Of candidates x (m, d): whether they look natural, the signs by which that is judged, the NCC
+    with the nearest training image, which image that is, and the largest NCC with one that
     nobody trained on; (m,) each.
     """
     to_train = _likeness(x, images.train, either_sign).max(1)
@@ -157,8 +161,7 @@ def describe(x: Tensor, images: Bundle, outside: Outside, either_sign: bool) -> 
     return {
         "x_hat": x,
         "natural": Photographs.of(practice, images.shape).look_like(x),
-        "smoothness": looks["smoothness"],
-        "edges": looks["edges"],
+        **looks,
         "ncc": to_train.values,
         "image": to_train.indices,
         "other": _likeness(x, outside.others - images.mean, either_sign).amax(1),

@@ -1,11 +1,10 @@
-"""Chapter 7's sentences, each with ours, the nulls and a verdict.
+"""Chapter 7's sentences, each with ours, the nulls and a verdict: of the paper's recipe what can be
+judged without weights, and of networks that somebody practised on the rest.
 
 A network has fewer than twenty true candidates that look natural, so the share of true ones among
-the twenty most trusted is held against what is attainable, or `SURE` could not be reached. A test
-judges the kept run by both rules. `book/changes.md` says which rules came late.
+the twenty most trusted is held against what is attainable, or `SURE` could not be reached.
+`book/changes.md` says which rules came late.
 """
-
-from dataclasses import replace
 
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
@@ -25,85 +24,81 @@ from companion.chapters.pictures import (
     note,
     photographs,
 )
-from companion.chapters.reference_common import UNDECIDED
+from companion.chapters.reference_common import came_text, if_in_full
 from companion.store.record import Record
-from companion.store.results import Claim, Result, by_another_attack, graded, verdict
+from companion.store.results import Claim, Result, graded, verdict
 
-# images: fewer do not confirm the paper's sentence on its recipe; a counterexample may have any
-# number
-PAPER_N = 500
 SURE = 0.9  # share of true ones among the most trusted, from which on the adversary is said to know
 BY_STATIONARITY = ("combined", "agreement")  # the second, where there is nothing to practise on
-BY_SEPARATION = ("certainty", "stability")
 IN_A_ROW = 10  # candidates, in a figure
 
 
 def claims(metrics: Metrics, sizes: Sizes) -> list[Claim]:
-    """The paper's thesis, put to the test on what looks natural, by three kinds of evidence.
-    Whether the searches had converged was not recorded: a verdict is about the candidates of this
-    budget.
+    """What practice makes of all evidence of stationarity, and what separation adds to it. Whether
+    the searches had converged was not recorded: a verdict is about the candidates of this budget.
     """
-    decoreco, more = metrics.arms["decoreco"], metrics.arms["more"]
+    decoreco = metrics.arms["decoreco"]
     stopped = (
         f"; searches stopped after {sizes.attack.steps:,} steps; n = {decoreco.n_train}; of these"
         " candidates only"
     )
-    of_more = f"; n = {more.n_train}; of these candidates only"
-    held = _thesis("adversary-cannot-tell", decoreco.natural, BY_STATIONARITY, stopped)
-    if held.verdict == "reproduced" and decoreco.n_train < PAPER_N:
-        ours = f"{held.ours}; they cannot tell here, the paper has {PAPER_N} images"
-        held = replace(held, verdict=UNDECIDED, ours=ours)
-    told = _thesis("adversary-cannot-tell-separated", more.natural, BY_SEPARATION, of_more)
-    return [held, by_another_attack(told), _asks_separation(decoreco.natural, stopped)]
+    return [_practised(decoreco.natural, stopped), _asks_separation(decoreco.natural, stopped)]
 
 
-def _thesis(name: str, group: Record, kinds: tuple[str, ...], how: str) -> Claim:
-    """By the first of the kinds of evidence that there is; Where no network has true and other
-    candidates, there is nothing to tell apart: the thesis fails if all are true, and holds if none
-    is.
+def thesis(judged: Record, arm: Record) -> Claim:
+    """The paper's thesis on the published recipe, by what can be judged without its weights: it
+    fails where some kind of evidence makes an adversary certain, `SURE` of what they trust most
+    being true.
+
+    Args:
+        judged: see `companion.chapters.decoreco_adversary.experiment.judged_plainly`.
+        arm: how far the recipe came.
+    """
+    best = max(kind.precision for kind in judged.evidence.values())
+    share = judged.true / max(judged.natural, 1)
+    ended = verdict(best < SURE) if judged.natural else "undecided"
+    return claim(
+        "adversary-cannot-tell",
+        {**judged, "few": TRUSTED, "by_guess": TRUSTED * share, "came": came_text(arm)},
+        verdict=if_in_full(arm, ended),
+        value=best,
+        null_value=share,
+        margin=SURE - best,
+    )
+
+
+def _practised(group: Record, how: str) -> Claim:
+    """A finding where they rank better than chance, the interval of the AUC being above 0.5, and
+    are not certain; by the first of the kinds of evidence that there is.
 
     Args:
         how: the candidates came about, in words.
     """
-    kind = next((kind for kind in kinds if kind in group.evidence), None)
-    top = margin = None
+    kind = next((kind for kind in BY_STATIONARITY if kind in group.evidence), None)
     if kind is None:
-        ours = (
-            f"{group.true} of {group.candidates} natural-looking candidates are true; nothing to"
-            " tell apart"
-        )
-        judged = verdict(not group.true == group.candidates > 0)
-    else:
-        ours, judged = _ours(group, kind), _verdict(group.evidence[kind], group)
-        top = group.evidence[kind].precision_at_20.mean
-    if top is not None and group.attainable is not None:
-        margin = SURE * group.attainable - top
+        ours = f"{group.true} of {group.candidates} natural-looking candidates are true"
+        return claim("adversary-practises", ours=ours + how, null=_null(group), verdict="undecided")
+    judged = group.evidence[kind]
+    better = (judged.auc.low or 0) > 0.5
     return claim(
-        name,
-        ours=ours + how,
+        "adversary-practises",
+        ours=_ours(group, kind) + how,
         null=_null(group),
-        verdict=judged,
-        value=top,
+        verdict=graded(better, better and not certain(judged, group)),
+        value=judged.precision_at_20.mean,
         null_value=group.guess.precision_at_20,
-        margin=margin,
     )
 
 
-def _verdict(judged: Record, group: Record) -> str:
-    """ "not reproduced" where they are certain: the interval of the AUC lies above 0.5, the share
-    of true ones among the twenty most trusted is at least `SURE` of what is attainable, and its
-    interval lies above a guess; or the interval of the share of true ones among all that look
-    natural lies above `SURE`; "undecided" where the AUC lies above 0.5 and there are no twenty to
-    judge by. Otherwise "reproduced".
+def certain(judged: Record, group: Record) -> bool:
+    """Whether the share of true ones among the twenty most trusted is at least `SURE` of what is
+    attainable, and its interval lies above a guess; or that of the share of true ones among all
+    that look natural lies above `SURE`.
     """
-    top, guess = judged.precision_at_20, group.guess.precision_at_20
-    if (group.share_true.low or 0) >= SURE:
-        return "not reproduced"
-    if (judged.auc.low or 0) <= 0.5:
-        return "reproduced"
-    if None in (top.mean, top.low, guess, group.attainable):
-        return UNDECIDED
-    return verdict(top.mean < SURE * group.attainable or top.low <= guess)
+    top = judged.precision_at_20
+    sure = (top.mean or 0) >= SURE * (group.attainable or 1)
+    beyond = (top.low or 0) > (group.guess.precision_at_20 or 0)
+    return (group.share_true.low or 0) >= SURE or (sure and beyond)
 
 
 def _ours(group: Record, kind: str) -> str:

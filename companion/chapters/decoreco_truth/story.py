@@ -1,4 +1,4 @@
-"""The paper's thesis in energies, with ours and what it is compared with."""
+"""What energies tell of images, with what they are compared with."""
 
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
@@ -6,34 +6,23 @@ from matplotlib.figure import Figure
 from companion.chapters.claims import claim
 from companion.chapters.decoreco_truth.experiment import Metrics, Sizes
 from companion.chapters.pictures import PAGE, STARTS, chart, note
-from companion.chapters.tables import null_text
 from companion.store.results import Claim, Result
-from recon.scoring.nulls import clears
 
-AS_GOOD = 1.1  # energies within a tenth of each other count as equal
+AS_LOW = 1.1  # times the energy from the truth: within a tenth energies count as equal
 
 
 def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
-    """The paper's thesis in energies, before against before and after against after: undecided
-    unless both attacks had converged.
-    """
-    after, matches = metrics.energy_after_attack, metrics.matches_after_attack.partition.ssim_04
-    best = metrics.best_null_after_attack.partition.ssim_04
-    name = metrics.best_null_name_after_attack.partition.ssim_04
-    ratio = after.partition / after.truth
-    ended = metrics.converged.truth and metrics.converged.partition
-    judged = (
-        "not reproduced" if ratio > AS_GOOD else "partly" if clears(matches, best) else "reproduced"
-    )
-    so_far = "" if ended else "; not converged: undecided"
+    """What is left by equal attacks, where they stop."""
+    after = metrics.energy_after_attack
+    ratio, partition = after.random / after.truth, after.partition / after.truth
     return [
         claim(
-            "truth-partition-as-good",
-            {**metrics, "ratio": ratio, "best": null_text(best, name), "so_far": so_far},
-            verdict=judged if ended else "undecided",
+            "truth-noise-as-low",
+            {**metrics, "ratio": ratio, "partition": partition},
+            verdict="finding" if ratio <= AS_LOW else "not reproduced",
             value=ratio,
-            null_value=after.random / after.truth,
-            margin=AS_GOOD - ratio,
+            null_value=partition,
+            margin=AS_LOW - ratio,
         )
     ]
 

@@ -1,24 +1,12 @@
 """§4.5 of Runkel et al. (2024): the landscapes of both formulations over the starts of eq. (10)."""
 
 from companion.chapters.base import Experiment
-from companion.chapters.landscape import (
-    experiment_bilevel,
-    experiment_decoreco,
-    experiment_recipe,
-    story,
-)
+from companion.chapters.landscape import experiment_bilevel, experiment_recipe, story
 
 BILEVEL = Experiment.of(
     experiment_bilevel,
     story,
     name="landscape-bilevel",
-)
-DECORECO = Experiment.of(
-    experiment_decoreco,
-    story,
-    claims=story.decoreco_claims,
-    figures={},
-    name="landscape-decoreco",
 )
 RECIPE = Experiment.of(
     experiment_recipe,

@@ -1,6 +1,5 @@
-"""§4.5's sentences on the bilevel landscape and whether its solutions are connected; on DecoReco's,
-by the recipe that they are about, undecided unless it ran with its full budget; and the conjecture
-on both.
+"""§4.5's sentences on the bilevel landscape and whether its solutions are connected; and on
+DecoReco's, by the recipe that they are about, undecided unless it ran with its full budget.
 """
 
 from collections.abc import Callable
@@ -17,8 +16,6 @@ from companion.chapters.base import Tensors
 from companion.chapters.claims import claim
 from companion.chapters.landscape.experiment_bilevel import FREE, BilevelSizes
 from companion.chapters.landscape.experiment_bilevel import Metrics as BilevelMetrics
-from companion.chapters.landscape.experiment_decoreco import DecorecoSizes
-from companion.chapters.landscape.experiment_decoreco import Metrics as DecorecoMetrics
 from companion.chapters.landscape.experiment_recipe import Metrics as RecipeMetrics
 from companion.chapters.landscape.experiment_recipe import RecipeSizes
 from companion.chapters.landscape.shared import SETS
@@ -161,27 +158,6 @@ def plot_maps(result: Result[BilevelMetrics]) -> Figure:
         for ax in axes[0]:
             ax.fill([i, i + 0.25, i], [j + 1, j + 1, j + 0.75], color="white")
     return figure
-
-
-def decoreco_claims(metrics: DecorecoMetrics, _: DecorecoSizes) -> list[Claim]:
-    """The conjecture on the same net: lower barriers, less curvature, fewer minima on the way."""
-    other, same = (metrics.variants[name].geometry for name in ("bilevel", "affine"))
-    smoother = [
-        same.barrier_mean < other.barrier_mean,
-        same.curvature.random < other.curvature.random,
-    ]
-    # where neither has one, there is nothing to compare
-    if same.minima_to_partition or other.minima_to_partition:
-        smoother.append(same.minima_to_partition < other.minima_to_partition)
-    return [
-        claim(
-            "landscape-smoothed",
-            {**metrics.variants, "holding": sum(smoother), "compared": len(smoother)},
-            verdict=graded(*smoother, best="reproduced"),
-            value=sum(smoother) / len(smoother),
-            null_value=0.0,
-        )
-    ]
 
 
 def recipe_claims(metrics: RecipeMetrics, _: RecipeSizes) -> list[Claim]:

@@ -26,7 +26,7 @@ from companion.chapters.pictures import (
 from companion.chapters.separation.experiment import Metrics, Sizes
 from companion.chapters.tables import null_text
 from companion.store.record import Record
-from companion.store.results import Claim, Result, by_another_attack
+from companion.store.results import Claim, Result, graded
 from recon.attacks.separation import PIXEL_STD
 from recon.scoring.matching import one_to_one, padded
 from recon.scoring.nulls import clears
@@ -54,13 +54,12 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
 
 def _would_know(certainty: Record) -> Claim:
     """On the network with the most images, where many candidates are false: where nearly all are
-    true, "believe everything" does as well. The sentence is contradicted if they know (`knows`),
-    "partly" if the lift alone is beyond chance.
+    true, "believe everything" does as well. A finding if they know (`knows`), "partly" if the lift
+    alone is beyond chance.
     """
     name, row = max(certainty.networks.items(), key=lambda item: item[1].candidates)
     share, right = row.true / max(row.candidates, 1), sure_and_true(row)
     low, high = binomtest(right, row.sure).proportion_ci() if row.sure else (0.0, 1.0)
-    judgement = "partly" if by_chance(row) < LEVEL else "reproduced"
     values = {
         **row,
         "name": name,
@@ -72,15 +71,13 @@ def _would_know(certainty: Record) -> Claim:
         "area": text(row.auc),
         "share": share,
     }
-    return by_another_attack(
-        claim(
-            "separation-would-know",
-            values,
-            verdict="not reproduced" if knows(row) else judgement,
-            value=row.precision_sure,
-            null_value=share,
-            margin=share - low,
-        )
+    return claim(
+        "separation-would-know",
+        values,
+        verdict=graded(by_chance(row) < LEVEL, knows(row)),
+        value=row.precision_sure,
+        null_value=share,
+        margin=low - share,
     )
 
 

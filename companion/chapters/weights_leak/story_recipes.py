@@ -18,6 +18,8 @@ from companion.store.record import Record
 from companion.store.results import Claim, Result
 from recon.scoring.nulls import clears
 
+ERASED = 3.0  # Σ lr · decay / (1 − momentum) from which on the start is gone
+
 
 def claims(metrics: RecipeMetrics, _: RecipeSizes) -> list[Claim]:
     """What decides: how much of the start is left, and whether its place is known."""
@@ -25,18 +27,22 @@ def claims(metrics: RecipeMetrics, _: RecipeSizes) -> list[Claim]:
 
 
 def _start_erased(metrics: RecipeMetrics) -> Claim:
+    """By gradient descent, full or stochastic; AdamW, whose steps are others, beside it."""
     cells = [cell for cell in metrics.of("decay", "start") if cell.known == KNOWN[0]]
+    adamw = [cell for cell in cells if "AdamW" in cell.cell and (cell.erased or 0.0) >= ERASED]
+    cells = [cell for cell in cells if "Adam" not in cell.cell]
     excess = [cell.excess.ncc_07 for cell in cells]
     # of the start, beside what training added
     left = [abs(cell.start_left) / max(cell.added, 1e-12) for cell in cells]
     rho = float(spearmanr(left, excess).statistic) if len(cells) > 2 else math.nan
     decay = [cell for cell in cells if cell.family == "decay"]
-    erased = [cell for cell in decay if (cell.erased or 0.0) >= 3]
+    erased = [cell for cell in decay if (cell.erased or 0.0) >= ERASED]
     stands = [cell for cell in decay if cell.erased is not None and cell.erased < 0.5]
     holds = erased and all(map(found_more, erased)) and not any(map(found_more, stands))
     return claim(
         "leak-start-erased",
-        {"n_train": metrics.cells[0].n_train, "rho": rho} | _counts(erased=erased, stands=stands),
+        {"n_train": metrics.cells[0].n_train, "rho": rho}
+        | _counts(erased=erased, stands=stands, adamw=adamw),
         verdict="finding" if holds else "not reproduced",
         value=min((cell.matches.ncc_07 for cell in erased), default=None),
         null_value=max((cell.best_null.ncc_07 for cell in erased), default=None),
