@@ -31,7 +31,7 @@ from companion.chapters.yardstick import LEVEL, blend_share, preference, recover
 from companion.chapters.yardstick import in_words as yardsticks
 from companion.store.results import Claim, Result, orders_below, verdict
 from recon.images.pool import shape_of
-from recon.scoring.matching import Competition, nearest, one_to_one, rescale
+from recon.scoring.matching import nearest, one_to_one, rescale
 
 #: of a sentence, and of one that says the opposite
 OPPOSITE = {"reproduced": "not reproduced", "not reproduced": "reproduced"}
@@ -64,7 +64,8 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
 def published_claims(metrics: PublishedMetrics, _: PublishedSizes) -> list[Claim]:
     """That some resemble training images; and Figs. 6 and 7: more of the ten most similar
     natural-looking ones must resemble training images than in 99 % of lists of others, and one
-    after the first fifty must not, and look like those ten; "partly" where there is none.
+    after the first fifty must not, and look as realistic as all but a few photographs do; "partly"
+    where there is none.
     """
     arm, similar = metrics.arm, metrics.shown.similar
     resemble = "reproduced" if similar.as_realistic else "partly"
@@ -96,8 +97,7 @@ def partition_claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     """
     arm, n = metrics.variants.reference, metrics.n_train
     m, stayed, moved = arm.m, arm.nearest_is_start_partition, arm.moved_to_training
-    left = Competition(moved, arm.moved_to_held_out, 1.0, 1.0)
-    p_value = preference(left, blend_share(n))
+    p_value = preference(moved, arm.moved_to_held_out, blend_share(n))
     some_few = p_value < LEVEL and moved - arm.moved_to_held_out <= 0.1 * m
     chance, odds = m / (m + n), stayed * n / max((m - stayed) * m, 1)
     derived = {"n_train": n, "chance": chance, "p_value": p_value, "came": came_text(arm)}
