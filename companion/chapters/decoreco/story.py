@@ -163,8 +163,7 @@ PAIRS = 7  # of a reconstruction and a training image, in a row
 
 def published_selected(metrics: PublishedMetrics, arrays: Tensors, n: int = PAIRS) -> Tensors:
     """The n best one-to-one matches; those of `_best_null`, at the training images' contrast; and
-    by SSIM with the nearest training image, each of these once, the first n natural-looking
-    reconstructions, and the first n after rank 50 that are false and look as realistic.
+    `similar_selected`.
     """
     train, x_hat, null = arrays["x_train"], arrays["x_hat"], _best_null(metrics)
     match = one_to_one(train, x_hat)
@@ -174,7 +173,15 @@ def published_selected(metrics: PublishedMetrics, arrays: Tensors, n: int = PAIR
     costless = {"x_hat": free, "train": train[arrays[f"null_best_row_{null}"][:n]]}
     chosen = _group("best", arrays, best, ncc=match.score[picked])
     chosen |= _group("null", arrays, costless, ncc=arrays[f"null_ncc_{null}"][:n].clone())
-    x, mean = x_hat[arrays["similar_rows"]], arrays["mean"]
+    return chosen | similar_selected(arrays, n)
+
+
+def similar_selected(arrays: Tensors, n: int = PAIRS) -> Tensors:
+    """By SSIM with the nearest training image, each of these once: the first n natural-looking
+    reconstructions, and the first n after rank 50 that are false and look realistic.
+    """
+    train, mean, x = arrays["x_train"], arrays["mean"], arrays["x_hat"][arrays["similar_rows"]]
+    chosen = Tensors()
     alike = nearest(rescale(x + mean), train + mean, "ssim", shape_of(x.shape[1]))
     for name, ranks in (("first", range(len(x))), ("false", arrays["realistic_ranks"].tolist())):
         first = {int(alike.index[rank]): rank for rank in reversed(ranks)}  # of each training image
