@@ -100,11 +100,11 @@ def prior(metrics: Record, sizes: Record, context: Context, folder: Path) -> Rec
     public = draws(images, context, m)["photographs"]
     pair = record(target_decoy(public, images.train, images.held_out, 0.6))
     blends = {name: row for name, row in metrics.blends.items() if name != "others"}
-    tables = {
-        name: with_photographs(metrics[name], images, context, m)
-        for name in ("components", "found")
-    }
-    return Record(metrics, **tables, blends=Record(blends, photographs=pair))
+    components, attacked = (
+        with_photographs(table, images, context, m) for table in (metrics.components, metrics.found)
+    )
+    blends["photographs"] = pair
+    return Record(metrics, components=components, found=attacked, blends=Record(blends))
 
 
 def cells(metrics: Record, sizes: Record, context: Context, folder: Path) -> Record:

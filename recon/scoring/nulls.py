@@ -129,8 +129,8 @@ def null_table(
     shape: Shape,
 ) -> NullTable:
     """What no attack scores by `match_counts`, and what the attack's x_hat (m, d) scores above it.
-    Null candidates are stretched to the median norm of the training images first: SSIM sees their
-    contrast.
+    Null candidates but photographs are stretched to the median norm of the training images first:
+    SSIM sees their contrast.
 
     Args:
         candidates: null sets (k, d) by name, see `null_candidates`.
@@ -139,7 +139,7 @@ def null_table(
     """
     norm = train.norm(dim=1).median()
     nulls = {
-        name: match_counts(norm * normalize(x, dim=1), train, mean, shape)
+        name: match_counts(x if "photo" in name else norm * normalize(x), train, mean, shape)
         for name, x in candidates.items()
     }
     nulls[HELD_OUT] = match_counts(x_hat, held_out, mean, shape)

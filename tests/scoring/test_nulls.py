@@ -118,6 +118,9 @@ def test_nulls_get_the_median_norm_of_the_training_images():
     for scale in (1e-6, 7, 1e6):
         table = null_table({"same": scale * null}, train, noise(5, 4), mean, train, SHAPE)
         assert table.nulls["same"] == expected != loud
+    table = null_table({"photographs": 1e-6 * null}, train, noise(5, 4), mean, train, SHAPE)
+    assert table.nulls["photographs"] == match_counts(1e-6 * null, train, mean, SHAPE)
+    assert table.nulls["photographs"] != expected
 
 
 def test_means_of_one_image_and_of_none():
