@@ -2,11 +2,14 @@
 of its matches.
 """
 
+from collections.abc import Mapping
+
 from torch import Tensor
 
 from companion.chapters.base import Context, Tensors
+from companion.chapters.separation_common import other_photographs
 from companion.chapters.tables import MatchTable, flat
-from companion.store.record import record
+from companion.store.record import Record, record
 from recon.images.bundle import Bundle
 from recon.nets.mlp import MLP, three_layer
 from recon.released import Weights
@@ -14,6 +17,7 @@ from recon.scoring.matching import target_decoy
 from recon.scoring.nulls import HELD_OUT, null_candidates, null_table
 from recon.training import kkt
 
+WITHOUT_WEIGHTS = ("mixtures", "means", "photographs", "photographs_2")
 LAYER_1 = (1.0, 0.0, 0.0)
 # converged: the energy fell by less than this share of itself over the last tenth of the steps
 FALL = 0.01
@@ -63,6 +67,7 @@ def nulls_of(
         network.unflatten(theta)["w1"],
         images.train,
         images.init,
+        other_photographs(images, context, m),
         m,
         context.stream("kkt.nulls"),
         basis,
@@ -76,11 +81,24 @@ def nulls_without_weights(
     """Those of `nulls_of` that are made of images alone, drawn as beside the others of a first
     layer of this width.
     """
-    nothing = images.train.new_zeros(width, images.dim)
-    drawn = null_candidates(
-        nothing, images.train, images.init, m, context.stream("kkt.nulls"), None, images.init_y
-    )
-    return {name: drawn[name] for name in ("mixtures", "means")}
+    network = MLP((images.dim, width, 1), None)
+    drawn = nulls_of(context, images, network, images.train.new_zeros(network.n_params), m)
+    return {name: drawn[name] for name in WITHOUT_WEIGHTS}
+
+
+def n_photographs(nulls: Mapping[str, Tensor]) -> int:
+    """Other photographs among `null_candidates`: fewer than candidates where the pool has no more,
+    whose places are zeros.
+    """
+    return int(nulls["photographs"].any(1).sum()) if "photographs" in nulls else 0
+
+
+def rescored_table(x_hat: Tensor, images: Bundle, nulls: Tensors) -> Record:
+    """Of kept reconstructions x_hat (m, d): what is counted of them and of `nulls_without_weights`,
+    which are not all nulls, so that the best is left out.
+    """
+    table = match_table(x_hat, images, nulls)
+    return Record(table.only("matches", "null", "nulls", "competition", "n_photographs"))
 
 
 def match_table(x_hat: Tensor, images: Bundle, nulls: dict[str, Tensor]) -> MatchTable:
@@ -95,5 +113,8 @@ def match_table(x_hat: Tensor, images: Bundle, nulls: dict[str, Tensor]) -> Matc
         f"ncc_{t}": target_decoy(x_hat, images.train, images.held_out, t) for t in (0.5, 0.6, 0.7)
     }
     return MatchTable(
-        **flat(table), null=record(table.nulls[HELD_OUT]), competition=record(preferred)
+        **flat(table),
+        null=record(table.nulls[HELD_OUT]),
+        competition=record(preferred),
+        n_photographs=n_photographs(nulls),
     )

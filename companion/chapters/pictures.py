@@ -173,8 +173,9 @@ def levels(x: Tensor) -> Tensor:
 
 
 def count_label(label: str, table: MatchTable) -> str:
-    """A row's name with its count above NCC 0.6 and the best null's."""
-    return f"{label}\n{table.matches.ncc_06}, best null {table.best_null.ncc_06}"
+    """A row's name with how many training and held-out images it matches by SSIM."""
+    trained, others = table.matches.ssim_04, table.nulls.held_out.ssim_04
+    return f"{label}\nSSIM: {trained} trained on,\n{others} held out"
 
 
 def as_pixels(image: Tensor) -> np.ndarray:

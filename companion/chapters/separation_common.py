@@ -9,6 +9,8 @@ from torch import Tensor
 
 from companion.chapters.base import Context
 from companion.store.record import Record
+from recon.images.bundle import Bundle
+from recon.images.photos import at_side
 from recon.scoring.matching import one_to_one, padded
 from recon.scoring.metrics import ncc
 
@@ -58,6 +60,19 @@ def others_of(context: Context, used: Tensor, mean: Tensor) -> Tensor:
     """The images of `other_rows` (k, d), minus `mean`."""
     images = torch.from_numpy(context.pool.images[other_rows(context, used).numpy()])
     return (images.flatten(1).float() / 255 - mean.cpu()).to(mean)
+
+
+def public_rows(images: Bundle, context: Context) -> Tensor:
+    """Rows in the pool of up to `OTHERS` photographs that are in none of the bundle's sets."""
+    return other_rows(
+        context, torch.cat([images.train_index, images.init_index, images.held_out_index])
+    )
+
+
+def other_photographs(images: Bundle, context: Context, m: int) -> Tensor:
+    """The first 2m of `public_rows`, or as many as there are: flat, centred as the bundle is."""
+    x = context.pool.pixels(public_rows(images, context)[: 2 * m])
+    return at_side(x, images.shape[-1]).flatten(1).to(images.mean) - images.mean
 
 
 def is_true(sources: Tensor, train: Tensor, others: Tensor) -> Tensor:

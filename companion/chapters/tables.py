@@ -18,7 +18,9 @@ class MatchTable(Record):
     in their place; with the fields of `recon.scoring.nulls.NullTable`.
 
     null: held-out images with a candidate of their own · competition: candidates offered to
-    training and held-out images at once, at three thresholds of NCC.
+    training and held-out images at once, at three thresholds of NCC · n_photographs: other
+    photographs of the pool, as they are, in the first of two such nulls; fewer than candidates
+    where the pool has no more.
     """
 
 
@@ -28,12 +30,13 @@ NULL_NAMES = {
     "rows": "rows of ±W1",
     "directions": "singular directions",
     "means": "mean images",
+    "photographs": "other photographs as they are",
+    "photographs_2": "other photographs as they are",
     "held_out": "held-out images",
 }
 #: of attacks that have been given more than the weights
 OTHER_NULLS = {
     "denoised": "denoised mixtures of the span",
-    "others": "other photographs as they are",
     "projected": "other photographs projected on the span",
 }
 

@@ -92,17 +92,19 @@ class Nulls:
 
     def excess(self, m: int) -> dict[str, Tensor]:
         """name -> (DRAWS, len(THRESHOLDS)): training minus held-out images found by m candidates
-        that demix nothing.
+        that demix nothing. Other photographs of the pool are none of these: an audit has no further
+        ones, and images that know of neither set are what the test against chance is exact for.
         """
         if not m:
             return {name: torch.zeros(DRAWS, len(THRESHOLDS)) for name in NULLS}
         generator = torch.Generator().manual_seed(self.seed)
-        samples: dict[str, list[Tensor]] = {name: [] for name in NULLS}
-        for _ in range(DRAWS):
-            sets = null_candidates(self.w1, self.train, self.held_out, m, generator, self.basis)
-            for name, counts in samples.items():
-                counts.append(excess(sets[name], self.train, self.held_out))
-        return {name: torch.stack(counts) for name, counts in samples.items()}
+        train, held_out = self.train, self.held_out
+        draws = (
+            null_candidates(self.w1, train, held_out, train[:0], m, generator, self.basis)
+            for _ in range(DRAWS)
+        )
+        rows = [{name: excess(sets[name], train, held_out) for name in NULLS} for sets in draws]
+        return {name: torch.stack([row[name] for row in rows]) for name in NULLS}
 
 
 def excess(x_hat: Tensor, train: Tensor, held_out: Tensor) -> Tensor:

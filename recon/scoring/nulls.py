@@ -19,7 +19,7 @@ from recon.optim.spectrum import right_singular
 from recon.scoring.matching import ByYardstick, Counts, match_counts, padded
 from recon.scoring.metrics import Shape
 
-NULLS = ("span", "mixtures", "rows", "directions", "means")
+NULLS = ("span", "mixtures", "rows", "directions", "means", "photographs", "photographs_2")
 HELD_OUT = "held_out"
 
 
@@ -27,6 +27,7 @@ def null_candidates(
     w1: Tensor,
     train: Tensor,
     others: Tensor,
+    photographs: Tensor,
     m: int,
     generator: torch.Generator,
     basis: Tensor | None = None,
@@ -39,20 +40,23 @@ def null_candidates(
     is there · mixtures: z X / √n with z ~ N(0, I_n): of the training images X themselves. Knows the
     truth: what blur of the right span scores, and so the hardest · rows: ± rows of w1, largest norm
     first · directions: ± right singular vectors of w1, largest singular value first · means: ± the
-    mean of `others`, ± the mean of each of their classes, then ± means of random halves of them.
-    ReconError for shapes that do not fit.
+    mean of `others`, ± the mean of each of their classes, then ± means of random halves of them ·
+    photographs: the first m of `photographs` as they are · photographs_2: the next m. ReconError
+    for shapes that do not fit.
 
     Args:
         w1 (h, d): first layer.
         train (n, d).
-        others (k, d): images that nobody trained on, with labels (k,) · all centred alike.
+        others (k, d): images that nobody trained on, with labels (k,).
+        photographs (p, d): further ones of the same pool, none of which is in any other set, held
+            out or not; none where there is no such pool · all centred alike.
         basis (r, d): orthonormal rows of the searched span B; default: the min(n, rank) first right
             singular vectors of w1.
         generator: on the CPU, so that devices agree.
     """
-    dims = {x.shape[1] if x.dim() == 2 else 0 for x in (w1, train, others)}
+    dims = {x.shape[1] if x.dim() == 2 else 0 for x in (w1, train, others, photographs)}
     if len(dims) > 1 or m < 1:
-        raise ReconError(f"w1, train and others must be rows of one length, and m = {m} positive")
+        raise ReconError(f"w1 and all images must be rows of one length, and m = {m} positive")
     values, directions = right_singular(w1)
     directions = directions[values > 1e-6 * values.max().clamp_min(1e-30)].to(w1.dtype)
     basis = directions[: len(train)] if basis is None else basis
@@ -66,6 +70,8 @@ def null_candidates(
         "rows": both_signs(w1[w1.norm(dim=1).argsort(descending=True, stable=True)]),
         "directions": both_signs(directions),
         "means": both_signs(means(others, (m + 1) // 2, generator, others_labels)),
+        "photographs": photographs,
+        "photographs_2": photographs[m:],
     }
     return {name: padded(x[:m], m) for name, x in sets.items()}
 
@@ -123,8 +129,8 @@ def null_table(
     shape: Shape,
 ) -> NullTable:
     """What no attack scores by `match_counts`, and what the attack's x_hat (m, d) scores above it.
-    Null candidates are stretched to the median norm of the training images first: SSIM sees their
-    contrast.
+    Null candidates but photographs are stretched to the median norm of the training images first:
+    SSIM sees their contrast.
 
     Args:
         candidates: null sets (k, d) by name, see `null_candidates`.
@@ -133,7 +139,7 @@ def null_table(
     """
     norm = train.norm(dim=1).median()
     nulls = {
-        name: match_counts(norm * normalize(x, dim=1), train, mean, shape)
+        name: match_counts(x if "photo" in name else norm * normalize(x), train, mean, shape)
         for name, x in candidates.items()
     }
     nulls[HELD_OUT] = match_counts(x_hat, held_out, mean, shape)

@@ -11,8 +11,15 @@ import pytest
 import torch
 
 from companion.chapters.base import Context
-from companion.chapters.common import match_table, nulls_of
+from companion.chapters.common import (
+    match_table,
+    n_photographs,
+    nulls_of,
+    nulls_without_weights,
+)
+from companion.chapters.separation_common import other_photographs
 from companion.store.record import record
+from recon.images.registry import load_pool
 from recon.nets.mlp import three_layer
 from recon.scoring.matching import target_decoy
 from tests.records import bundle_of, replace
@@ -103,7 +110,24 @@ def test_means_of_each_class_of_the_starting_images_are_among_the_baselines(imag
     classes = torch.tensor([0.0, 0.0, 1.0])
     network = three_layer(4, DIM)
     theta = normal(network.n_params, seed=6)
-    context = Context(None, torch.device("cpu"), 0, None, None)
-    means = nulls_of(context, replace(images, init_y=classes), network, theta, 6)["means"]
+    context = Context(load_pool("photos"), torch.device("cpu"), 0, None, None)
+    nulls = nulls_of(context, replace(images, init_y=classes), network, theta, 6)
     wanted = torch.stack([images.init.mean(0), images.init[:2].mean(0), images.init[2]])
-    torch.testing.assert_close(means[::2], wanted)
+    torch.testing.assert_close(nulls["means"][::2], wanted)
+    without = nulls_without_weights(context, replace(images, init_y=classes), 4, 6)
+    assert all(torch.equal(x, nulls[name]) for name, x in without.items())
+    assert n_photographs(without) == 6
+
+
+def test_other_photographs_are_in_no_set_and_centred_alike_and_as_many_as_there_are():
+    """Six candidates have two draws; a hundred more than the pool has left."""
+    pool = load_pool("photos")
+    context = Context(pool, torch.device("cpu"), 0, None, None)
+    images = context.images(60)
+    x = other_photographs(images, context, 6) + images.mean
+    rows = torch.cdist(x, pool.pixels(range(len(pool))).flatten(1)).min(1)
+    used = torch.cat([images.train_index, images.init_index, images.held_out_index])
+    assert len(x) == 12 and rows.values.max() < 0.1
+    assert not torch.isin(torch.from_numpy(pool.index)[rows.indices], used).any()
+    left = len(pool) - len(used.unique())
+    assert len(other_photographs(images, context, len(pool))) == left

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from companion.chapters.base import Context
-from companion.chapters.separation_common import counts, is_true
+from companion.chapters.separation_common import counts, is_true, other_photographs
 from companion.chapters.tables import unpacked
 from companion.chapters.weights_leak.experiment_recipes import (
     CHANGES,
@@ -37,12 +37,12 @@ def normal(*size, seed=0):
     return torch.randn(*size, generator=seeded(seed))
 
 
-def context(n=12, seed=0):
+def context(*shape, n=12):
     """A pool of n images whose index is 100, 101, …, and nothing else."""
-    images = np.random.default_rng(0).integers(0, 256, (n, 3, 32, 32), dtype=np.uint8)
+    images = np.random.default_rng(0).integers(0, 256, (n, *shape), dtype=np.uint8)
     index, y = np.arange(100, 100 + n), np.arange(n) % 2
     pool = ImagePool("toy", images, y, y, index, np.full(n, "train"))
-    return Context(pool, torch.device("cpu"), seed, Path(), None)
+    return Context(pool, torch.device("cpu"), 0, Path(), None)
 
 
 # --------------------------------------------------------------------------------------- the counts
@@ -54,10 +54,13 @@ def test_count_table():
     # four training images, one of them blurred beyond 0.8; one held-out
     mixed = 0.75 * sets.train[3] + 0.66 * normal(40, seed=5) * sets.train[3].std()
     x_hat = torch.cat([sets.train[:3], mixed[None], sets.held_out[:1]])
-    table = count_table(x_hat, sets, w1, seeded(7))
+    toy = context(1, 1, 40)
+    table = count_table(x_hat, sets, w1, toy)
     assert table.matches.ncc_08 == 3 and table.matches.ncc_06 == 4
     assert table.null.ncc_08 == 1
-    sets_of_nulls = null_candidates(w1, sets.train, sets.init, 6, seeded(7))
+    public, draws = other_photographs(sets, toy, 6), toy.stream("separation.nulls")
+    sets_of_nulls = null_candidates(w1, sets.train, sets.init, public, 6, draws)
+    assert table.n_photographs == 6
     for key in NCC:
         nulls = [counts(x, sets.train)[key] for x in sets_of_nulls.values()]
         assert table.best_null[key] == max(table.null[key], *nulls)
@@ -76,11 +79,12 @@ def test_an_attack_and_its_table():
     sets = sparse()
     released = FirstLayer(normal(20, 6, seed=2) @ sets.train)
     settings = SeparationSettings(first_rank=None, restarts=2)
-    table = separation_counts(sets, released, context(), settings)
-    found = separate(released, sets.shape, settings, context().stream("separation.attack"))
+    toy = context(1, 1, 600)
+    table = separation_counts(sets, released, toy, settings)
+    found = separate(released, sets.shape, settings, toy.stream("separation.attack"))
     assert table.rank == len(found.sources) == 6
     assert table.matches.ncc_08 == 6 and table.null.ncc_06 == 0
-    expected = count_table(found.x_hat, sets, released.w1, context().stream("separation.nulls"))
+    expected = count_table(found.x_hat, sets, released.w1, toy)
     assert table == {"rank": 6, **record(expected)}
     assert is_true(found.sources, sets.train, sets.init).all()
 
@@ -93,7 +97,7 @@ def test_of_a_known_start_only_the_difference_is_looked_at():
     table = separation_counts(
         sets,
         FirstLayer(added + start, start),
-        context(),
+        context(1, 1, 600),
         SeparationSettings(first_rank=None, restarts=2),
     )
     assert table.matches.ncc_08 == table.best_null.ncc_08 == 6

@@ -23,7 +23,17 @@ def candidates(w1=None, train=None, others=None, m=12, **more):
     train = noise(6, 1) if train is None else train
     w1 = noise(5, 3) if w1 is None else w1
     others = noise(8, 2) if others is None else others
-    return null_candidates(w1, train, others, m, torch.Generator().manual_seed(0), **more)
+    photographs = more.pop("photographs", noise(20, 9))
+    draws = torch.Generator().manual_seed(0)
+    return null_candidates(w1, train, others, photographs, m, draws, **more)
+
+
+def test_other_photographs_are_taken_as_they_are_twice_as_far_as_they_go():
+    x = candidates(m=12)
+    assert torch.equal(x["photographs"], noise(20, 9)[:12])
+    assert torch.equal(x["photographs_2"][:8], noise(20, 9)[12:])
+    assert not x["photographs_2"][8:].any()
+    assert not candidates(photographs=noise(20, 9)[:0])["photographs"].any()
 
 
 def test_span_without_a_basis_is_that_of_the_first_singular_vectors():
@@ -108,6 +118,9 @@ def test_nulls_get_the_median_norm_of_the_training_images():
     for scale in (1e-6, 7, 1e6):
         table = null_table({"same": scale * null}, train, noise(5, 4), mean, train, SHAPE)
         assert table.nulls["same"] == expected != loud
+    table = null_table({"photographs": 1e-6 * null}, train, noise(5, 4), mean, train, SHAPE)
+    assert table.nulls["photographs"] == match_counts(1e-6 * null, train, mean, SHAPE)
+    assert table.nulls["photographs"] != expected
 
 
 def test_means_of_one_image_and_of_none():

@@ -9,11 +9,19 @@ so a reconstruction counts as a training image's only above what blends reach as
 from dataclasses import dataclass, replace
 from typing import Literal
 
+import numpy as np
 import torch
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.common import kept_arrays, match_table, nulls_of, nulls_without_weights
+from companion.chapters.common import (
+    kept_arrays,
+    match_table,
+    nulls_of,
+    nulls_without_weights,
+    rescored_table,
+)
 from companion.chapters.decoreco_adversary.experiment import judged_plainly
 from companion.chapters.reference_common import arm_of, train_reference
 from companion.chapters.tables import flat
@@ -22,6 +30,7 @@ from companion.store.record import Record
 from recon.attacks import by_published_recipe
 from recon.attacks.haim_recipe import ALPHA, RUNS, STEPS, PublishedSettings
 from recon.images.bundle import Bundle
+from recon.images.features import backbone
 from recon.images.pool import ImagePool
 from recon.nets.gram import gram
 from recon.nets.mlp import MLP
@@ -40,10 +49,10 @@ class Metrics(Record):
     SSIM with the nearest training image. true: of the first `top`, more like it than chance and
     blends explain · held_out_true: the same on average with images that nobody trained on ·
     p_value: share of the lists of such images with as many · false: after the first fifty, no more
-    like it than that · as_realistic: of these, in `signs` like the first `top`. The arrays
-    `similar_rows` and `realistic_ranks` say which they are: their rows, and of the last ones the
-    places from 0. judged: by an adversary who has no training image, see
-    `companion.chapters.decoreco_adversary.experiment.judged_plainly`.
+    like it than that · as_realistic: of these, as `looks_realistic` has it · top_realistic: of
+    the first `top`. The arrays `similar_rows` and `realistic_ranks` say which they are: their rows,
+    and of the false and realistic ones the places from 0. judged: by an adversary who has no
+    training image, see `companion.chapters.decoreco_adversary.experiment.judged_plainly`.
     """
 
 
@@ -95,6 +104,7 @@ FIRST, FIFTY = 10, 50  # "within the top ten", and "not even in the top 50": Fig
 LISTS = 500  # made with images that nobody trained on
 CHANCE = 0.01  # of the lists, and of the blends
 PHOTOGRAPHS = 500  # that say what looks natural, at most
+FAIL = 0.05  # of the photographs look no more realistic than blends
 START = "tuned"
 
 
@@ -118,15 +128,7 @@ def compute(sizes: PublishedSizes, context: Context) -> Outcome[Metrics]:
     table = flat(match_table(x_hat, images, nulls))
     share = contribution(weights, x_hat, attack.score, alpha)
     order = share.argsort(descending=True, stable=True)
-    counts, ranked = ranking(
-        x_hat[order],
-        images.train,
-        gallery(context.pool, images.train_index, images.mean),
-        torch.cat([nulls["span"], nulls["mixtures"]]),
-        images.mean,
-        images.shape,
-        context.stream("separation.others"),
-    )
+    counts, ranked = ranking_of(x_hat[order], images, context, nulls)
     arm = arm_of(attack, weights, START, table, alpha=alpha)
     arrays = {"x_hat": x_hat[order], "contribution": share[order], **ranked}
     arrays |= kept_arrays(images) | null_arrays(nulls, images)
@@ -137,16 +139,25 @@ def compute(sizes: PublishedSizes, context: Context) -> Outcome[Metrics]:
 
 
 def rescored(sizes: PublishedSizes, context: Context, x_hat: Tensor) -> Record:
-    """Matches of kept reconstructions x_hat (m, d), and of the nulls that need no weights; and what
-    an adversary makes of them.
+    """Matches of kept reconstructions x_hat (m, d), most contributing first, and of the nulls that
+    need no weights; which of them are true; and what an adversary makes of them.
     """
     images = context.images(sizes.n_train)
-    table = match_table(
-        x_hat, images, nulls_without_weights(context, images, sizes.width, len(x_hat))
+    nulls = nulls_without_weights(context, images, sizes.width, len(x_hat))
+    return Record(
+        arm=rescored_table(x_hat, images, nulls),
+        shown=ranking_of(x_hat, images, context, nulls)[0],
+        judged=judged_plainly(x_hat, images, context),
     )
-    nulls = table.nulls.only("mixtures", "means", "held_out")
-    arm = Record(**table.only("matches", "null", "competition"), nulls=nulls)
-    return Record(arm=arm, judged=judged_plainly(x_hat, images, context))
+
+
+def ranking_of(
+    x_hat: Tensor, images: Bundle, context: Context, nulls: Tensors
+) -> tuple[Record, Tensors]:
+    """The `ranking` against all other images of the pool, and mixtures of the training images."""
+    others = gallery(context.pool, images.train_index, images.mean)
+    draws, mixtures = context.stream("separation.others"), nulls["mixtures"]
+    return ranking(x_hat, images.train, others, mixtures, images.mean, images.shape, draws)
 
 
 def released(context: Context, images: Bundle, width: int) -> Weights:
@@ -202,11 +213,9 @@ def ranking(
     by_blends = nearest(blends, train, "ncc").score.quantile(1 - CHANCE)
     true = nearest(first, train, "ncc").score > by_lists.clamp_min(by_blends)
     natural = Photographs.of(photographs, shape).look_like(x_hat).nonzero().flatten()
-    x_hat = x_hat[natural]
-    pictures = rescale(x_hat + mean)
+    pictures = rescale(x_hat[natural] + mean)
     similar, order, realistic = most_similar(
-        x_hat,
-        shape,
+        looks_realistic(x_hat[natural], photographs, mean, shape, generator),
         nearest(pictures, train + mean, "ssim", shape).score,
         _nearest_in(lists, ssim(pictures, pool + mean, shape)),
         nearest(rescale(blends + mean), train + mean, "ssim", shape).score.quantile(1 - CHANCE),
@@ -220,18 +229,38 @@ def _nearest_in(lists: list[Tensor], similarity: Tensor) -> Tensor:
     return torch.stack([similarity[:, rows].amax(1) for rows in lists])
 
 
+def looks_realistic(
+    x: Tensor, photographs: Tensor, mean: Tensor, shape: Shape, generator: torch.Generator
+) -> Tensor:
+    """Which of x (m, d) look like photographs (k, d), (m,) bool: above `FAIL` of half of them in
+    what tells the other half from blends of it best, linear in the features of a network that knows
+    ImageNet. So nearly all real photographs do. All are centred by `mean` (d,).
+    """
+    known, others = photographs[::2], photographs[1::2]
+    blends = torch.randn(len(known), len(known), generator=generator).to(known) @ known
+    of = backbone(side=2 * shape[-1])
+
+    def features(x: Tensor) -> np.ndarray:
+        return of(rescale(x + mean).cpu().unflatten(1, shape)).numpy()
+
+    model = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
+    model.fit(features(torch.cat([known, blends])), np.arange(2 * len(known)) < len(known))
+    score = torch.from_numpy(model.decision_function(features(torch.cat([x, others]))))
+    return (score[: len(x)] > score[len(x) :].quantile(FAIL)).to(x.device)
+
+
 def most_similar(
-    x: Tensor, shape: Shape, similarity: Tensor, lists: Tensor, by_blends: Tensor
+    looks: Tensor, similarity: Tensor, lists: Tensor, by_blends: Tensor
 ) -> tuple[Record, Tensor, Tensor]:
-    """Natural-looking reconstructions x (k, d), similarity (k,) to the training images and lists
-    (LISTS, k) to others: how many of the `FIRST` exceed what `CHANCE` of the lists and of the
-    blends reach, and how many after the first `FIFTY` do not, and are within the range of the
-    `FIRST` by every sign of a photograph; their order, and the places in it, from 0, of the latter.
+    """Natural-looking reconstructions, which of them are realistic, looks (k,), similarity (k,) to
+    the training images and lists (LISTS, k) to others: how many of the `FIRST` exceed what `CHANCE`
+    of the lists and of the blends reach, and how many after the first `FIFTY` do not, and look
+    realistic; their order, and the places in it, from 0, of the latter.
     """
     natural = len(similarity)
     order, top = similarity.argsort(descending=True, stable=True), min(FIRST, natural)
     true, held_out_true, p_value = 0, 0.0, 1.0
-    false = realistic = order[:0]
+    false = order[:0]
     if natural:
         bar = lists.quantile(1 - CHANCE, dim=0).clamp_min(by_blends)
         above = (similarity > bar)[order]
@@ -239,15 +268,14 @@ def most_similar(
         by_chance = (lists > bar).gather(1, lists.topk(top, dim=1).indices).sum(1)
         held_out_true = by_chance.double().mean().item()
         p_value = (int((by_chance >= true).sum()) + 1) / (len(by_chance) + 1)
-    if len(false):
-        looks = Photographs.of(x[order[:top]], shape, 1.0).look_like(x[order[false]])
-        realistic = false[looks]
+    realistic = false[looks[order[false]]]
     counts = Record(
         natural=natural,
         top=top,
         true=true,
         false=len(false),
         as_realistic=len(realistic),
+        top_realistic=int(looks[order[:top]].sum()),
         held_out_true=held_out_true,
         p_value=p_value,
     )

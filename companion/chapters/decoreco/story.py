@@ -32,7 +32,7 @@ from companion.chapters.yardstick import LEVEL, blend_share, preference, recover
 from companion.chapters.yardstick import in_words as yardsticks
 from companion.store.results import Claim, Result, graded, orders_below, verdict
 from recon.images.pool import shape_of
-from recon.scoring.matching import Competition, nearest, one_to_one, rescale
+from recon.scoring.matching import nearest, one_to_one, rescale
 
 #: of a sentence, and of one that says the opposite
 OPPOSITE = {"reproduced": "not reproduced", "not reproduced": "reproduced"}
@@ -65,8 +65,8 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
 def published_claims(metrics: PublishedMetrics, _: PublishedSizes) -> list[Claim]:
     """That some resemble training images; and Figs. 6 and 7: more of the ten most similar
     natural-looking ones must resemble training images than in 99 % of lists of others, and one
-    after the first fifty must not, and look like those ten; "partly" where there is none. And the
-    thesis.
+    after the first fifty must not, and look as realistic as all but a few photographs do; "partly"
+    where there is none. And the thesis.
     """
     arm, similar = metrics.arm, metrics.shown.similar
     resemble = "reproduced" if similar.as_realistic else "partly"
@@ -99,15 +99,12 @@ def partition_claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     """
     arm, n = metrics.variants.reference, metrics.n_train
     m, stayed, moved = arm.m, arm.nearest_is_start_partition, arm.moved_to_training
-    left = Competition(moved, arm.moved_to_held_out, 1.0, 1.0)
-    p_value = preference(left, blend_share(n))
+    p_value = preference(moved, arm.moved_to_held_out, blend_share(n))
     some_few = p_value < LEVEL and moved - arm.moved_to_held_out <= 0.1 * m
     chance, odds = m / (m + n), stayed * n / max((m - stayed) * m, 1)
-    pairs = (
-        arm.competition.ncc_06,
-        Competition(arm.matches.ssim_04, arm.nulls.held_out.ssim_04, 1.0, 1.0),
-    )
-    p_ncc, p_ssim = (preference(pair, 0.5) for pair in pairs)
+    competition = arm.competition.ncc_06
+    p_ncc = preference(competition.targets, competition.decoys, 0.5)
+    p_ssim = preference(arm.matches.ssim_04, arm.nulls.held_out.ssim_04, 0.5)
     unlike = [p >= LEVEL for p in (p_ncc, p_ssim)]
     derived = {"n_train": n, "chance": chance, "p_value": p_value, "came": came_text(arm)}
     return [
@@ -180,8 +177,7 @@ PAIRS = 7  # of a reconstruction and a training image, in a row
 
 def published_selected(metrics: PublishedMetrics, arrays: Tensors, n: int = PAIRS) -> Tensors:
     """The n best one-to-one matches; those of `_best_null`, at the training images' contrast; and
-    by SSIM with the nearest training image, each of these once, the first n natural-looking
-    reconstructions, and the first n after rank 50 that are false and look as realistic.
+    `similar_selected`.
     """
     train, x_hat, null = arrays["x_train"], arrays["x_hat"], _best_null(metrics)
     match = one_to_one(train, x_hat)
@@ -191,7 +187,15 @@ def published_selected(metrics: PublishedMetrics, arrays: Tensors, n: int = PAIR
     costless = {"x_hat": free, "train": train[arrays[f"null_best_row_{null}"][:n]]}
     chosen = _group("best", arrays, best, ncc=match.score[picked])
     chosen |= _group("null", arrays, costless, ncc=arrays[f"null_ncc_{null}"][:n].clone())
-    x, mean = x_hat[arrays["similar_rows"]], arrays["mean"]
+    return chosen | similar_selected(arrays, n)
+
+
+def similar_selected(arrays: Tensors, n: int = PAIRS) -> Tensors:
+    """By SSIM with the nearest training image, each of these once: the first n natural-looking
+    reconstructions, and the first n after rank 50 that are false and look realistic.
+    """
+    train, mean, x = arrays["x_train"], arrays["mean"], arrays["x_hat"][arrays["similar_rows"]]
+    chosen = Tensors()
     alike = nearest(rescale(x + mean), train + mean, "ssim", shape_of(x.shape[1]))
     for name, ranks in (("first", range(len(x))), ("false", arrays["realistic_ranks"].tolist())):
         first = {int(alike.index[rank]): rank for rank in reversed(ranks)}  # of each training image

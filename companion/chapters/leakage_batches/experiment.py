@@ -23,6 +23,7 @@ from companion.chapters.leakage_common import (
     inputs,
     pixels,
 )
+from companion.chapters.separation_common import other_photographs
 from companion.chapters.tables import flat, packed, unpacked
 from companion.store.record import Record
 from recon.attacks.batches import BatchSystem
@@ -233,7 +234,10 @@ def separations(sizes: Sizes, context: Context) -> tuple[list[Record], Tensors]:
         separated = separate(FirstLayer(weight), data.shape, SeparationSettings(), draws)
         x_hat, m = separated.x_hat, len(separated.x_hat)
         draws = named(context.seed, "batches.nulls")
-        nulls = null_candidates(weight, train, others, m, draws, separated.basis, data.init_y)
+        public = other_photographs(data, context, m) - 0.5
+        nulls = null_candidates(
+            weight, train, others, public, m, draws, separated.basis, data.init_y
+        )
         grey_image = torch.full_like(data.mean, 0.5)
         table = null_table(nulls, train, held_out, grey_image, x_hat, data.shape)
         scaled = scaled_by_bias(separated.sources, weight, bias)

@@ -10,8 +10,13 @@ import torch
 from torch import Tensor
 
 from companion.chapters.base import Context, Outcome
-from companion.chapters.common import match_table, nulls_of, nulls_without_weights
-from companion.chapters.separation_common import other_rows
+from companion.chapters.common import (
+    match_table,
+    nulls_of,
+    nulls_without_weights,
+    rescored_table,
+)
+from companion.chapters.separation_common import public_rows
 from companion.chapters.weights_leak.separation_prior import (
     Prior,
     PriorSettings,
@@ -78,7 +83,7 @@ SIZES = {
     ),
 }
 # nulls whose preference for training images is measured
-BLENDS = ("mixtures", "denoised", "others", "projected")
+BLENDS = ("mixtures", "denoised", "photographs", "projected")
 
 
 def compute(sizes: PriorSizes, context: Context) -> Outcome[Metrics]:
@@ -109,8 +114,7 @@ def compute(sizes: PriorSizes, context: Context) -> Outcome[Metrics]:
     x_hat = torch.cat([found, -found])
     nulls = nulls_of(context, images, network, theta_star, 2 * len(basis), basis)
     nulls["denoised"] = denoised_mixtures(basis, images, prior, context.stream("kkt.noise"))
-    others = seen.flatten(1)[: 2 * len(basis)]
-    nulls |= {"others": others, "projected": others @ basis.mT @ basis}  # an adversary has both
+    nulls["projected"] = nulls["photographs"] @ basis.mT @ basis  # an adversary has both
     match = one_to_one(images.train, x_hat)
     order = match.score.argsort(descending=True)
     metrics = Metrics(
@@ -138,21 +142,13 @@ def compute(sizes: PriorSizes, context: Context) -> Outcome[Metrics]:
 
 
 def rescored(sizes: PriorSizes, context: Context, x_hat: Tensor) -> Record:
-    """Matches of kept reconstructions (r, d), each with both signs, and of held-out images in their
-    place.
+    """Matches of kept reconstructions (r, d), each with both signs, and of the nulls that need no
+    weights.
     """
     images = context.images(sizes.n_train).at_side(sizes.side)
-    table = match_table(
-        torch.cat([x_hat, -x_hat]), images, nulls_without_weights(context, images, sizes.width, 1)
-    )
-    return Record(found=table.only("matches", "null", "competition"))
-
-
-def public_rows(images: Bundle, context: Context) -> Tensor:
-    """Rows in the pool of photographs that are in none of the bundle's sets: what everybody has."""
-    return other_rows(
-        context, torch.cat([images.train_index, images.init_index, images.held_out_index])
-    )
+    both = torch.cat([x_hat, -x_hat])
+    nulls = nulls_without_weights(context, images, sizes.width, len(both))
+    return Record(found=rescored_table(both, images, nulls))
 
 
 def denoised_mixtures(

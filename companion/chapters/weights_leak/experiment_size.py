@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from torch import Generator, Tensor
+from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.separation_common import counts
+from companion.chapters.common import n_photographs
+from companion.chapters.separation_common import counts, other_photographs
 from companion.chapters.tables import packed, unpacked
 from companion.store.record import Record
 from recon.attacks.separation import FirstLayer, SeparationSettings, separate
@@ -87,18 +88,36 @@ def separation_counts(
     update = released.update  # once: κ takes a singular value decomposition
     generator = context.stream("separation.attack")
     sources = separate(FirstLayer(update), images.shape, settings, generator)
-    table = count_table(sources.x_hat, images, update, context.stream("separation.nulls"))
+    table = count_table(sources.x_hat, images, update, context)
     return Record(**table, rank=len(sources.basis))
 
 
-def count_table(x_hat: Tensor, images: Bundle, w1: Tensor, generator: Generator) -> Record:
+def count_table(x_hat: Tensor, images: Bundle, w1: Tensor, context: Context) -> Record:
     """The counts of candidates (m, d), and of `null_candidates` of the layer (h, d): as many as
     candidates or images, whichever are more.
     """
     m = max(len(x_hat), len(images.train))
-    candidates = null_candidates(w1, images.train, images.init, m, generator)
-    matches, null = counts(x_hat, images.train), counts(x_hat, images.held_out)
-    nulls = [null, *(counts(x, images.train) for x in candidates.values())]
-    best = Record({name: max(table[name] for table in nulls) for name in null})
-    excess = Record({name: matches[name] - best[name] for name in best})
-    return Record(matches=matches, null=null, best_null=best, excess=excess)
+    public, draws = other_photographs(images, context, m), context.stream("separation.nulls")
+    candidates = null_candidates(w1, images.train, images.init, public, m, draws)
+    nulls = {name: counts(x, images.train) for name, x in candidates.items()}
+    return judged_by_all(
+        Record(
+            matches=counts(x_hat, images.train),
+            null=counts(x_hat, images.held_out),
+            best_null=best_of(*nulls.values()),
+            photographs=best_of(nulls["photographs"], nulls["photographs_2"]),
+            n_photographs=n_photographs(candidates),
+        )
+    )
+
+
+def judged_by_all(table: Record) -> Record:
+    """With the held-out images and the other photographs among its nulls, and the excess."""
+    best = best_of(table.null, table.best_null, table.photographs)
+    excess = Record({name: table.matches[name] - best[name] for name in best})
+    return Record(table, best_null=best, excess=excess)
+
+
+def best_of(*nulls: Record) -> Record:
+    """The largest count at every threshold."""
+    return Record({name: max(null[name] for null in nulls) for name in nulls[0]})

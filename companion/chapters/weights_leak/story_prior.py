@@ -48,7 +48,7 @@ def claims(metrics: PriorMetrics, _: PriorSizes) -> list[Claim]:
     # blends of this run, other photographs among them, and those of benchmarks/blends.json
     own = (each.targets / max(each.targets + each.decoys, 1) for each in metrics.blends.values())
     share = max([blend_share(n), *own])
-    p_value = preference(pair, share)
+    p_value = preference(pair.targets, pair.decoys, share)
     prefers = clears(found.matches.ncc_06, found.best_null.ncc_06) if n <= FEW else p_value < LEVEL
     held = (enough, more, prefers)
     nulls = {

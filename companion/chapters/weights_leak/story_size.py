@@ -22,7 +22,7 @@ def claims(metrics: SizeMetrics, _: MapSizes) -> list[Claim]:
     return [
         claim(
             "separation-size",
-            {"width": here[0].width, "cells": here},
+            {"width": here[0].width, "cells": here, "last": here[-1]},
             verdict=(
                 "finding"
                 if max(shares) > 0.5 and shares[-1] < max(shares) / 2
