@@ -6,7 +6,7 @@ Attacks take this and nothing else of the victim's. Of any `nn.Module`: `Weights
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from recon.errors import ReconError
+from recon.errors import ReconError, one_reason
 from recon.nets.conv import ConvNet
 from recon.nets.mlp import MLP, Params
 from recon.nets.module import Loss, ModuleNetwork
@@ -26,6 +26,8 @@ Device = torch.device | str | None
 W = TypeVar("W", bound=MLP | ModuleNetwork)
 #: the network of a gradient: likewise
 G = TypeVar("G", bound=ConvNet | ModuleNetwork)
+ONE_IMAGE = 1e-3  # a fully connected gradient of one image has rank 1 up to this share of its norm
+COARSE = (torch.bfloat16, torch.float16, torch.float32)
 
 
 @dataclass(frozen=True)
@@ -104,8 +106,8 @@ class Weights(Generic[W]):
 class Gradient(Generic[G]):
     """What an adversary of shared gradients sees: a network with its weights, and gradients. Of a
     module it is one gradient, B = 1, that of the mean loss of all images that `labels` (n,) belong
-    to. ReconError unless all tensors fit the network and are finite, and the labels of a `ConvNet`
-    are whole numbers in their range.
+    to. ReconError unless all tensors fit the network and are finite, no gradient is zero, there is
+    an image, and the labels of a `ConvNet` are whole numbers in their range.
 
     Attributes:
         network.
@@ -133,46 +135,61 @@ class Gradient(Generic[G]):
             _check(f"the gradient of {name}", self.gradients[name], (count, *shape))
         if isinstance(self.network, ConvNet):
             check_labels(self.labels, self.network.classes)
+        if not len(self.labels):
+            raise ReconError("a gradient is of one image at least")
+        other = [g.ne(0).reshape(len(g), -1).any(1) for g in self.gradients.values()]
+        if not torch.stack(other).any(0).all():
+            raise ReconError("the gradient is zero: it says nothing of an image")
 
     @staticmethod
-    def of(module: nn.Module, loss: Loss, x: Tensor, y: Tensor) -> Gradient[ModuleNetwork]:
-        """What the owner of images x (n, ...) with labels y (n,) sends: ∇_θ loss(module(x), y) of
-        any module in evaluation mode.
+    def of(module: nn.Module, loss: Loss, x: Tensor, y: Any) -> Gradient[ModuleNetwork]:
+        """What the owner of images x (n, ...) with labels y (n,), or one whole number, sends: ∇_θ
+        loss(module(x), y) of any module in evaluation mode.
         """
-        network = ModuleNetwork(module)
-        return _of_module(network, loss, network.gradient(network.parameters(), loss, x, y), y)
+        network, labels = ModuleNetwork(module), _labels(y)
+        with one_reason("the network, its loss, the images and the labels do not fit"):
+            theta = network.parameters()
+            gradients = network.gradient(theta, loss, torch.as_tensor(x), labels)
+        return _of_module(network, loss, gradients, labels)
 
     @staticmethod
     def received(
         module: nn.Module,
         loss: Loss,
-        gradients: Mapping[str, Tensor] | Sequence[Tensor],
-        y: Tensor | None = None,
+        gradients: Mapping[str, Any] | Iterable[Any],
+        y: Any = None,
     ) -> Gradient[ModuleNetwork]:
-        """What came from somebody with the same module: by name, or in the order of
-        `module.parameters()`. ReconError where that has not exactly one negative entry, and for
-        tensors that do not fit.
+        """What came from somebody with the same module, as tensors or arrays: by name, or in the
+        order of `module.parameters()`. ReconError for what does not fit.
 
         Args:
-            y (n,): labels of the images; without them it is taken to be of one image, whose label
-                is read off the last bias, ∂ℓ/∂b = p − e_y (Zhao et al. 2020).
+            y (n,): labels of the images, or one whole number; without them it is taken to be of one
+                image, whose label is read off the layer that answers, ∂ℓ/∂b = p − e_y (Zhao et al.
+                2020). ReconError unless one layer alone could be that.
         """
         network = ModuleNetwork(module)
-        names = list(network.shapes())
+        theta = network.parameters()
         if not isinstance(gradients, Mapping):
-            if len(gradients) != len(names):
+            with one_reason("gradients must come by name or in order"):
+                gradients = list(gradients)
+            if len(gradients) != len(theta):
                 raise ReconError(
-                    f"{len(gradients)} gradients do not fit a network of {len(names)} parameter"
+                    f"{len(gradients)} gradients do not fit a network of {len(theta)} parameter"
                     " tensors"
                 )
-            gradients = dict(zip(names, gradients, strict=True))
+            gradients = dict(zip(theta, gradients, strict=True))
         present = {name for name, gradient in gradients.items() if gradient is not None}
-        if odd := present ^ set(names):
+        if odd := present ^ set(theta):
             raise ReconError(
                 f"gradients must be those of the network's parameters: '{min(odd)}' is missing or"
                 " foreign"
             )
-        return _of_module(network, loss, {name: gradients[name].detach() for name in names}, y)
+        with one_reason("gradients must be tensors or arrays of numbers"):
+            tensors = {
+                name: torch.as_tensor(gradients[name]).detach().to(value.device)
+                for name, value in theta.items()
+            }
+        return _of_module(network, loss, tensors, _label_of(tensors) if y is None else _labels(y))
 
     @staticmethod
     def each(network: ConvNet, theta: Params, x: Tensor, labels: Tensor) -> Gradient:
@@ -227,27 +244,58 @@ def _move(network: Any, device: Device, dtype: torch.dtype | None) -> Any:
 def _check(name: str, tensor: Tensor, shape: Shape) -> None:
     if tensor.shape != shape:
         raise ReconError(f"{name} must have shape {shape}, not {tuple(tensor.shape)}")
-    if not torch.isfinite(tensor).all():
-        raise ReconError(f"{name} holds numbers that are not finite")
+    if not tensor.is_floating_point() or not torch.isfinite(tensor).all():
+        raise ReconError(f"{name} holds numbers that are not finite, or no real numbers")
 
 
 def _of_module(
-    network: ModuleNetwork, loss: Loss, gradients: Params, y: Tensor | None
+    network: ModuleNetwork, loss: Loss, gradients: Params, labels: Tensor
 ) -> Gradient[ModuleNetwork]:
-    if y is None:
-        y = _label_of(list(gradients.values())[-1])
-    return Gradient(
-        network, network.parameters(), y, {name: g[None] for name, g in gradients.items()}, loss
-    )
+    theta = network.parameters()
+    there = labels.to(next(iter(gradients.values())).device)
+    return Gradient(network, theta, there, {name: g[None] for name, g in gradients.items()}, loss)
 
 
-def _label_of(last: Tensor) -> Tensor:
-    negative = (last < 0).nonzero() if last.dim() == 1 else last.new_empty(0, 1)
-    if len(negative) != 1 or not (last > 0).any():
+def _labels(y: Any) -> Tensor:
+    """(n,), whole numbers as int64; what a loss takes otherwise, such as soft labels, as it is."""
+    with one_reason("labels must be numbers"):
+        labels = torch.as_tensor(y)
+    labels = labels if labels.is_floating_point() else labels.long()
+    return labels.reshape(1) if labels.dim() == 0 else labels
+
+
+def _label_of(gradients: Params) -> Tensor:
+    """Of one image: of the layer whose ∂ℓ/∂b sums to 0 with one negative entry and whose weight
+    gradient is that times one input.
+    """
+    close, labels = max(ONE_IMAGE, rounding(gradients)), []
+    for name, bias in gradients.items():
+        delta, weight = bias.double(), gradients.get(f"{name.removesuffix('bias')}weight")
+        negative = (delta < 0).nonzero()
+        if delta.dim() != 1 or len(negative) != 1 or delta.sum().abs() > close * delta.norm():
+            continue
+        if weight is not None and weight.dim() > 1 and len(weight) == len(delta):
+            matrix = weight.double().flatten(1)
+            others = matrix - delta.outer(delta @ matrix / delta.square().sum())
+            if others.norm() > close * matrix.norm():
+                continue
+        labels.append(negative[0])
+    if len(labels) != 1:
         raise ReconError(
-            "the label cannot be read off the last bias: pass the labels of the images"
+            "the label of one image cannot be read off the layer that answers: pass the labels of"
+            " the images"
         )
-    return negative[0]
+    return labels[0]
+
+
+def rounding(gradients: Params) -> float:
+    """8 ε of the coarsest format that holds all these numbers: relative differences up to this are
+    rounding.
+    """
+    for dtype in COARSE:
+        if all(torch.equal(g.to(dtype).to(g.dtype), g) for g in gradients.values()):
+            return 8 * torch.finfo(dtype).eps
+    return 8 * torch.finfo(torch.float64).eps
 
 
 def check_labels(labels: Tensor, classes: int) -> None:

@@ -144,8 +144,9 @@ class _Parts:
 
 @dataclass(frozen=True)
 class ModuleSystem:
-    """h(x) = ∇_θ ℓ(x; y)/‖∇_θ ℓ‖, all parameters as one vector, for the n images of one gradient, x
-    (n·c·h·w,).
+    """h(x) = s(x) g(x)/‖g‖, all parameters as one vector, for the n images of one gradient g, x
+    (n·c·h·w,). The scale s(x) = ⟨g(x), g⟩/‖g(x)‖² is the best at x (variable projection, Golub &
+    Pereyra 1973): nobody knows by what a gradient was clipped, or whether it is a sum or a mean.
 
     Attributes:
         gradient: in float64.
@@ -181,7 +182,8 @@ class ModuleSystem:
     def __call__(self, x: Tensor) -> Tensor:
         """h(x), (p,)."""
         gradients = self.gradient.at(x.view(-1, *self.shape))
-        return torch.cat([g.flatten() for g in gradients.values()]) / self.released.norm()
+        g = torch.cat([g.flatten() for g in gradients.values()])
+        return (g @ self.target) / g.square().sum() * g
 
     def linear(self, x: Tensor) -> Dense:
         """With the whole Jacobian, (p, n·c·h·w): for small networks."""

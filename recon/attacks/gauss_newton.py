@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -153,17 +154,55 @@ def gauss_newton(
     return Solved(x, torch.stack(energies))
 
 
+@dataclass(frozen=True)
+class Determined:
+    """What equations fix of an image, to first order, at that image: nothing of images far away.
+
+    Attributes:
+        rank: of the joint Jacobian, as `row_space` counts it.
+        deficiency: rank − unknowns ≤ 0.
+        unread: entries (unknowns,) that no equation reads.
+        condition: largest singular value over the least that counts.
+    """
+
+    rank: int
+    deficiency: int
+    unread: Tensor
+    condition: float = 1.0
+
+    @staticmethod
+    def of(jacobian: Tensor) -> Determined:
+        """Of J (rows, unknowns)."""
+        squares, _ = _spectrum(jacobian)
+        rank, unread = len(squares), (jacobian == 0).all(0)
+        condition = float((squares.max() / squares.min()).sqrt()) if rank else math.inf
+        return Determined(rank, rank - jacobian.shape[1], unread, condition)
+
+    @property
+    def whole(self) -> bool:
+        """Whether all that is read is fixed: nothing is missing but entries that do not matter to
+        the gradient.
+        """
+        return self.deficiency == -int(self.unread.sum())
+
+
 def row_space(jacobian: Tensor) -> Tensor:
     """Orthonormal columns (unknowns, rank), of what a Jacobian (rows, unknowns) sees. By
     eigenvalues of the smaller Gram matrix: singular values above √(ε · Σσ²), about 1e-8 of the
     largest, count.
     """
+    squares, basis = _spectrum(jacobian)
+    wide = jacobian.shape[0] < jacobian.shape[1]
+    return jacobian.mT @ (basis / squares.sqrt()) if wide else basis
+
+
+def _spectrum(jacobian: Tensor) -> tuple[Tensor, Tensor]:
+    """Eigenvalues (rank,) of the smaller Gram matrix that count, and their eigenvectors."""
     wide = jacobian.shape[0] < jacobian.shape[1]
     gram = jacobian @ jacobian.mT if wide else jacobian.mT @ jacobian
     squares, vectors = torch.linalg.eigh(gram)
     counted = squares > torch.finfo(gram.dtype).eps * squares.sum()
-    basis = vectors[:, counted]
-    return jacobian.mT @ (basis / squares[counted].sqrt()) if wide else basis
+    return squares[counted], vectors[:, counted]
 
 
 def jacobian_columns(function: Callable[[Tensor], Any], x: Tensor) -> Any:

@@ -18,7 +18,6 @@ zeros.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -40,9 +39,10 @@ from recon.nets.conv import ConvNet
 from recon.nets.gram import per_image_gradients
 from recon.nets.module import ModuleNetwork
 from recon.nets.network import Params
-from recon.released import Gradient
+from recon.released import Gradient, rounding
 
-PEELED = 1e-9  # relative residual up to which a layer counts as solved
+PEELED = 1e-9  # relative residual up to which a layer counts as solved, of float64
+CERTAIN = 1e-8  # relative residual that counts as rounding, likewise
 
 
 @dataclass(frozen=True)
@@ -75,12 +75,13 @@ class JointSystem:
         at = LayerSystem.last(gradient)
         network, exact = at.gradient.network, at.gradient
         deficiencies = generic_deficiencies(network)
+        solved = max(PEELED, rounding(exact.gradients))
         while peel and at.layer and deficiencies[at.layer - 1] == 0:
             system, v = at.system, at.v
             if not system.full_rank():
                 break
             misfit = system.apply(at.x.flatten().numpy()) - v
-            if np.linalg.norm(misfit) > PEELED * np.linalg.norm(v):
+            if np.linalg.norm(misfit) > solved * np.linalg.norm(v):
                 break
             at = at.before(at.x)
         targets = [exact.gradients[f"w{i}"] for i in range(1, at.layer + 1)]
@@ -173,19 +174,30 @@ class JointSystem:
         return Dense(self.jacobian(x))
 
 
-def relative_residual(gradient: Gradient | Gradient[ModuleNetwork], x: Tensor) -> float:
-    """‖g(x) − g‖ / ‖g‖ over all parameters, in float64: the certificate, which the adversary sees.
-    g: of one image (B = 1), x (c·h·w,), or of all images x (n, ...) that have one gradient by a
-    module.
+def scale_and_residual(
+    gradient: Gradient | Gradient[ModuleNetwork], x: Tensor
+) -> tuple[float, float]:
+    """The scale s ≥ 0 of the gradient, which nobody knows where it was clipped, summed or averaged,
+    and the residual, both in float64:
+
+        s = argmin ‖s g(x) − g‖ = max(0, ⟨g, g(x)⟩) / ‖g(x)‖²,   ‖s g(x) − g‖ / ‖g‖,
+
+    over all parameters. The adversary sees both. g: of one image (B = 1), x (c·h·w,), or of all
+    images x (n, ...) that have one gradient by a module.
     """
     exact: Any = gradient.to(torch.float64)
     if isinstance(exact.network, ConvNet):
         x = x.view(1, *exact.network.shape)
-    gradients = exact.at(x.detach().double())
-    difference = sum(
-        float((gradients[name] - g).square().sum()) for name, g in exact.gradients.items()
-    )
-    return math.sqrt(difference / sum(float(g.square().sum()) for g in exact.gradients.values()))
+    at = exact.at(x.detach().double())
+    g = torch.cat([value.flatten() for value in exact.gradients.values()])
+    g_x = torch.cat([at[name].flatten() for name in exact.gradients])
+    scale = (g @ g_x).clamp_min(0) / g_x.square().sum().clamp_min(torch.finfo(g.dtype).tiny)
+    return scale.item(), ((scale * g_x - g).norm() / g.norm()).item()
+
+
+def relative_residual(gradient: Gradient | Gradient[ModuleNetwork], x: Tensor) -> float:
+    """min_s ‖s g(x) − g‖ / ‖g‖, of `scale_and_residual`."""
+    return scale_and_residual(gradient, x)[1]
 
 
 def _scaled(values: Tensor, matrix: sparse.csr_array) -> sparse.csr_array:
