@@ -27,7 +27,7 @@ W = TypeVar("W", bound=MLP | ModuleNetwork)
 #: the network of a gradient: likewise
 G = TypeVar("G", bound=ConvNet | ModuleNetwork)
 ONE_IMAGE = 1e-3  # a fully connected gradient of one image has rank 1 up to this share of its norm
-COARSE = (torch.bfloat16, torch.float16, torch.float32)
+COARSE = (torch.bfloat16, torch.float16, torch.float32, torch.float64)
 
 
 @dataclass(frozen=True)
@@ -135,11 +135,8 @@ class Gradient(Generic[G]):
             _check(f"the gradient of {name}", self.gradients[name], (count, *shape))
         if isinstance(self.network, ConvNet):
             check_labels(self.labels, self.network.classes)
-        if not len(self.labels):
-            raise ReconError("a gradient is of one image at least")
-        other = [g.ne(0).reshape(len(g), -1).any(1) for g in self.gradients.values()]
-        if not torch.stack(other).any(0).all():
-            raise ReconError("the gradient is zero: it says nothing of an image")
+        if not (len(self.labels) and any(g.any() for g in self.gradients.values())):
+            raise ReconError("a gradient is of one image at least, and not zero")
 
     @staticmethod
     def of(module: nn.Module, loss: Loss, x: Tensor, y: Any) -> Gradient[ModuleNetwork]:
@@ -169,25 +166,13 @@ class Gradient(Generic[G]):
         """
         network = ModuleNetwork(module)
         theta = network.parameters()
-        if not isinstance(gradients, Mapping):
-            with one_reason("gradients must come by name or in order"):
-                gradients = list(gradients)
-            if len(gradients) != len(theta):
-                raise ReconError(
-                    f"{len(gradients)} gradients do not fit a network of {len(theta)} parameter"
-                    " tensors"
-                )
-            gradients = dict(zip(theta, gradients, strict=True))
-        present = {name for name, gradient in gradients.items() if gradient is not None}
-        if odd := present ^ set(theta):
-            raise ReconError(
-                f"gradients must be those of the network's parameters: '{min(odd)}' is missing or"
-                " foreign"
-            )
-        with one_reason("gradients must be tensors or arrays of numbers"):
+        with one_reason(f"gradients must be one tensor or array for each of {', '.join(theta)}"):
+            if not isinstance(gradients, Mapping):
+                gradients = dict(zip(theta, gradients, strict=True))
+            device = next(iter(theta.values())).device
             tensors = {
-                name: torch.as_tensor(gradients[name]).detach().to(value.device)
-                for name, value in theta.items()
+                name: torch.as_tensor(gradients[name]).detach().to(device)
+                for name in dict.fromkeys([*theta, *gradients])
             }
         return _of_module(network, loss, tensors, _label_of(tensors) if y is None else _labels(y))
 
@@ -211,7 +196,7 @@ class Gradient(Generic[G]):
         differentiated.
         """
         if isinstance(self.network, ConvNet):
-            return self.network.gradients(self.theta, x, self.labels)
+            return self.network.gradients(self.theta, x.view(-1, *self.network.shape), self.labels)
         gradient = self.network.gradient(self.theta, self.loss, x, self.labels)
         return {name: g[None] for name, g in gradient.items()}
 
@@ -265,21 +250,20 @@ def _labels(y: Any) -> Tensor:
 
 
 def _label_of(gradients: Params) -> Tensor:
-    """Of one image: of the layer whose ∂ℓ/∂b sums to 0 with one negative entry and whose weight
-    gradient is that times one input.
+    """Of one image: of the layer whose ∂ℓ/∂b sums to 0 with one negative entry, and has rank 1
+    together with its weight gradient.
     """
     close, labels = max(ONE_IMAGE, rounding(gradients)), []
-    for name, bias in gradients.items():
-        delta, weight = bias.double(), gradients.get(f"{name.removesuffix('bias')}weight")
-        negative = (delta < 0).nonzero()
-        if delta.dim() != 1 or len(negative) != 1 or delta.sum().abs() > close * delta.norm():
+    for name, weight in gradients.items():
+        bias = gradients.get(f"{name.removesuffix('weight')}bias")
+        if bias is None or weight.dim() < 2 or bias.shape != weight.shape[:1]:
             continue
-        if weight is not None and weight.dim() > 1 and len(weight) == len(delta):
-            matrix = weight.double().flatten(1)
-            others = matrix - delta.outer(delta @ matrix / delta.square().sum())
-            if others.norm() > close * matrix.norm():
-                continue
-        labels.append(negative[0])
+        delta = bias.double()
+        negative = (delta < 0).nonzero()
+        if len(negative) == 1 and delta.sum().abs() <= close * delta.norm():
+            sent = torch.cat([weight.double().flatten(1), delta[:, None]], dim=1)
+            if torch.linalg.matrix_rank(sent, rtol=close) == 1:
+                labels.append(negative[0])
     if len(labels) != 1:
         raise ReconError(
             "the label of one image cannot be read off the layer that answers: pass the labels of"
@@ -294,8 +278,8 @@ def rounding(gradients: Params) -> float:
     """
     for dtype in COARSE:
         if all(torch.equal(g.to(dtype).to(g.dtype), g) for g in gradients.values()):
-            return 8 * torch.finfo(dtype).eps
-    return 8 * torch.finfo(torch.float64).eps
+            break
+    return 8 * torch.finfo(dtype).eps
 
 
 def check_labels(labels: Tensor, classes: int) -> None:

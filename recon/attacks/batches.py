@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -169,21 +170,17 @@ class ModuleSystem:
         size = len(self.gradient.labels) * math.prod(self.shape)
         return _faint_noise(size, self.seed, self.target.device)
 
-    @property
-    def released(self) -> Tensor:
-        """What was sent, (p,)."""
-        return torch.cat([g.flatten() for g in self.gradient.gradients.values()])
-
-    @property
+    @cached_property
     def target(self) -> Tensor:
-        """(p,), of norm 1."""
-        return self.released / self.released.norm()
+        """What was sent (p,), of norm 1."""
+        sent = torch.cat([g.flatten() for g in self.gradient.gradients.values()])
+        return sent / sent.norm()
 
     def __call__(self, x: Tensor) -> Tensor:
         """h(x), (p,)."""
         gradients = self.gradient.at(x.view(-1, *self.shape))
         g = torch.cat([g.flatten() for g in gradients.values()])
-        return (g @ self.target) / g.square().sum() * g
+        return (g @ self.target) / (g @ g) * g
 
     def linear(self, x: Tensor) -> Dense:
         """With the whole Jacobian, (p, n·c·h·w): for small networks."""

@@ -6,7 +6,7 @@ the images explain what came to rounding of the format in which it came.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,8 +26,8 @@ from recon.attacks.gradient_matching import (
     hybrid,
 )
 from recon.attacks.gradient_system import (
-    CERTAIN,
     JointSystem,
+    certain,
     relative_residual,
     scale_and_residual,
 )
@@ -47,15 +47,17 @@ from recon.errors import ReconError, one_reason
 from recon.nets.conv import ConvNet
 from recon.nets.converted import as_mlp
 from recon.nets.module import ModuleNetwork
-from recon.released import Gradient, rounding
+from recon.released import Gradient
 
 KNOWS = "the gradient, the weights and the label of every image"
 CLOSED = "convolutions without bias, then dense"
 UNEXPLAINED = (
-    "the images leave {:.1e} of the gradient unexplained: the attack did not get there, or there is"
-    " noise, another number of images, another label, batch norm in training mode, several steps"
+    "The images leave {:.1e} of the gradient unexplained: the attack did not get there, or there is"
+    " noise, another number of images, another label, batch norm in training mode, several steps. "
 )
-AT_BOUNDS = "{:.0%} of the entries lie at bounds: for images in another range set Descent.middle"
+OPEN = "Rank lacks: other images nearby have this gradient. "
+DISTINCT = "{} distinct images have this gradient. "
+AT_BOUNDS = "{:.0%} of the entries lie at bounds: for images in another range set Descent.middle. "
 OFTEN = 0.1
 
 
@@ -64,17 +66,16 @@ def _scored(
     images: Tensor,
     about: Mapping[str, Any],
     knows: str = KNOWS,
-    notes: Sequence[str] = (),
+    warning: str = "",
 ) -> Candidates:
     """Of images (n, *shape), all of one gradient, or one of each."""
     victims: list[Any] = [*gradient.split()]
     pairs = zip(victims, images.chunk(len(victims)), strict=True)
     fits = [scale_and_residual(victim, x) for victim, x in pairs]
     scale, off = torch.tensor(fits, device=images.device).mT
-    if off.max() > max(CERTAIN, rounding(gradient.gradients)):
-        notes = [UNEXPLAINED.format(off.max()), *notes]
+    if off.max() > certain(gradient):
+        warning = UNEXPLAINED.format(off.max()) + warning
     score = -off.repeat_interleave(len(images) // len(victims))
-    warning = "; ".join(dict.fromkeys(filter(None, notes)))
     return Candidates(images, score, knows, {"scale": scale, "warning": warning, **about})
 
 
@@ -171,10 +172,10 @@ def by_cosine_tv(
     start = _start(released, shape_or_prior, generator)
     result = cosine_tv(released, start, s.steps, whole=s.whole, descent=s.descent, tv=s.tv)
     images = result.x_hat.view_as(start)
-    outside = ((images - s.descent.middle).abs() >= 0.5).double().mean()
-    notes = [AT_BOUNDS.format(outside)] if s.descent.boxed and outside > OFTEN else []
+    at_bounds = ((images - s.descent.middle).abs() >= 0.5).double().mean()
+    warning = AT_BOUNDS.format(at_bounds) if s.descent.boxed and at_bounds > OFTEN else ""
     about = {"energy": result.energy, "history": result.history}
-    return _scored(released, images, about, notes=notes)
+    return _scored(released, images, about, warning=warning)
 
 
 @dataclass(frozen=True)
@@ -238,9 +239,13 @@ def by_gauss_newton(
     network that has closed forms, `recon.attacks.batches` for all else, from grey and from faint
     noise. In float64.
 
-    diagnostics: of every gradient the energies of its best run, and what `Solutions` says.
+    diagnostics: of every gradient `energy`, of all iterations · `determined`, the rank and its
+    condition · `solutions` (k, n, *shape), those that explain it and differ in what the network
+    reads, of all starts · `certificate`: "global" where every layer has full rank, so that no other
+    image has the gradient; "local" where all layers together have it, so that no image *nearby* has
+    it; "none" where rank lacks, or nothing explains the gradient.
     """
-    settings, drawn = settings or GaussNewtonSettings(), default_generator(generator)
+    starts, drawn = (settings or GaussNewtonSettings()).starts, default_generator(generator)
     victims: list[Any]
     try:
         victims = convolutional_gradient(released, shape_or_prior).split()
@@ -252,83 +257,49 @@ def by_gauss_newton(
         seed = int(torch.randint(2**31, (), generator=drawn))
         victims, steps = [released], STEPS_OF_A_MODULE
         systems = [ModuleSystem.of(victims[0], shape_or_prior, seed)]
+    rows = [
+        _solve(victim, system, shape_or_prior, steps, starts, drawn)
+        for victim, system in zip(victims, systems, strict=True)
+    ]
+    about = {key: [row[key] for row in rows] for key in rows[0]}
+    warning = "".join(dict.fromkeys(about.pop("warning")))
+    images = torch.cat(about.pop("images")).to(released.labels.device)
+    return _scored(released.to(torch.float64), images, about, warning=warning)
+
+
+def _solve(
+    gradient: AnyGradient,
+    system: Any,
+    shape: Shape,
+    steps: int,
+    starts: int,
+    generator: torch.Generator,
+) -> dict[str, Any]:
+    """One gradient, from the system's own start, and with faint noise on it."""
+    single, x, solutions = getattr(system, "depth", 1) == 0, system.start, list[Tensor]()
+    noise = FAINT * torch.randn(1 if single else starts, len(x), generator=generator).to(x)
+    noise[0] = 0
     with one_reason("Gauss–Newton cannot solve for images of this network"):
-        runs = [
-            Solutions.of(victim, system, shape_or_prior, steps, settings.starts, drawn)
-            for victim, system in zip(victims, systems, strict=True)
-        ]
-    device = released.labels.device
-    about = {
-        "energy": [run.energy.to(device) for run in runs],
-        "certificate": [run.certificate for run in runs],
-        "determined": [run.determined for run in runs],
-        "solutions": [run.distinct for run in runs],
+        runs = [gauss_newton(system, x + move, steps=steps) for move in noise]
+        best = min(runs, key=lambda run: float(run.energy[-1]))
+        here = Determined.of(system.linear(best.x).jacobian)
+    for run in runs:
+        image = (run.x * ~here.unread).view(-1, *shape)
+        # in any order
+        apart = [torch.cdist(image.flatten(1), other.flatten(1), math.inf) for other in solutions]
+        explained = relative_residual(gradient, image) <= certain(gradient)
+        if explained and all(distance.amin(1).max() > ALIKE for distance in apart):
+            solutions.append(image)
+    several = DISTINCT.format(len(solutions)) if len(solutions) > 1 else ""
+    certificate = "global" if single else "local"
+    return {
+        "images": best.x.view(-1, *shape),
+        "energy": best.energy,
+        "determined": here,
+        "solutions": solutions,
+        "certificate": certificate if solutions and here.whole else "none",
+        "warning": several if here.whole else OPEN,
     }
-    images = torch.cat([run.images for run in runs]).to(device)
-    return _scored(released.to(torch.float64), images, about, notes=[run.note for run in runs])
-
-
-@dataclass(frozen=True)
-class Solutions:
-    """What several initial images led to, by one gradient.
-
-    Attributes:
-        images (n, *shape): of the least energy.
-        energy: of every iteration there.
-        determined: the rank there, and its condition.
-        certificate: "global" where every layer has full rank, so that no other image has the
-            gradient; "local" where all layers together have it, so that no image *nearby* has it;
-            "none" where rank lacks, or the images do not explain the gradient.
-        distinct (k, n, *shape): solutions that differ in what the network reads.
-    """
-
-    images: Tensor
-    energy: Tensor
-    determined: Determined
-    certificate: str
-    distinct: list[Tensor]
-
-    @staticmethod
-    def of(
-        gradient: AnyGradient,
-        system: Any,
-        shape: Shape,
-        steps: int,
-        starts: int,
-        generator: torch.Generator,
-    ) -> Solutions:
-        """From the system's own start, and with faint noise on it."""
-        single = getattr(system, "depth", 1) == 0  # solved layer by layer
-        x, runs = system.start, []
-        for k in range(1 if single else starts):
-            noise = FAINT * torch.randn(len(x), generator=generator, dtype=x.dtype)
-            runs.append(gauss_newton(system, x + noise.to(x) if k else x, steps=steps))
-        runs.sort(key=lambda run: run.energy[-1].item())
-        here = Determined.of(system.linear(runs[0].x).jacobian)
-        close, distinct = max(CERTAIN, rounding(gradient.gradients)), []
-        for run in runs:
-            image = (run.x * ~here.unread).view(-1, *shape)
-            apart = [
-                torch.cdist(image.flatten(1), other.flatten(1), p=math.inf).amin(1).max() > ALIKE
-                for other in distinct
-            ]
-            if relative_residual(gradient, run.x.view(-1, *shape)) <= close and all(apart):
-                distinct.append(image)
-        certified = "global" if single else "local"
-        return Solutions(
-            runs[0].x.view(-1, *shape),
-            runs[0].energy,
-            here,
-            certified if distinct and here.whole else "none",
-            distinct,
-        )
-
-    @property
-    def note(self) -> str:
-        """What a reader must know."""
-        if len(self.distinct) > 1:
-            return f"{len(self.distinct)} distinct images have this gradient"
-        return "" if self.determined.whole else "rank lacks: other images nearby have this gradient"
 
 
 @register(

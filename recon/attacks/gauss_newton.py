@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -173,10 +172,10 @@ class Determined:
     @staticmethod
     def of(jacobian: Tensor) -> Determined:
         """Of J (rows, unknowns)."""
-        squares, _ = _spectrum(jacobian)
-        rank, unread = len(squares), (jacobian == 0).all(0)
-        condition = float((squares.max() / squares.min()).sqrt()) if rank else math.inf
-        return Determined(rank, rank - jacobian.shape[1], unread, condition)
+        basis = row_space(jacobian)
+        values = (jacobian @ basis).norm(dim=0)
+        rank, condition = len(values), float(values.max() / values.min())
+        return Determined(rank, rank - len(basis), (jacobian == 0).all(0), condition)
 
     @property
     def whole(self) -> bool:
@@ -187,22 +186,16 @@ class Determined:
 
 
 def row_space(jacobian: Tensor) -> Tensor:
-    """Orthonormal columns (unknowns, rank), of what a Jacobian (rows, unknowns) sees. By
+    """Right singular vectors (unknowns, rank), of what a Jacobian (rows, unknowns) sees. By
     eigenvalues of the smaller Gram matrix: singular values above √(ε · Σσ²), about 1e-8 of the
     largest, count.
     """
-    squares, basis = _spectrum(jacobian)
-    wide = jacobian.shape[0] < jacobian.shape[1]
-    return jacobian.mT @ (basis / squares.sqrt()) if wide else basis
-
-
-def _spectrum(jacobian: Tensor) -> tuple[Tensor, Tensor]:
-    """Eigenvalues (rank,) of the smaller Gram matrix that count, and their eigenvectors."""
     wide = jacobian.shape[0] < jacobian.shape[1]
     gram = jacobian @ jacobian.mT if wide else jacobian.mT @ jacobian
     squares, vectors = torch.linalg.eigh(gram)
     counted = squares > torch.finfo(gram.dtype).eps * squares.sum()
-    return squares[counted], vectors[:, counted]
+    basis = vectors[:, counted]
+    return jacobian.mT @ (basis / squares[counted].sqrt()) if wide else basis
 
 
 def jacobian_columns(function: Callable[[Tensor], Any], x: Tensor) -> Any:

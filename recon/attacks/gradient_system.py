@@ -42,7 +42,8 @@ from recon.nets.network import Params
 from recon.released import Gradient, rounding
 
 PEELED = 1e-9  # relative residual up to which a layer counts as solved, of float64
-CERTAIN = 1e-8  # relative residual that counts as rounding, likewise
+CERTAIN = 1e-8  # relative residual of the whole that counts as rounding, likewise
+TINY = 1e-300
 
 
 @dataclass(frozen=True)
@@ -186,13 +187,16 @@ def scale_and_residual(
     images x (n, ...) that have one gradient by a module.
     """
     exact: Any = gradient.to(torch.float64)
-    if isinstance(exact.network, ConvNet):
-        x = x.view(1, *exact.network.shape)
     at = exact.at(x.detach().double())
-    g = torch.cat([value.flatten() for value in exact.gradients.values()])
-    g_x = torch.cat([at[name].flatten() for name in exact.gradients])
-    scale = (g @ g_x).clamp_min(0) / g_x.square().sum().clamp_min(torch.finfo(g.dtype).tiny)
-    return scale.item(), ((scale * g_x - g).norm() / g.norm()).item()
+    pairs = [torch.stack((at[name], g)).flatten(1) for name, g in exact.gradients.items()]
+    g_x, g = torch.cat(pairs, dim=1)
+    scale = (g @ g_x).relu() / (g_x @ g_x + TINY)
+    return float(scale), float((scale * g_x - g).norm() / g.norm())
+
+
+def certain(gradient: Gradient | Gradient[ModuleNetwork]) -> float:
+    """Relative residual that counts as rounding of the format in which the gradient came."""
+    return max(CERTAIN, rounding(gradient.gradients))
 
 
 def relative_residual(gradient: Gradient | Gradient[ModuleNetwork], x: Tensor) -> float:

@@ -10,6 +10,7 @@ attack's closed form or refused in one sentence, or of this package's own networ
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import wraps
+from operator import index
 from typing import Any, TypeVar, cast
 
 import torch
@@ -109,19 +110,16 @@ def register(needs: Needs) -> Callable[[Attack], Attack]:
 
 def _image_shape(gradient: AnyGradient, shape: Any) -> Shape:
     """Of one image, once such images with these labels have gradients that can be matched."""
-    with one_reason("the shape of an image must be whole numbers"):
-        sides = tuple(map(int, shape))
-    network, n = gradient.network, len(gradient.labels)
-    if isinstance(network, ConvNet):
-        if sides != network.shape:
-            raise ReconError(f"the network takes images of {network.shape}, not of {sides}")
-        return sides
-    with one_reason(f"the network and its loss do not take {n} images of {sides} with such labels"):
-        x = torch.rand(n, *sides, generator=default_generator(None))
+    network, labels = gradient.network, gradient.labels
+    with one_reason(
+        f"the network and its loss take no images of shape {shape} with {len(labels)} such labels"
+    ):
+        sides = tuple(map(index, shape))
+        x = torch.rand(len(labels), *sides, generator=default_generator(None))
         x = x.to(next(iter(gradient.theta.values()))).requires_grad_()
         answers = network(gradient.theta, x)
-        if answers.dim() == 2 and gradient.labels.dtype == torch.int64:
-            check_labels(gradient.labels, answers.shape[1])
+        if answers.dim() == 2 and labels.dtype == torch.int64:
+            check_labels(labels, answers.shape[1])
         squares = [g.square().sum() for g in gradient.at(x).values()]
         torch.autograd.grad(torch.stack(squares).sum(), x)
     return sides
