@@ -166,7 +166,7 @@ class Gradient(Generic[G]):
         """
         network = ModuleNetwork(module)
         theta = network.parameters()
-        with one_reason(f"gradients must be one tensor or array for each of {', '.join(theta)}"):
+        with one_reason(f"gradients must be arrays, one for each of {len(theta)} parameters"):
             if not isinstance(gradients, Mapping):
                 gradients = dict(zip(theta, gradients, strict=True))
             device = next(iter(theta.values())).device
@@ -202,21 +202,23 @@ class Gradient(Generic[G]):
 
     def to(self, dtype: torch.dtype | None = None, device: Device = None) -> Gradient[G]:
         """The same in another precision, or on another device."""
-        there: dict[str, Any] = {"device": device, "dtype": dtype}
-        theta = {name: value.to(**there) for name, value in self.theta.items()}
-        gradients = {name: value.to(**there) for name, value in self.gradients.items()}
+
+        def moved(tensors: Params) -> Params:
+            return {name: value.to(device, dtype) for name, value in tensors.items()}
+
+        there: dict[str, Any] = {"theta": moved(self.theta), "gradients": moved(self.gradients)}
         network, labels = _move(self.network, device, dtype), self.labels.to(device=device)
-        return replace(self, network=network, theta=theta, labels=labels, gradients=gradients)
+        return replace(self, network=network, labels=labels, **there)
 
     def split(self) -> list[Gradient[G]]:
         """One `Gradient` (B = 1) for each image; of a module the gradient as it is."""
         if not isinstance(self.network, ConvNet):
             return [self]
-        victims = []
-        for b in range(len(self.labels)):
-            gradients = {name: g[b : b + 1] for name, g in self.gradients.items()}
-            victims.append(replace(self, labels=self.labels[b : b + 1], gradients=gradients))
-        return victims
+        rows = zip(*(g.split(1) for g in self.gradients.values()), strict=True)
+        return [
+            replace(self, labels=label, gradients=dict(zip(self.gradients, row, strict=True)))
+            for label, row in zip(self.labels.split(1), rows, strict=True)
+        ]
 
 
 def _move(network: Any, device: Device, dtype: torch.dtype | None) -> Any:
@@ -254,15 +256,13 @@ def _label_of(gradients: Params) -> Tensor:
     together with its weight gradient.
     """
     close, labels = max(ONE_IMAGE, rounding(gradients)), []
-    for name, weight in gradients.items():
-        bias = gradients.get(f"{name.removesuffix('weight')}bias")
-        if bias is None or weight.dim() < 2 or bias.shape != weight.shape[:1]:
-            continue
-        delta = bias.double()
-        negative = (delta < 0).nonzero()
-        if len(negative) == 1 and delta.sum().abs() <= close * delta.norm():
-            sent = torch.cat([weight.double().flatten(1), delta[:, None]], dim=1)
-            if torch.linalg.matrix_rank(sent, rtol=close) == 1:
+    for name, bias in gradients.items():
+        weight = gradients.get(f"{name.removesuffix('bias')}weight", bias)
+        if bias.dim() == 1 < weight.dim() and len(weight) == len(bias):
+            sent = torch.cat([weight.flatten(1), bias[:, None]], dim=1).double()
+            negative = (bias < 0).nonzero()
+            balanced = sent[:, -1].sum().abs() <= close * sent[:, -1].norm()
+            if len(negative) == 1 and balanced and torch.linalg.matrix_rank(sent, rtol=close) == 1:
                 labels.append(negative[0])
     if len(labels) != 1:
         raise ReconError(

@@ -152,23 +152,21 @@ class ModuleSystem:
     Attributes:
         gradient: in float64.
         shape: of one image as the module takes it.
-        seed: of the start.
     """
 
     gradient: Gradient[ModuleNetwork]
     shape: Shape
-    seed: int = 0
 
     @staticmethod
-    def of(gradient: Gradient[ModuleNetwork], shape: Shape, seed: int = 0) -> ModuleSystem:
+    def of(gradient: Gradient[ModuleNetwork], shape: Shape) -> ModuleSystem:
         """In float64, whatever the module computes in."""
-        return ModuleSystem(gradient.to(torch.float64), shape, seed)
+        return ModuleSystem(gradient.to(torch.float64), shape)
 
     @property
     def start(self) -> Tensor:
         """Faint noise (n·c·h·w,)."""
         size = len(self.gradient.labels) * math.prod(self.shape)
-        return _faint_noise(size, self.seed, self.target.device)
+        return _faint_noise(size, 0, self.target.device)
 
     @cached_property
     def target(self) -> Tensor:

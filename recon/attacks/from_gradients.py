@@ -31,7 +31,6 @@ from recon.attacks.gradient_system import (
     relative_residual,
     scale_and_residual,
 )
-from recon.attacks.imprint import Imprint
 from recon.attacks.registry import (
     AnyGradient,
     Candidates,
@@ -45,8 +44,6 @@ from recon.attacks.registry import (
 from recon.attacks.rgap import rgap
 from recon.errors import ReconError, one_reason
 from recon.nets.conv import ConvNet
-from recon.nets.converted import as_mlp
-from recon.nets.module import ModuleNetwork
 from recon.released import Gradient
 
 KNOWS = "the gradient, the weights and the label of every image"
@@ -73,8 +70,9 @@ def _scored(
     pairs = zip(victims, images.chunk(len(victims)), strict=True)
     fits = [scale_and_residual(victim, x) for victim, x in pairs]
     scale, off = torch.tensor(fits, device=images.device).mT
-    if off.max() > certain(gradient):
-        warning = UNEXPLAINED.format(off.max()) + warning
+    worst = max(residual for _, residual in fits)
+    if worst > certain(gradient):
+        warning = UNEXPLAINED.format(worst) + warning
     score = -off.repeat_interleave(len(images) // len(victims))
     return Candidates(images, score, knows, {"scale": scale, "warning": warning, **about})
 
@@ -172,7 +170,7 @@ def by_cosine_tv(
     start = _start(released, shape_or_prior, generator)
     result = cosine_tv(released, start, s.steps, whole=s.whole, descent=s.descent, tv=s.tv)
     images = result.x_hat.view_as(start)
-    at_bounds = ((images - s.descent.middle).abs() >= 0.5).double().mean()
+    at_bounds = ((images - s.descent.middle).abs() >= 0.5).double().mean().item()
     warning = AT_BOUNDS.format(at_bounds) if s.descent.boxed and at_bounds > OFTEN else ""
     about = {"energy": result.energy, "history": result.history}
     return _scored(released, images, about, warning=warning)
@@ -245,104 +243,52 @@ def by_gauss_newton(
     image has the gradient; "local" where all layers together have it, so that no image *nearby* has
     it; "none" where rank lacks, or nothing explains the gradient.
     """
-    starts, drawn = (settings or GaussNewtonSettings()).starts, default_generator(generator)
-    victims: list[Any]
+    steps = STEPS
     try:
-        victims = convolutional_gradient(released, shape_or_prior).split()
+        victims: list[Any] = convolutional_gradient(released, shape_or_prior).split()
         systems: list[Any] = [JointSystem.of(victim) for victim in victims]
-        steps = STEPS
     except ReconError:
         if isinstance(released.network, ConvNet):
             raise
-        seed = int(torch.randint(2**31, (), generator=drawn))
         victims, steps = [released], STEPS_OF_A_MODULE
-        systems = [ModuleSystem.of(victims[0], shape_or_prior, seed)]
-    rows = [
-        _solve(victim, system, shape_or_prior, steps, starts, drawn)
-        for victim, system in zip(victims, systems, strict=True)
-    ]
+        systems = [ModuleSystem.of(victims[0], shape_or_prior)]
+    x = systems[0].start
+    starts = (settings or GaussNewtonSettings()).starts
+    noise = torch.randn(starts, len(x), generator=default_generator(generator)).to(x)
+    noise[0] = 0
+    with one_reason("Gauss–Newton cannot solve for images of this network"):
+        rows = [
+            _solve(victim, system, shape_or_prior, steps, FAINT * noise)
+            for victim, system in zip(victims, systems, strict=True)
+        ]
     about = {key: [row[key] for row in rows] for key in rows[0]}
-    warning = "".join(dict.fromkeys(about.pop("warning")))
     images = torch.cat(about.pop("images")).to(released.labels.device)
+    warning = "".join(dict.fromkeys(about.pop("warning")))
     return _scored(released.to(torch.float64), images, about, warning=warning)
 
 
 def _solve(
-    gradient: AnyGradient,
-    system: Any,
-    shape: Shape,
-    steps: int,
-    starts: int,
-    generator: torch.Generator,
+    gradient: AnyGradient, system: Any, shape: Shape, steps: int, noise: Tensor
 ) -> dict[str, Any]:
-    """One gradient, from the system's own start, and with faint noise on it."""
-    single, x, solutions = getattr(system, "depth", 1) == 0, system.start, list[Tensor]()
-    noise = FAINT * torch.randn(1 if single else starts, len(x), generator=generator).to(x)
-    noise[0] = 0
-    with one_reason("Gauss–Newton cannot solve for images of this network"):
-        runs = [gauss_newton(system, x + move, steps=steps) for move in noise]
-        best = min(runs, key=lambda run: float(run.energy[-1]))
-        here = Determined.of(system.linear(best.x).jacobian)
+    """One gradient, from the system's own start with noise (starts, unknowns) on it."""
+    single = getattr(system, "depth", 1) == 0  # every layer has full rank
+    moved = system.start + (noise[:1] if single else noise)
+    runs = [gauss_newton(system, x, steps=steps) for x in moved]
+    best = min(runs, key=lambda run: float(run.energy[-1]))
+    here, solutions = Determined.of(system.linear(best.x).jacobian), list[Tensor]()
     for run in runs:
         image = (run.x * ~here.unread).view(-1, *shape)
-        # in any order
+        # images of a batch in any order
         apart = [torch.cdist(image.flatten(1), other.flatten(1), math.inf) for other in solutions]
         explained = relative_residual(gradient, image) <= certain(gradient)
         if explained and all(distance.amin(1).max() > ALIKE for distance in apart):
             solutions.append(image)
-    several = DISTINCT.format(len(solutions)) if len(solutions) > 1 else ""
-    certificate = "global" if single else "local"
+    certified, count = bool(solutions) and here.whole, len(solutions)
     return {
         "images": best.x.view(-1, *shape),
         "energy": best.energy,
         "determined": here,
         "solutions": solutions,
-        "certificate": certificate if solutions and here.whole else "none",
-        "warning": several if here.whole else OPEN,
+        "certificate": ("none", "local", "global")[certified * (1 + single)],
+        "warning": OPEN * (not here.whole) + DISTINCT.format(count) * (count > 1),
     }
-
-
-@register(
-    Needs(
-        "Imprint",
-        Gradient,
-        "no",
-        "their number",
-        "shape",
-        "as the adversary made them: brightness in bins first",
-    )
-)
-def by_imprint(
-    released: AnyGradient,
-    shape_or_prior: Shape,
-    settings: None = None,
-    generator: MaybeGenerator = None,
-) -> Candidates:
-    """A batch read off a first layer that was made for it; see `recon.attacks.imprint`. Nothing is
-    drawn, nothing to be set. score: 1 for what is one image for certain, 0 for a mixture.
-    ReconError for a layer that was not made so.
-    """
-    if not isinstance(released.network, ModuleNetwork):
-        raise ReconError(
-            "imprint reads a network of two dense layers that the adversary made, not a ConvNet"
-        )
-    dense, names = as_mlp(released.network, shape_or_prior)
-    if dense.bias != (True, True):
-        raise ReconError("imprint reads a network of two dense layers with biases")
-    theta = {ours: released.theta[name] for ours, name in names.items()}
-    dim = math.prod(shape_or_prior)
-    made = torch.allclose(theta["w1"], torch.full_like(theta["w1"], 1 / dim))
-    if not (made and torch.equal(theta["w2"], theta["w2"][:, :1].expand_as(theta["w2"]))):
-        raise ReconError(
-            "the first layer is not made of brightness in bins, with one column behind every unit"
-        )
-    server = Imprint(-theta["b1"], theta["w2"][:, 0], theta["b2"])
-    gradient = {ours: released.gradients[name][0] for ours, name in names.items()}
-    reading = server.read(gradient, len(released.labels))
-    knows = "the mean gradient, weights of their own making and the number of images"
-    return Candidates(
-        reading.images.view(-1, *shape_or_prior),
-        reading.alone.double(),
-        knows,
-        {"alone": reading.alone},
-    )

@@ -187,7 +187,7 @@ def scale_and_residual(
     images x (n, ...) that have one gradient by a module.
     """
     exact: Any = gradient.to(torch.float64)
-    at = exact.at(x.detach().double())
+    at = exact.at(x.detach().to(exact.labels.device, torch.float64))
     pairs = [torch.stack((at[name], g)).flatten(1) for name, g in exact.gradients.items()]
     g_x, g = torch.cat(pairs, dim=1)
     scale = (g @ g_x).relu() / (g_x @ g_x + TINY)
