@@ -6,7 +6,7 @@ Attacks take this and nothing else of the victim's. Of any `nn.Module`: `Weights
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from recon.errors import ReconError
+from recon.errors import ReconError, one_reason
 from recon.nets.conv import ConvNet
 from recon.nets.mlp import MLP, Params
 from recon.nets.module import Loss, ModuleNetwork
@@ -26,6 +26,8 @@ Device = torch.device | str | None
 W = TypeVar("W", bound=MLP | ModuleNetwork)
 #: the network of a gradient: likewise
 G = TypeVar("G", bound=ConvNet | ModuleNetwork)
+ONE_IMAGE = 1e-3  # a fully connected gradient of one image has rank 1 up to this share of its norm
+COARSE = (torch.bfloat16, torch.float16, torch.float32, torch.float64)
 
 
 @dataclass(frozen=True)
@@ -104,8 +106,8 @@ class Weights(Generic[W]):
 class Gradient(Generic[G]):
     """What an adversary of shared gradients sees: a network with its weights, and gradients. Of a
     module it is one gradient, B = 1, that of the mean loss of all images that `labels` (n,) belong
-    to. ReconError unless all tensors fit the network and are finite, and the labels of a `ConvNet`
-    are whole numbers in their range.
+    to. ReconError unless all tensors fit the network and are finite, no gradient is zero, there is
+    an image, and the labels of a `ConvNet` are whole numbers in their range.
 
     Attributes:
         network.
@@ -133,46 +135,46 @@ class Gradient(Generic[G]):
             _check(f"the gradient of {name}", self.gradients[name], (count, *shape))
         if isinstance(self.network, ConvNet):
             check_labels(self.labels, self.network.classes)
+        if not (len(self.labels) and any(g.any() for g in self.gradients.values())):
+            raise ReconError("a gradient is of one image at least, and not zero")
 
     @staticmethod
-    def of(module: nn.Module, loss: Loss, x: Tensor, y: Tensor) -> Gradient[ModuleNetwork]:
-        """What the owner of images x (n, ...) with labels y (n,) sends: ∇_θ loss(module(x), y) of
-        any module in evaluation mode.
+    def of(module: nn.Module, loss: Loss, x: Tensor, y: Any) -> Gradient[ModuleNetwork]:
+        """What the owner of images x (n, ...) with labels y (n,), or one whole number, sends: ∇_θ
+        loss(module(x), y) of any module in evaluation mode.
         """
-        network = ModuleNetwork(module)
-        return _of_module(network, loss, network.gradient(network.parameters(), loss, x, y), y)
+        network, labels = ModuleNetwork(module), _labels(y)
+        with one_reason("the network, its loss, the images and the labels do not fit"):
+            theta = network.parameters()
+            gradients = network.gradient(theta, loss, torch.as_tensor(x), labels)
+        return _of_module(network, loss, gradients, labels)
 
     @staticmethod
     def received(
         module: nn.Module,
         loss: Loss,
-        gradients: Mapping[str, Tensor] | Sequence[Tensor],
-        y: Tensor | None = None,
+        gradients: Mapping[str, Any] | Iterable[Any],
+        y: Any = None,
     ) -> Gradient[ModuleNetwork]:
-        """What came from somebody with the same module: by name, or in the order of
-        `module.parameters()`. ReconError where that has not exactly one negative entry, and for
-        tensors that do not fit.
+        """What came from somebody with the same module, as tensors or arrays: by name, or in the
+        order of `module.parameters()`. ReconError for what does not fit.
 
         Args:
-            y (n,): labels of the images; without them it is taken to be of one image, whose label
-                is read off the last bias, ∂ℓ/∂b = p − e_y (Zhao et al. 2020).
+            y (n,): labels of the images, or one whole number; without them it is taken to be of one
+                image, whose label is read off the layer that answers, ∂ℓ/∂b = p − e_y (Zhao et al.
+                2020). ReconError unless one layer alone could be that.
         """
         network = ModuleNetwork(module)
-        names = list(network.shapes())
-        if not isinstance(gradients, Mapping):
-            if len(gradients) != len(names):
-                raise ReconError(
-                    f"{len(gradients)} gradients do not fit a network of {len(names)} parameter"
-                    " tensors"
-                )
-            gradients = dict(zip(names, gradients, strict=True))
-        present = {name for name, gradient in gradients.items() if gradient is not None}
-        if odd := present ^ set(names):
-            raise ReconError(
-                f"gradients must be those of the network's parameters: '{min(odd)}' is missing or"
-                " foreign"
-            )
-        return _of_module(network, loss, {name: gradients[name].detach() for name in names}, y)
+        theta = network.parameters()
+        with one_reason(f"gradients must be arrays, one for each of {len(theta)} parameters"):
+            if not isinstance(gradients, Mapping):
+                gradients = dict(zip(theta, gradients, strict=True))
+            device = next(iter(theta.values())).device
+            tensors = {
+                name: torch.as_tensor(gradients[name]).detach().to(device)
+                for name in dict.fromkeys([*theta, *gradients])
+            }
+        return _of_module(network, loss, tensors, _label_of(tensors) if y is None else _labels(y))
 
     @staticmethod
     def each(network: ConvNet, theta: Params, x: Tensor, labels: Tensor) -> Gradient:
@@ -194,27 +196,29 @@ class Gradient(Generic[G]):
         differentiated.
         """
         if isinstance(self.network, ConvNet):
-            return self.network.gradients(self.theta, x, self.labels)
+            return self.network.gradients(self.theta, x.view(-1, *self.network.shape), self.labels)
         gradient = self.network.gradient(self.theta, self.loss, x, self.labels)
         return {name: g[None] for name, g in gradient.items()}
 
     def to(self, dtype: torch.dtype | None = None, device: Device = None) -> Gradient[G]:
         """The same in another precision, or on another device."""
-        there: dict[str, Any] = {"device": device, "dtype": dtype}
-        theta = {name: value.to(**there) for name, value in self.theta.items()}
-        gradients = {name: value.to(**there) for name, value in self.gradients.items()}
+
+        def moved(tensors: Params) -> Params:
+            return {name: value.to(device, dtype) for name, value in tensors.items()}
+
+        there: dict[str, Any] = {"theta": moved(self.theta), "gradients": moved(self.gradients)}
         network, labels = _move(self.network, device, dtype), self.labels.to(device=device)
-        return replace(self, network=network, theta=theta, labels=labels, gradients=gradients)
+        return replace(self, network=network, labels=labels, **there)
 
     def split(self) -> list[Gradient[G]]:
         """One `Gradient` (B = 1) for each image; of a module the gradient as it is."""
         if not isinstance(self.network, ConvNet):
             return [self]
-        victims = []
-        for b in range(len(self.labels)):
-            gradients = {name: g[b : b + 1] for name, g in self.gradients.items()}
-            victims.append(replace(self, labels=self.labels[b : b + 1], gradients=gradients))
-        return victims
+        rows = zip(*(g.split(1) for g in self.gradients.values()), strict=True)
+        return [
+            replace(self, labels=label, gradients=dict(zip(self.gradients, row, strict=True)))
+            for label, row in zip(self.labels.split(1), rows, strict=True)
+        ]
 
 
 def _move(network: Any, device: Device, dtype: torch.dtype | None) -> Any:
@@ -227,27 +231,55 @@ def _move(network: Any, device: Device, dtype: torch.dtype | None) -> Any:
 def _check(name: str, tensor: Tensor, shape: Shape) -> None:
     if tensor.shape != shape:
         raise ReconError(f"{name} must have shape {shape}, not {tuple(tensor.shape)}")
-    if not torch.isfinite(tensor).all():
-        raise ReconError(f"{name} holds numbers that are not finite")
+    if not tensor.is_floating_point() or not torch.isfinite(tensor).all():
+        raise ReconError(f"{name} holds numbers that are not finite, or no real numbers")
 
 
 def _of_module(
-    network: ModuleNetwork, loss: Loss, gradients: Params, y: Tensor | None
+    network: ModuleNetwork, loss: Loss, gradients: Params, labels: Tensor
 ) -> Gradient[ModuleNetwork]:
-    if y is None:
-        y = _label_of(list(gradients.values())[-1])
-    return Gradient(
-        network, network.parameters(), y, {name: g[None] for name, g in gradients.items()}, loss
-    )
+    theta = network.parameters()
+    there = labels.to(next(iter(gradients.values())).device)
+    return Gradient(network, theta, there, {name: g[None] for name, g in gradients.items()}, loss)
 
 
-def _label_of(last: Tensor) -> Tensor:
-    negative = (last < 0).nonzero() if last.dim() == 1 else last.new_empty(0, 1)
-    if len(negative) != 1 or not (last > 0).any():
+def _labels(y: Any) -> Tensor:
+    """(n,), whole numbers as int64; what a loss takes otherwise, such as soft labels, as it is."""
+    with one_reason("labels must be numbers"):
+        labels = torch.as_tensor(y)
+    labels = labels if labels.is_floating_point() else labels.long()
+    return labels.reshape(1) if labels.dim() == 0 else labels
+
+
+def _label_of(gradients: Params) -> Tensor:
+    """Of one image: of the layer whose ∂ℓ/∂b sums to 0 with one negative entry, and has rank 1
+    together with its weight gradient.
+    """
+    close, labels = max(ONE_IMAGE, rounding(gradients)), []
+    for name, bias in gradients.items():
+        weight = gradients.get(f"{name.removesuffix('bias')}weight", bias)
+        if bias.dim() == 1 < weight.dim() and len(weight) == len(bias):
+            sent = torch.cat([weight.flatten(1), bias[:, None]], dim=1).double()
+            negative = (bias < 0).nonzero()
+            balanced = sent[:, -1].sum().abs() <= close * sent[:, -1].norm()
+            if len(negative) == 1 and balanced and torch.linalg.matrix_rank(sent, rtol=close) == 1:
+                labels.append(negative[0])
+    if len(labels) != 1:
         raise ReconError(
-            "the label cannot be read off the last bias: pass the labels of the images"
+            "the label of one image cannot be read off the layer that answers: pass the labels of"
+            " the images"
         )
-    return negative[0]
+    return labels[0]
+
+
+def rounding(gradients: Params) -> float:
+    """8 ε of the coarsest format that holds all these numbers: relative differences up to this are
+    rounding.
+    """
+    for dtype in COARSE:
+        if all(torch.equal(g.to(dtype).to(g.dtype), g) for g in gradients.values()):
+            break
+    return 8 * torch.finfo(dtype).eps
 
 
 def check_labels(labels: Tensor, classes: int) -> None:

@@ -156,11 +156,7 @@ def imprint(steps: int, put: Put) -> Any:
     x, y = put(normal(6, 128, seed=1).sigmoid()), put(torch.arange(6) % 4)
     edges = edges_of(put(normal(40, 128).sigmoid()), 8)
     server = Imprint(edges, put(torch.arange(4.0).double()), put(torch.ones(4).double()))
-    module = put(dense(128, 8, 4))
-    for parameter, value in zip(module.parameters(), server.theta(128).values(), strict=True):
-        parameter.data = value
-    gradient = Gradient.of(module, F.cross_entropy, x, y)
-    return attacks.by_imprint(gradient, (128,)), server.mean_gradient(x, y)
+    return server.read(server.mean_gradient(x, y), 6).images
 
 
 def dlg(steps: int, put: Put) -> Any:
@@ -251,11 +247,11 @@ ATTACKS = {
     ),
     "by_hybrid": Case(hybrid, LOOP),
     "by_gauss_newton": Case(lambda steps, put: attacks.by_gauss_newton(ours(put), IMAGE)),
-    "by_imprint": Case(imprint),
 }
 BELOW = {
     "sparse_features": Case(sparse_features, 1),  # a round looks at what is alike
     "gauss_newton__of_a_batch": Case(batch, NEWTON),
+    "imprint": Case(imprint),
 }
 TRAINERS = {
     "train_to_kkt": Case(to_kkt, LOOP),

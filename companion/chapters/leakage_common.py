@@ -29,7 +29,6 @@ from recon.released import Gradient
 VICTIMS = (1, 3)  # CIFAR-10 train indices of the paper's truck and deer
 CLASSES = 10
 FOUND = 1 / 510  # half a grey level
-CERTAIN = 1e-8  # relative residual that counts as rounding
 LEAST = 1e-12  # errors below this are rounding
 PRIOR = 1 / 12  # variance of U(−½, ½), what is known of an entry without the gradient
 PRE_TRAINING_CLASSES = (1, 2)  # automobile, bird: what the paper trains the networks of two rows on

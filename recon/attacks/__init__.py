@@ -18,7 +18,6 @@ if TYPE_CHECKING:
         by_dlg,
         by_gauss_newton,
         by_hybrid,
-        by_imprint,
         by_rgap,
     )
     from recon.attacks.from_weights import (
@@ -39,7 +38,6 @@ __all__ = [
     "by_dlg",
     "by_gauss_newton",
     "by_hybrid",
-    "by_imprint",
     "by_multipliers",
     "by_published_recipe",
     "by_retraining",

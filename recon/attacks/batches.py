@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -144,44 +145,40 @@ class _Parts:
 
 @dataclass(frozen=True)
 class ModuleSystem:
-    """h(x) = ∇_θ ℓ(x; y)/‖∇_θ ℓ‖, all parameters as one vector, for the n images of one gradient, x
-    (n·c·h·w,).
+    """h(x) = s(x) g(x)/‖g‖, all parameters as one vector, for the n images of one gradient g, x
+    (n·c·h·w,). The scale s(x) = ⟨g(x), g⟩/‖g(x)‖² is the best at x (variable projection, Golub &
+    Pereyra 1973): nobody knows by what a gradient was clipped, or whether it is a sum or a mean.
 
     Attributes:
         gradient: in float64.
         shape: of one image as the module takes it.
-        seed: of the start.
     """
 
     gradient: Gradient[ModuleNetwork]
     shape: Shape
-    seed: int = 0
 
     @staticmethod
-    def of(gradient: Gradient[ModuleNetwork], shape: Shape, seed: int = 0) -> ModuleSystem:
+    def of(gradient: Gradient[ModuleNetwork], shape: Shape) -> ModuleSystem:
         """In float64, whatever the module computes in."""
-        return ModuleSystem(gradient.to(torch.float64), shape, seed)
+        return ModuleSystem(gradient.to(torch.float64), shape)
 
     @property
     def start(self) -> Tensor:
         """Faint noise (n·c·h·w,)."""
         size = len(self.gradient.labels) * math.prod(self.shape)
-        return _faint_noise(size, self.seed, self.target.device)
+        return _faint_noise(size, 0, self.target.device)
 
-    @property
-    def released(self) -> Tensor:
-        """What was sent, (p,)."""
-        return torch.cat([g.flatten() for g in self.gradient.gradients.values()])
-
-    @property
+    @cached_property
     def target(self) -> Tensor:
-        """(p,), of norm 1."""
-        return self.released / self.released.norm()
+        """What was sent (p,), of norm 1."""
+        sent = torch.cat([g.flatten() for g in self.gradient.gradients.values()])
+        return sent / sent.norm()
 
     def __call__(self, x: Tensor) -> Tensor:
         """h(x), (p,)."""
         gradients = self.gradient.at(x.view(-1, *self.shape))
-        return torch.cat([g.flatten() for g in gradients.values()]) / self.released.norm()
+        g = torch.cat([g.flatten() for g in gradients.values()])
+        return (g @ self.target) / (g @ g) * g
 
     def linear(self, x: Tensor) -> Dense:
         """With the whole Jacobian, (p, n·c·h·w): for small networks."""

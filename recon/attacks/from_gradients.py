@@ -1,17 +1,20 @@
-"""Attacks on gradients; see `recon.attacks.registry`. score: −‖g(x̂) − g‖/‖g‖, unless it says
-otherwise.
+"""Attacks on gradients; see `recon.attacks.registry`. score: −‖s g(x̂) − g‖/‖g‖, unless it says
+otherwise, with the best scale s. diagnostics: `scale`, s of every gradient, and `warning`, "" where
+the images explain what came to rounding of the format in which it came.
 """
+
+from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from recon.attacks.batches import ModuleSystem
-from recon.attacks.gauss_newton import gauss_newton
+from recon.attacks.batches import FAINT, ModuleSystem
+from recon.attacks.gauss_newton import Determined, gauss_newton
 from recon.attacks.gradient_matching import (
     CHEN_DESCENT,
     COSINE_STEPS,
@@ -22,8 +25,12 @@ from recon.attacks.gradient_matching import (
     dlg,
     hybrid,
 )
-from recon.attacks.gradient_system import JointSystem, relative_residual
-from recon.attacks.imprint import Imprint
+from recon.attacks.gradient_system import (
+    JointSystem,
+    certain,
+    relative_residual,
+    scale_and_residual,
+)
 from recon.attacks.registry import (
     AnyGradient,
     Candidates,
@@ -35,27 +42,39 @@ from recon.attacks.registry import (
     register,
 )
 from recon.attacks.rgap import rgap
-from recon.errors import ReconError
+from recon.errors import ReconError, one_reason
 from recon.nets.conv import ConvNet
-from recon.nets.converted import as_mlp
-from recon.nets.module import ModuleNetwork
 from recon.released import Gradient
 
 KNOWS = "the gradient, the weights and the label of every image"
 CLOSED = "convolutions without bias, then dense"
+UNEXPLAINED = (
+    "The images leave {:.1e} of the gradient unexplained: the attack did not get there, or there is"
+    " noise, another number of images, another label, batch norm in training mode, several steps. "
+)
+OPEN = "Rank lacks: other images nearby have this gradient. "
+DISTINCT = "{} distinct images have this gradient. "
+AT_BOUNDS = "{:.0%} of the entries lie at bounds: for images in another range set Descent.middle. "
+OFTEN = 0.1
 
 
 def _scored(
-    gradient: AnyGradient, images: Tensor, about: Mapping[str, Any], knows: str = KNOWS
+    gradient: AnyGradient,
+    images: Tensor,
+    about: Mapping[str, Any],
+    knows: str = KNOWS,
+    warning: str = "",
 ) -> Candidates:
     """Of images (n, *shape), all of one gradient, or one of each."""
     victims: list[Any] = [*gradient.split()]
-    off = [
-        relative_residual(victim, x)
-        for victim, x in zip(victims, images.chunk(len(victims)), strict=True)
-    ]
-    score = -torch.tensor(off, device=images.device).repeat_interleave(len(images) // len(victims))
-    return Candidates(images, score, knows, about)
+    pairs = zip(victims, images.chunk(len(victims)), strict=True)
+    fits = [scale_and_residual(victim, x) for victim, x in pairs]
+    scale, off = torch.tensor(fits, device=images.device).mT
+    worst = max(residual for _, residual in fits)
+    if worst > certain(gradient):
+        warning = UNEXPLAINED.format(worst) + warning
+    score = -off.repeat_interleave(len(images) // len(victims))
+    return Candidates(images, score, knows, {"scale": scale, "warning": warning, **about})
 
 
 def _start(gradient: AnyGradient, shape: Shape, generator: MaybeGenerator) -> Tensor:
@@ -64,18 +83,27 @@ def _start(gradient: AnyGradient, shape: Shape, generator: MaybeGenerator) -> Te
     return drawn.to(next(iter(gradient.theta.values())))
 
 
+@dataclass(frozen=True)
+class RGAPSettings:
+    """
+    Attributes:
+        noisy: whether a gradient is taken that is not of one image to rounding.
+    """
+
+    noisy: bool = False
+
+
 @register(Needs("R-GAP", Gradient, "no", "no", "shape", f"{CLOSED}; invertible activation"))
 def by_rgap(
     released: AnyGradient,
     shape_or_prior: Shape,
-    settings: None = None,
+    settings: RGAPSettings | None = None,
     generator: MaybeGenerator = None,
 ) -> Candidates:
-    """Layer by layer, the minimum-norm solution; see `recon.attacks.rgap`. Nothing is drawn,
-    nothing to be set.
-    """
+    """Layer by layer, the minimum-norm solution; see `recon.attacks.rgap`. Nothing is drawn."""
     gradient = convolutional_gradient(released, shape_or_prior)
-    images = torch.cat([rgap(victim) for victim in gradient.split()])
+    check = not (settings or RGAPSettings()).noisy
+    images = torch.cat([rgap(victim, check) for victim in gradient.split()])
     return _scored(released, images, {}, "the gradient and the weights")
 
 
@@ -141,9 +169,11 @@ def by_cosine_tv(
     s = settings or CHEN
     start = _start(released, shape_or_prior, generator)
     result = cosine_tv(released, start, s.steps, whole=s.whole, descent=s.descent, tv=s.tv)
-    return _scored(
-        released, result.x_hat.view_as(start), {"energy": result.energy, "history": result.history}
-    )
+    images = result.x_hat.view_as(start)
+    at_bounds = ((images - s.descent.middle).abs() >= 0.5).double().mean().item()
+    warning = AT_BOUNDS.format(at_bounds) if s.descent.boxed and at_bounds > OFTEN else ""
+    about = {"energy": result.energy, "history": result.history}
+    return _scored(released, images, about, warning=warning)
 
 
 @dataclass(frozen=True)
@@ -151,9 +181,11 @@ class HybridSettings:
     """
     Attributes:
         share: of the published steps.
+        noisy: as in `RGAPSettings`.
     """
 
     share: float = 1.0
+    noisy: bool = False
 
 
 @register(Needs("Hybrid", Gradient, "no", "needed", "shape", f"{CLOSED}; invertible activation"))
@@ -166,16 +198,23 @@ def by_hybrid(
     """R-GAP, improved layer by layer by gradient matching; see `recon.attacks.gradient_matching`.
     Nothing is drawn.
     """
-    return _scored(
-        released,
-        hybrid(
-            convolutional_gradient(released, shape_or_prior), (settings or HybridSettings()).share
-        ),
-        {},
-    )
+    s = settings or HybridSettings()
+    gradient = convolutional_gradient(released, shape_or_prior)
+    return _scored(released, hybrid(gradient, s.share, check=not s.noisy), {})
 
 
 STEPS, STEPS_OF_A_MODULE = 30, 40  # of Gauss–Newton, with closed forms and without
+ALIKE = 1e-3  # largest difference of two solutions that count as one
+
+
+@dataclass(frozen=True)
+class GaussNewtonSettings:
+    """
+    Attributes:
+        starts: initial images, where one solution says nothing of images far away.
+    """
+
+    starts: int = 3
 
 
 @register(
@@ -191,71 +230,65 @@ STEPS, STEPS_OF_A_MODULE = 30, 40  # of Gauss–Newton, with closed forms and wi
 def by_gauss_newton(
     released: AnyGradient,
     shape_or_prior: Shape,
-    settings: None = None,
+    settings: GaussNewtonSettings | None = None,
     generator: MaybeGenerator = None,
 ) -> Candidates:
     """All equations of all layers at once; see `recon.attacks.gradient_system` for one image of a
-    network that has closed forms, `recon.attacks.batches` for all else, from faint noise. In
-    float64; nothing to be set.
+    network that has closed forms, `recon.attacks.batches` for all else, from grey and from faint
+    noise. In float64.
+
+    diagnostics: of every gradient `energy`, of all iterations · `determined`, the rank and its
+    condition · `solutions` (k, n, *shape), those that explain it and differ in what the network
+    reads, of all starts · `certificate`: "global" where every layer has full rank, so that no other
+    image has the gradient; "local" where all layers together have it, so that no image *nearby* has
+    it; "none" where rank lacks, or nothing explains the gradient.
     """
+    steps = STEPS
     try:
-        victims = convolutional_gradient(released, shape_or_prior).split()
+        victims: list[Any] = convolutional_gradient(released, shape_or_prior).split()
         systems: list[Any] = [JointSystem.of(victim) for victim in victims]
-        steps = STEPS
     except ReconError:
         if isinstance(released.network, ConvNet):
             raise
-        seed = int(torch.randint(2**31, (), generator=default_generator(generator)))
-        module = cast(Gradient[ModuleNetwork], released)
-        systems, steps = [ModuleSystem.of(module, shape_or_prior, seed)], STEPS_OF_A_MODULE
-    solved = [gauss_newton(system, steps=steps) for system in systems]
-    device = released.labels.device
-    images = torch.cat([solution.x for solution in solved]).view(-1, *shape_or_prior).to(device)
-    energies = [solution.energy.to(device) for solution in solved]
-    return _scored(released.to(torch.float64), images, {"energy": energies})
+        victims, steps = [released], STEPS_OF_A_MODULE
+        systems = [ModuleSystem.of(victims[0], shape_or_prior)]
+    x = systems[0].start
+    starts = (settings or GaussNewtonSettings()).starts
+    noise = torch.randn(starts, len(x), generator=default_generator(generator)).to(x)
+    noise[0] = 0
+    with one_reason("Gauss–Newton cannot solve for images of this network"):
+        rows = [
+            _solve(victim, system, shape_or_prior, steps, FAINT * noise)
+            for victim, system in zip(victims, systems, strict=True)
+        ]
+    about = {key: [row[key] for row in rows] for key in rows[0]}
+    images = torch.cat(about.pop("images")).to(released.labels.device)
+    warning = "".join(dict.fromkeys(about.pop("warning")))
+    return _scored(released.to(torch.float64), images, about, warning=warning)
 
 
-@register(
-    Needs(
-        "Imprint",
-        Gradient,
-        "no",
-        "their number",
-        "shape",
-        "as the adversary made them: brightness in bins first",
-    )
-)
-def by_imprint(
-    released: AnyGradient,
-    shape_or_prior: Shape,
-    settings: None = None,
-    generator: MaybeGenerator = None,
-) -> Candidates:
-    """A batch read off a first layer that was made for it; see `recon.attacks.imprint`. Nothing is
-    drawn, nothing to be set. score: 1 for what is one image for certain, 0 for a mixture.
-    ReconError for a layer that was not made so.
-    """
-    if not isinstance(released.network, ModuleNetwork):
-        raise ReconError(
-            "imprint reads a network of two dense layers that the adversary made, not a ConvNet"
-        )
-    dense, names = as_mlp(released.network, shape_or_prior)
-    if dense.bias != (True, True):
-        raise ReconError("imprint reads a network of two dense layers with biases")
-    theta = {ours: released.theta[name] for ours, name in names.items()}
-    dim = math.prod(shape_or_prior)
-    made = torch.allclose(theta["w1"], torch.full_like(theta["w1"], 1 / dim))
-    if not (made and torch.equal(theta["w2"], theta["w2"][:, :1].expand_as(theta["w2"]))):
-        raise ReconError(
-            "the first layer is not made of brightness in bins, with one column behind every unit"
-        )
-    server = Imprint(-theta["b1"], theta["w2"][:, 0], theta["b2"])
-    gradient = {ours: released.gradients[name][0] for ours, name in names.items()}
-    reading = server.read(gradient, len(released.labels))
-    knows = "the mean gradient, weights of their own making and the number of images"
-    return Candidates(
-        reading.images.view(-1, *shape_or_prior),
-        reading.alone.double(),
-        knows,
-        {"alone": reading.alone},
-    )
+def _solve(
+    gradient: AnyGradient, system: Any, shape: Shape, steps: int, noise: Tensor
+) -> dict[str, Any]:
+    """One gradient, from the system's own start with noise (starts, unknowns) on it."""
+    single = getattr(system, "depth", 1) == 0  # every layer has full rank
+    moved = system.start + (noise[:1] if single else noise)
+    runs = [gauss_newton(system, x, steps=steps) for x in moved]
+    best = min(runs, key=lambda run: float(run.energy[-1]))
+    here, solutions = Determined.of(system.linear(best.x).jacobian), list[Tensor]()
+    for run in runs:
+        image = (run.x * ~here.unread).view(-1, *shape)
+        # images of a batch in any order
+        apart = [torch.cdist(image.flatten(1), other.flatten(1), math.inf) for other in solutions]
+        explained = relative_residual(gradient, image) <= certain(gradient)
+        if explained and all(distance.amin(1).max() > ALIKE for distance in apart):
+            solutions.append(image)
+    certified, count = bool(solutions) and here.whole, len(solutions)
+    return {
+        "images": best.x.view(-1, *shape),
+        "energy": best.energy,
+        "determined": here,
+        "solutions": solutions,
+        "certificate": ("none", "local", "global")[certified * (1 + single)],
+        "warning": OPEN * (not here.whole) + DISTINCT.format(count) * (count > 1),
+    }

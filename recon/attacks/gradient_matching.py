@@ -104,15 +104,17 @@ class Descent:
     Attributes:
         step_size.
         signed: by the sign of the gradient.
-        boxed: x is kept within what it can be, [−½, ½] for an image and [−1, 1] for what tanh
-            returns.
+        boxed: x is kept within what it can be, [middle − ½, middle + ½] for an image and [−1, 1]
+            for what tanh returns.
         milestones: step size divided by ten at these shares of the budget.
+        middle: of the pixels' range, ½ for images in [0, 1].
     """
 
     step_size: float
     signed: bool = False
     boxed: bool = False
     milestones: tuple[float, ...] = ()
+    middle: float = 0.0
 
 
 CHEN_DESCENT = Descent(1e-3)  # of Chen & Campbell, Appendix D
@@ -195,8 +197,8 @@ class GradientMatching:
         factor = 0.1 ** sum(k > share * self.steps for share in self.descent.milestones)
         adam = self.optimiser.step(state["adam"], energy, grad, factor)
         if self.descent.boxed:
-            side = 0.5 if self.first == 1 else 1.0
-            adam["x"] = adam["x"].clamp(-side, side)
+            middle, side = (self.descent.middle, 0.5) if self.first == 1 else (0.0, 1.0)
+            adam["x"] = adam["x"].clamp(middle - side, middle + side)
         return {"adam": adam, "accepted": accepted}
 
 
@@ -249,6 +251,7 @@ def hybrid(
     *,
     whole: bool = False,
     descent: Descent = CHEN_DESCENT,
+    check: bool = True,
 ) -> Tensor:
     """Hybrid, eq. (16): from the last layer to the first, each started from the minimum-norm
     solution of eq. (8) and improved by gradient matching; images (B, c, h, w). The linear systems
@@ -258,10 +261,11 @@ def hybrid(
     Args:
         share: of the published steps.
         whole: see `GradientMatching`.
+        check: refuse gradients of several images, and with them noisy ones.
     """
     if gradient.network.depth == 0:
         raise ReconError("the network has no convolution: eq. (4) alone gives the image")
-    chains = [layer_by_layer(victim) for victim in gradient.split()]
+    chains = [layer_by_layer(victim, check) for victim in gradient.split()]
     layers = [next(chain) for chain in chains]
     while True:
         layer = layers[0].layer

@@ -18,7 +18,6 @@ zeros.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -40,9 +39,11 @@ from recon.nets.conv import ConvNet
 from recon.nets.gram import per_image_gradients
 from recon.nets.module import ModuleNetwork
 from recon.nets.network import Params
-from recon.released import Gradient
+from recon.released import Gradient, rounding
 
-PEELED = 1e-9  # relative residual up to which a layer counts as solved
+PEELED = 1e-9  # relative residual up to which a layer counts as solved, of float64
+CERTAIN = 1e-8  # relative residual of the whole that counts as rounding, likewise
+TINY = 1e-300
 
 
 @dataclass(frozen=True)
@@ -75,12 +76,13 @@ class JointSystem:
         at = LayerSystem.last(gradient)
         network, exact = at.gradient.network, at.gradient
         deficiencies = generic_deficiencies(network)
+        solved = max(PEELED, rounding(exact.gradients))
         while peel and at.layer and deficiencies[at.layer - 1] == 0:
             system, v = at.system, at.v
             if not system.full_rank():
                 break
             misfit = system.apply(at.x.flatten().numpy()) - v
-            if np.linalg.norm(misfit) > PEELED * np.linalg.norm(v):
+            if np.linalg.norm(misfit) > solved * np.linalg.norm(v):
                 break
             at = at.before(at.x)
         targets = [exact.gradients[f"w{i}"] for i in range(1, at.layer + 1)]
@@ -173,19 +175,33 @@ class JointSystem:
         return Dense(self.jacobian(x))
 
 
-def relative_residual(gradient: Gradient | Gradient[ModuleNetwork], x: Tensor) -> float:
-    """‖g(x) − g‖ / ‖g‖ over all parameters, in float64: the certificate, which the adversary sees.
-    g: of one image (B = 1), x (c·h·w,), or of all images x (n, ...) that have one gradient by a
-    module.
+def scale_and_residual(
+    gradient: Gradient | Gradient[ModuleNetwork], x: Tensor
+) -> tuple[float, float]:
+    """The scale s ≥ 0 of the gradient, which nobody knows where it was clipped, summed or averaged,
+    and the residual, both in float64:
+
+        s = argmin ‖s g(x) − g‖ = max(0, ⟨g, g(x)⟩) / ‖g(x)‖²,   ‖s g(x) − g‖ / ‖g‖,
+
+    over all parameters. The adversary sees both. g: of one image (B = 1), x (c·h·w,), or of all
+    images x (n, ...) that have one gradient by a module.
     """
     exact: Any = gradient.to(torch.float64)
-    if isinstance(exact.network, ConvNet):
-        x = x.view(1, *exact.network.shape)
-    gradients = exact.at(x.detach().double())
-    difference = sum(
-        float((gradients[name] - g).square().sum()) for name, g in exact.gradients.items()
-    )
-    return math.sqrt(difference / sum(float(g.square().sum()) for g in exact.gradients.values()))
+    at = exact.at(x.detach().to(exact.labels.device, torch.float64))
+    pairs = [torch.stack((at[name], g)).flatten(1) for name, g in exact.gradients.items()]
+    g_x, g = torch.cat(pairs, dim=1)
+    scale = (g @ g_x).relu() / (g_x @ g_x + TINY)
+    return float(scale), float((scale * g_x - g).norm() / g.norm())
+
+
+def certain(gradient: Gradient | Gradient[ModuleNetwork]) -> float:
+    """Relative residual that counts as rounding of the format in which the gradient came."""
+    return max(CERTAIN, rounding(gradient.gradients))
+
+
+def relative_residual(gradient: Gradient | Gradient[ModuleNetwork], x: Tensor) -> float:
+    """min_s ‖s g(x) − g‖ / ‖g‖, of `scale_and_residual`."""
+    return scale_and_residual(gradient, x)[1]
 
 
 def _scaled(values: Tensor, matrix: sparse.csr_array) -> sparse.csr_array:

@@ -10,20 +10,22 @@ attack's closed form or refused in one sentence, or of this package's own networ
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import wraps
+from operator import index
 from typing import Any, TypeVar, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from recon.attacks.separation import FirstLayer
-from recon.errors import ReconError
+from recon.errors import ReconError, one_reason
 from recon.nets.conv import ConvNet
 from recon.nets.converted import as_convnet, as_mlp, first_dense
 from recon.nets.mlp import MLP, Params
 from recon.nets.module import ModuleNetwork
 from recon.nets.network import Shape
-from recon.released import Gradient, Weights
+from recon.released import Gradient, Weights, check_labels
 
 MaybeGenerator = torch.Generator | None
 AnyWeights = Weights | Weights[ModuleNetwork]
@@ -76,7 +78,8 @@ Attack = TypeVar("Attack", bound=Callable[..., Candidates])
 
 
 def register(needs: Needs) -> Callable[[Attack], Attack]:
-    """Registers an attack with what it needs, and has it refuse another kind of release:
+    """Registers an attack with what it needs, and has it refuse another kind of release, and images
+    that do not fit a gradient: ReconError. An attack on a gradient returns finite images, or
     ReconError.
     """
 
@@ -84,18 +87,42 @@ def register(needs: Needs) -> Callable[[Attack], Attack]:
         NEEDS[attack.__name__] = needs
 
         @wraps(attack)
-        def check(released: Any, *args: Any, **kwargs: Any) -> Candidates:
+        def check(released: Any, shape_or_prior: Any, *args: Any, **kwargs: Any) -> Candidates:
             if not isinstance(released, needs.released):
                 wanted = needs.released.__name__
                 raise ReconError(
                     f"{attack.__name__} takes {wanted}, such as {wanted}.of(module, …), not a"
                     f" {type(released).__name__}"
                 )
-            return attack(released, *args, **kwargs)
+            # flash attention has no second derivative
+            with sdpa_kernel(SDPBackend.MATH):
+                if isinstance(released, Gradient):
+                    shape_or_prior = _image_shape(released, shape_or_prior)
+                candidates = attack(released, shape_or_prior, *args, **kwargs)
+            if isinstance(released, Gradient) and not candidates.images.isfinite().all():
+                raise ReconError(f"{needs.title} diverged: its images are not finite")
+            return candidates
 
         return check  # type: ignore[return-value]
 
     return decorate
+
+
+def _image_shape(gradient: AnyGradient, shape: Any) -> Shape:
+    """Of one image, once such images with these labels have gradients that can be matched."""
+    network, labels = gradient.network, gradient.labels
+    with one_reason(
+        f"the network and its loss take no images of shape {shape} with {len(labels)} such labels"
+    ):
+        sides = tuple(map(index, shape))
+        x = torch.rand(len(labels), *sides, generator=default_generator(None))
+        x = x.to(next(iter(gradient.theta.values()))).requires_grad_()
+        answers = network(gradient.theta, x)
+        if answers.dim() == 2 and labels.dtype == torch.int64:
+            check_labels(labels, answers.shape[1])
+        squares = [g.square().sum() for g in gradient.at(x).values()]
+        torch.autograd.grad(torch.stack(squares).sum(), x)
+    return sides
 
 
 def default_generator(generator: MaybeGenerator) -> torch.Generator:
@@ -175,11 +202,6 @@ def _check_loss(gradient: AnyGradient, classes: int) -> None:
         generator=torch.Generator().manual_seed(0),
         dtype=torch.float64,
     ).to(gradient.labels.device)
-    try:
-        same = torch.allclose(
-            gradient.loss(logits, gradient.labels), F.cross_entropy(logits, gradient.labels)
-        )
-    except (RuntimeError, ValueError, TypeError, IndexError):
-        same = False
-    if not same:
-        raise ReconError("layer by layer, the loss must be the cross-entropy of whole labels")
+    with one_reason("layer by layer, the loss must be the cross-entropy of whole labels"):
+        loss = gradient.loss(logits, gradient.labels)
+        torch.testing.assert_close(loss, F.cross_entropy(logits, gradient.labels))

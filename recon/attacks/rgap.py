@@ -35,7 +35,7 @@ from torch import Tensor
 
 from recon.errors import ReconError
 from recon.nets.conv import Conv, ConvNet, ImageShape, Params, cross_entropy_direction
-from recon.released import Gradient
+from recon.released import ONE_IMAGE, Gradient, rounding
 
 
 def taps(conv: Conv, shape: ImageShape) -> np.ndarray:
@@ -166,9 +166,6 @@ def generic_deficiencies(network: ConvNet) -> list[int]:
     return [generic_rank(conv, shape) - math.prod(shape) for conv, shape in convs]
 
 
-ONE_IMAGE = 1e-3  # a fully connected gradient of one image has rank 1 up to this share of its norm
-
-
 def features_from_fully_connected(gradient: Gradient, check: bool = True) -> Tensor:
     """Eq. (4): x_j = (∂ℓ/∂W_kj)/(∂ℓ/∂b_k), (B, features), with the k of largest |∂ℓ/∂b_k|. Raises
     ReconError if no bias has a gradient, or (check) if the gradient is not that of a single image:
@@ -181,7 +178,8 @@ def features_from_fully_connected(gradient: Gradient, check: bool = True) -> Ten
         raise ReconError("the bias has no gradient: eq. (4) cannot be solved")
     features = matrix[images, row] / bias[images, row, None]
     others = (matrix - bias.unsqueeze(-1) * features.unsqueeze(-2)).flatten(1).norm(dim=1)
-    if check and (others > ONE_IMAGE * matrix.flatten(1).norm(dim=1)).any():
+    close = max(ONE_IMAGE, rounding(gradient.gradients))
+    if check and (others > close * matrix.flatten(1).norm(dim=1)).any():
         raise ReconError(
             "this is the gradient of more than one image (or a noisy one): eq. (4) needs a batch"
             " of one"

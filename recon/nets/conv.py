@@ -19,7 +19,7 @@ from recon.nets.network import Direction, LayerPass, Params, Shapes
 
 ImageShape = tuple[int, int, int]  # (c, h, w)
 SLOPE = 0.01  # of LeakyReLU for z < 0, PyTorch's default
-CLIP = 0.9999  # |tanh| beyond this is clipped before inversion, as in the paper
+CLIP = 0.9999  # what stands for ±1 and beyond, which tanh does not return, as in the paper's code
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,11 @@ class Activation:
         return -2 * x if self.name == "tanh" else torch.zeros_like(x)
 
     def inverse(self, x: Tensor) -> Tensor:
-        """Eq. (2); ReconError for ReLU, which forgets."""
+        """Eq. (2); ReconError for ReLU, which forgets. So does a unit of tanh that is ±1 to
+        rounding: its z is clipped.
+        """
         if self.name == "tanh":
-            return torch.atanh(x.clamp(-CLIP, CLIP))
+            return torch.atanh(torch.where(x.abs() < 1, x, x.sign() * CLIP))
         if self.name == "relu":
             raise ReconError(
                 "ReLU is not invertible: layer-by-layer attacks need tanh or leaky_relu"

@@ -21,7 +21,6 @@ from recon.attacks.gauss_newton import gauss_newton
 from recon.attacks.gradient_matching import GEIPING_DESCENT, cosine_tv, dlg, hybrid, seeded_start
 from recon.attacks.gradient_system import JointSystem, relative_residual
 from recon.attacks.haim_recipe import PublishedSettings, recover_as_published
-from recon.attacks.imprint import Imprint, edges_of
 from recon.attacks.reconstruct import reconstruct
 from recon.attacks.recover import RecoverSettings, recover
 from recon.attacks.registry import NEEDS
@@ -203,23 +202,6 @@ def test_gauss_newton_in_closed_form_and_of_any_module():
     assert relative_residual(both, images(2)) < 1e-12 < relative_residual(both, images(2).flip(0))
 
 
-def test_imprint_reads_what_was_made_for_it():
-    x = images(6) + torch.linspace(-0.3, 0.3, 6).view(-1, 1, 1, 1).double()
-    public = torch.cat([images(40), x]).flatten(1)
-    server = Imprint(edges_of(public, 32), torch.arange(4.0).double(), torch.ones(4).double())
-    module = dense(128, 32, 4)
-    made = torch.cat([value.flatten() for value in server.theta(128).values()])
-    nn.utils.vector_to_parameters(made, module.parameters())
-    y = torch.tensor([0, 1, 2, 3, 0, 1])
-    candidates = attacks.by_imprint(Gradient.of(module, F.cross_entropy, x, y), IMAGE)
-    expected = server.read(server.mean_gradient(x.flatten(1), y), 6)
-    torch.testing.assert_close(candidates.images.flatten(1), expected.images)
-    assert candidates.score.tolist() == expected.alone.double().tolist()
-    assert candidates.score.sum() >= 2
-    with pytest.raises(ReconError, match="not made of brightness"):
-        attacks.by_imprint(Gradient.of(dense(128, 32, 4), F.cross_entropy, x, y), IMAGE)
-
-
 # ----------------------------------------------------------------------------------------- refusals
 
 
@@ -272,8 +254,6 @@ def smooth(logits, labels):
         ("by_rgap", lambda: gradient_of(convolutional(), 2), "one image at a time, not 2"),
         ("by_rgap", lambda: gradient_of(convolutional(), 1, smooth), "the cross-entropy of whole"),
         ("by_rgap", lambda: Weights.of(convolutional()), "by_rgap takes Gradient"),
-        ("by_imprint", lambda: gradient_of(convolutional()), "dense layers with ReLU are wanted"),
-        ("by_imprint", lambda: gradient_of(dense(128, 6, 5, 4)), "two dense layers"),
         (
             "by_decoreco",
             lambda: Weights.of(fill(nn.Sequential(nn.Flatten(), nn.Linear(128, 1), nn.Tanh()))),
@@ -303,11 +283,13 @@ def test_what_is_released_must_fit_the_module():
         Weights.of(module, start=dense(128, 1))
     zeros = [torch.zeros_like(p) for p in module.parameters()]
     for gradients, labels, sentence in (
-        (zeros[:2], LABEL, "2 gradients do not fit a network of 3"),
+        (zeros[:2], LABEL, "one for each of 3 parameters"),
         (zeros[::-1], LABEL, "must have shape"),
-        ({"0.weight": zeros[0]}, LABEL, "missing or foreign"),
-        ([None, *zeros[1:]], LABEL, "missing or foreign"),
+        ({"0.weight": zeros[0]}, LABEL, "one for each of 3 parameters: '3.weight'"),
+        ([None, *zeros[1:]], LABEL, "one for each of 3 parameters"),
+        (dict(zip("abcd", 4 * zeros, strict=False)), LABEL, "one for each of 3 parameters"),
         (zeros, None, "pass the labels"),
+        (zeros, LABEL, "not zero"),
     ):
         with pytest.raises(ReconError, match=sentence):
             Gradient.received(module, F.cross_entropy, gradients, labels)

@@ -16,7 +16,7 @@ from companion.chapters.leakage_common import SEED, TABLE_1, Attacked, Networks,
 from companion.chapters.published import DIVERGED, PRE_TRAINED
 from companion.chapters.tables import packed, unpacked
 from companion.store.record import Record
-from recon.attacks import by_gauss_newton, by_rgap
+from recon.attacks import by_rgap
 from recon.attacks.gauss_newton import gauss_newton
 from recon.attacks.gradient_matching import (
     CHEN_DESCENT,
@@ -133,7 +133,8 @@ def _rgap(gradient: Gradient, _budget: Budget, _place: Checkpoints) -> Tensor:
 
 
 def _any_solution(gradient: Gradient, _budget: Budget, _place: Checkpoints) -> Tensor:
-    return by_gauss_newton(gradient, gradient.network.shape).images
+    solutions = [gauss_newton(JointSystem.of(single)).x for single in gradient.split()]
+    return torch.stack(solutions).view(-1, *gradient.network.shape)
 
 
 def _smoothest(gradient: Gradient, _budget: Budget, _place: Checkpoints) -> Tensor:

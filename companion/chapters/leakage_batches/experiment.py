@@ -13,7 +13,6 @@ from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.leakage_common import (
-    CERTAIN,
     CLASSES,
     Attacked,
     Victims,
@@ -28,6 +27,7 @@ from companion.chapters.tables import flat, packed, unpacked
 from companion.store.record import Record
 from recon.attacks.batches import BatchSystem
 from recon.attacks.gauss_newton import Solved, gauss_newton
+from recon.attacks.gradient_system import CERTAIN
 from recon.attacks.rgap import rgap
 from recon.attacks.separation import FirstLayer, SeparationSettings, separate
 from recon.images.bundle import Bundle

@@ -18,9 +18,11 @@ from companion.chapters.leakage_common import PRIOR, TABLE_1, Victims, initial, 
 from companion.chapters.tables import packed, unpacked
 from companion.store.record import Record
 from recon.analysis.identifiability import posterior_variance, rank_deficiency, security_metric
+from recon.attacks import by_rgap
 from recon.attacks.batches import BatchSystem
+from recon.attacks.from_gradients import RGAPSettings
 from recon.attacks.gauss_newton import Normal, Solved, gauss_newton
-from recon.attacks.rgap import rgap, system_of
+from recon.attacks.rgap import system_of
 from recon.errors import ReconError
 from recon.images.pool import ImagePool
 from recon.nets.conv import Conv, ConvNet, cross_entropy_direction
@@ -266,18 +268,18 @@ def noise_unit(sizes: Sizes, context: Context, unit: str) -> Tensors:
     """
     name, z = unit.split("--")
     victims = sizes.victims(name, context.pool)
-    guesses, predicted, by_rgap = [], [], []
+    guesses, predicted, by_layers = [], [], []
     for sent, sigma in released(name, z, victims, context):
         best = map_estimate(sent, sigma, PRIOR).x
         guesses.append(best.view(sent.network.shape))
         predicted.append(posterior_variance(sent, best, sigma, PRIOR).mean().item())
         if sent.network.depth:
-            by_rgap.append(rgap(sent, check=False)[0])
+            by_layers.append(by_rgap(sent, sent.network.shape, RGAPSettings(noisy=True)).images[0])
     row = Record(
         z=float(z),
         mse=mse(torch.stack(guesses), victims.x).tolist(),
         predicted=predicted,
-        rgap=mse(torch.stack(by_rgap), victims.x).tolist() if by_rgap else None,
+        rgap=mse(torch.stack(by_layers), victims.x).tolist() if by_layers else None,
     )
     return packed(row)
 

@@ -18,6 +18,7 @@ from companion.chapters.tables import packed, unpacked
 from companion.store.record import Record
 from recon.analysis.identifiability import determined, rank_deficiency, security_metric
 from recon.attacks import by_gauss_newton
+from recon.attacks.from_gradients import GaussNewtonSettings
 from recon.attacks.gradient_matching import GEIPING_DESCENT, cosine_tv, seeded_start
 from recon.attacks.gradient_system import JointSystem
 from recon.attacks.rgap import systems
@@ -108,7 +109,7 @@ def design_unit(sizes: Sizes, context: Context, unit: str) -> Tensors:
     x, labels = averaged_victims(context.pool, sizes.images, sizes.side)
     gradient = Gradient.each(network, theta, x, labels)
     deficiencies = [rank_deficiency(u) for u in systems(network, theta, x[:1], labels[:1])]
-    solved = by_gauss_newton(gradient, network.shape).images
+    solved = by_gauss_newton(gradient, network.shape, GaussNewtonSettings(starts=1)).images
     missing, matched, unread = [], [], 0
     for image, x_hat, single in zip(x, solved, gradient.split(), strict=True):
         there = determined(JointSystem.of(single), image.flatten())

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.leakage_common import (
-    CERTAIN,
     FOUND,
     TABLE_1,
     Attacked,
@@ -24,7 +23,7 @@ from companion.store.record import Record
 from recon.analysis.identifiability import determined, security_metric
 from recon.attacks import by_rgap
 from recon.attacks.gauss_newton import gauss_newton
-from recon.attacks.gradient_system import JointSystem, relative_residual
+from recon.attacks.gradient_system import CERTAIN, JointSystem, relative_residual
 from recon.attacks.rgap import generic_deficiencies
 from recon.released import Gradient
 
