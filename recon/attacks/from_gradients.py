@@ -111,18 +111,22 @@ class CosineSettings:
         whole: one cosine of the whole gradient, or one for each tensor.
         descent.
         tv: weight of the total variation.
+        deviation: of the starting images.
     """
 
     steps: int = COSINE_STEPS
     whole: bool = False
     descent: Descent = CHEN_DESCENT
     tv: float = 0.01
+    deviation: float = 1.0
 
 
 CHEN = CosineSettings()  # as Chen & Campbell (2022) run it
-GEIPING = CosineSettings(
-    whole=True, descent=GEIPING_DESCENT
-)  # as its authors do; pixels in [−½, ½]
+#: one cosine, steps along the sign, weight 1e-4, as the command line of Geiping et al. has them
+#: (JonasGeiping/invertinggradients@1157b61c rec_mult.py:30, 37, inversefed/options.py:37), for
+#: pixels in [−½, ½]: theirs are divided by 0.25, so that the weight acts four times. Other files
+#: there have weights from 1e-6 to 1e-1
+GEIPING = CosineSettings(COSINE_STEPS, True, GEIPING_DESCENT, 4e-4, deviation=0.25)
 
 
 @register(Needs("CosineTV", Gradient, "no", "needed", "shape", "any"))
@@ -139,7 +143,7 @@ def by_cosine_tv(
         settings: `CHEN`, the default, or `GEIPING`.
     """
     s = settings or CHEN
-    start = _start(released, shape_or_prior, generator)
+    start = s.deviation * _start(released, shape_or_prior, generator)
     result = cosine_tv(released, start, s.steps, whole=s.whole, descent=s.descent, tv=s.tv)
     return _scored(
         released, result.x_hat.view_as(start), {"energy": result.energy, "history": result.history}
@@ -151,9 +155,15 @@ class HybridSettings:
     """
     Attributes:
         share: of the published steps.
+        whole: one cosine of the whole gradient, or one for each tensor.
+        descent.
+        tv: factor of the published weights of the total variation.
     """
 
     share: float = 1.0
+    whole: bool = False
+    descent: Descent = CHEN_DESCENT
+    tv: float = 1.0
 
 
 @register(Needs("Hybrid", Gradient, "no", "needed", "shape", f"{CLOSED}; invertible activation"))
@@ -166,13 +176,8 @@ def by_hybrid(
     """R-GAP, improved layer by layer by gradient matching; see `recon.attacks.gradient_matching`.
     Nothing is drawn.
     """
-    return _scored(
-        released,
-        hybrid(
-            convolutional_gradient(released, shape_or_prior), (settings or HybridSettings()).share
-        ),
-        {},
-    )
+    gradient = convolutional_gradient(released, shape_or_prior)
+    return _scored(released, hybrid(gradient, **vars(settings or HybridSettings())), {})
 
 
 STEPS, STEPS_OF_A_MODULE = 30, 40  # of Gauss–Newton, with closed forms and without

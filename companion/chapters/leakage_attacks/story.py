@@ -13,7 +13,7 @@ from torch import Tensor
 
 from companion.chapters.base import Tensors
 from companion.chapters.claims import claim
-from companion.chapters.leakage_attacks.experiment import ATTACKS, Metrics, Sizes
+from companion.chapters.leakage_attacks.experiment import Metrics, Sizes
 from companion.chapters.leakage_common import EPOCHS, TABLE_1, by_coins, graded
 from companion.chapters.pictures import (
     PAGE,
@@ -231,7 +231,7 @@ def drawn_networks(metrics: Metrics) -> list[str]:
 def drawn_methods(metrics: Metrics) -> dict[str, str]:
     """Those of the grid, and their heads."""
     ran = {name for row in drawn_networks(metrics) for name in metrics.networks[row].methods}
-    return {m.table: m.head for m in ATTACKS.values() if m.table in ran}
+    return {method: label for method, label in LABELS.items() if method in ran}
 
 
 def selected(metrics: Metrics, arrays: Tensors) -> Tensors:
