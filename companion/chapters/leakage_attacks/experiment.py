@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,7 +11,7 @@ from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.leakage_common import SEED, TABLE_1, Attacked, Networks, Victims, pixels
-from companion.chapters.published import DIVERGED, PRE_TRAINED
+from companion.chapters.published import DIVERGED, METHODS, PRE_TRAINED
 from companion.chapters.tables import packed, unpacked
 from companion.store.record import Record
 from recon.attacks import by_rgap
@@ -77,32 +76,21 @@ SIZES = {
 }
 
 
-def _rgap(gradient: Gradient, _sizes: Sizes, _place: Checkpoints) -> Tensor:
-    return by_rgap(gradient, gradient.network.shape).images
-
-
-def _dlg(gradient: Gradient, sizes: Sizes, _place: Checkpoints) -> Tensor:
-    return dlg(gradient.to(torch.float32), seeded_start(gradient, SEED), sizes.dlg_steps)[0]
-
-
-def _cosine_tv(gradient: Gradient, sizes: Sizes, place: Checkpoints) -> Tensor:
-    single, steps = gradient.to(torch.float32), max(1, round(sizes.share * COSINE_STEPS))
+def attack(method: str, gradient: Gradient, sizes: Sizes, place: Checkpoints) -> Tensor:
+    """From gradients of one image each to the images (B, c, h, w); matching in float32, as the
+    published code has it. A new attack is a branch here, and a label in
+    `companion.chapters.published`.
+    """
+    if method == "rgap":
+        return by_rgap(gradient, gradient.network.shape).images
+    single = gradient.to(torch.float32)
     start = seeded_start(single, SEED)
+    if method == "dlg":
+        return dlg(single, start, sizes.dlg_steps)[0]
+    if method == "hybrid":
+        return hybrid(single, sizes.share, place)
+    steps = max(1, round(sizes.share * COSINE_STEPS))
     return cosine_tv(single, start, steps, place.at("cosine")).x_hat.view_as(start)
-
-
-def _hybrid(gradient: Gradient, sizes: Sizes, place: Checkpoints) -> Tensor:
-    return hybrid(gradient.to(torch.float32), sizes.share, place)
-
-
-#: gradients of one image each, sizes and a place for checkpoints to the images (B, c, h, w); in
-#: float32, as the published code has it. A new attack is a line here, and one of `LABELS`
-ATTACKS: dict[str, Callable[[Gradient, Sizes, Checkpoints], Tensor]] = {
-    "rgap": _rgap,
-    "dlg": _dlg,
-    "cosine_tv": _cosine_tv,
-    "hybrid": _hybrid,
-}
 
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
@@ -131,10 +119,10 @@ def attack_network(sizes: Sizes, context: Context, name: str) -> Tensors:
     victims, attacked = Victims.of(context.pool), Attacked.of(name, context.pool, sizes.epochs)
     gradient = attacked.gradients(victims)
     images = {}
-    for method, attack in ATTACKS.items():
+    for method in METHODS:
         if method == "rgap" or (name in sizes.matched and (method != "dlg" or sizes.dlg_steps)):
             place = context.checkpoints.inside(f"{name} {method}".replace(" ", "-"))
-            images[method] = attack(gradient, sizes, place).double()
+            images[method] = attack(method, gradient, sizes, place).double()
     row = {method: scores(x_hat, victims) for method, x_hat in images.items()}
     if name.endswith(PRE_TRAINED):
         row["pre_training"] = Record(

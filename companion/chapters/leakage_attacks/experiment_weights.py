@@ -92,6 +92,11 @@ class Metrics(Networks):
     where not finite; the best weight, and those of the attack's authors.
     """
 
+    @property
+    def left_open(self) -> list[bool]:
+        """Whether each of the networks leaves something open."""
+        return [row.open for row in self.networks.values()]
+
     def errors(self, attack: str, weight: float | None = None) -> np.ndarray:
         """log10 of the errors (networks, images), see `logs`; at the best weight or another."""
         rows = [row[attack] for row in self.networks.values()]
@@ -154,27 +159,25 @@ def compute(sizes: WeightSizes, context: Context) -> Outcome[Metrics]:
     tuning, judged = victims(sizes, context)
     units = [f"{name}--{attack}" for name in sizes.networks for attack in (EXACT, *WAYS)]
     runs = context.sweep(partial(weight_unit, sizes, context), units, "weights")
-    networks, arrays = {}, {"truth": pixels(judged.x)}
-    for name in sizes.networks:
-        rows = {attack: unpacked(runs[f"{name}--{attack}"]) for attack in (EXACT, *WAYS)}
-        networks[name] = Record({**rows.pop(EXACT), **rows})
+    networks: dict[str, Record] = {}
+    arrays = {"truth": pixels(judged.x)}
     for unit, tensors in runs.items():
-        for attack, images in tensors.items():
-            if attack != "json":
-                arrays[f"x_hat {unit.split('--')[0]} {attack}"] = shown(images)
+        name, attack = unit.split("--")
+        row = unpacked(tensors)
+        networks.setdefault(name, Record()).update(row if attack == EXACT else {attack: row})
+        images = {key: shown(x) for key, x in tensors.items() if key != "json"}
+        arrays |= {f"x_hat {name} {key}": x for key, x in images.items()}
     about = {"grey": judged.grey, "index": judged.index, "tuning_index": tuning.index}
     return Outcome(Metrics(**networks, **about), arrays)
 
 
-def victims(sizes: WeightSizes, context: Context) -> tuple[Victims, Victims]:
+def victims(sizes: WeightSizes, context: Context) -> list[Victims]:
     """Images to tune on and to judge, of all classes in turn; the paper's two are judged."""
-    together = Victims.of_all_classes(context.pool, sizes.images + sizes.tuning)
-
-    def part(rows: slice) -> Victims:
-        x, labels, index = together.x[rows], together.labels[rows], together.index[rows]
-        return replace(together, x=x, labels=labels, index=index)
-
-    return part(slice(sizes.images, None)), part(slice(sizes.images))
+    images = Victims.of_all_classes(context.pool, sizes.images + sizes.tuning)
+    return [
+        replace(images, x=images.x[part], labels=images.labels[part], index=images.index[part])
+        for part in (slice(sizes.images, None), slice(sizes.images))
+    ]
 
 
 def weight_unit(sizes: WeightSizes, context: Context, unit: str) -> Tensors:
