@@ -147,7 +147,7 @@ SIZES = {
         networks=("CNN2 V2", "CNN3 V2"),
         weights=(1.0, 1e-1, 1e-2, 1e-4),
         tuning=2,
-        images=3,
+        images=2,
         steps=200,
     ),
     "paper": WeightSizes(),
