@@ -63,24 +63,24 @@ def prior_decides(metrics: Metrics) -> Claim:
     that of the latter, above 1.
     """
     weights = WAYS["cosine_tv_geiping"].published
-    by_weight, by_attack = (
-        np.ptp([errors.mean(1) for errors in several], axis=0)
-        for several in (
-            [metrics.errors("cosine_tv_geiping", weight) for weight in weights],
-            [metrics.errors(attack) for attack in ("cosine_tv_geiping", "hybrid")],
-        )
-    )
-    spreads = {"weight": by_weight, "attack": by_attack, "more": by_weight - by_attack}
-    ratios = {name: Ratio.of(spread) for name, spread in spreads.items()}
+    by_weight = np.stack([metrics.errors("cosine_tv_geiping", weight) for weight in weights])
+    by_attack = np.stack([metrics.errors(attack) for attack in ("cosine_tv_geiping", "hybrid")])
+    spreads = {
+        "weight": np.ptp(by_weight.mean(2), axis=0),
+        "attack": np.ptp(by_attack.mean(2), axis=0),
+        "images": (np.ptp(by_weight, axis=0) - np.ptp(by_attack, axis=0)).mean(0),
+    }
+    more = Ratio.of(spreads["weight"] - spreads["attack"])
     return claim(
         "leakage-prior-decides",
         {
             "weights": len(weights),
-            "networks": len(by_weight),
-            **{name: str(ratio) for name, ratio in ratios.items()},
+            "count": by_weight.shape[1:],
+            "more": str(more),
+            **{name: str(Ratio.of(spread)) for name, spread in spreads.items()},
         },
-        verdict={True: "not reproduced", False: "finding", None: "undecided"}[ratios["more"].lower],
-        value=ratios["more"].mean,
+        verdict={True: "not reproduced", False: "finding", None: "undecided"}[more.lower],
+        value=more.mean,
         null_value=1.0,
     )
 
