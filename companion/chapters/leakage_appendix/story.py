@@ -10,13 +10,7 @@ from matplotlib.ticker import NullFormatter
 
 from companion.chapters.base import Tensors
 from companion.chapters.claims import claim
-from companion.chapters.leakage_appendix.experiment import (
-    Metrics,
-    Sizes,
-    ratio,
-    relative_time,
-    smaller,
-)
+from companion.chapters.leakage_appendix.experiment import Metrics, Sizes, changed
 from companion.chapters.leakage_common import graded
 from companion.chapters.pictures import (
     PAGE,
@@ -72,7 +66,10 @@ def hard_constraint(metrics: Metrics, sizes: Sizes) -> Claim:
     ends = metrics.constrained
     soft, hard = ends.soft, ends.as_given
     solvers = {"hard": hard, "kernel": ends.in_kernel}
-    times = {name: relative_time(end, soft) for name, end in solvers.items()}
+    times = {
+        name: (end.seconds if end.reached is None else end.reached) / soft.seconds
+        for name, end in solvers.items()
+    }
     words = {name: until(end) for name, end in solvers.items()}
     bounds = {"spread": SPREAD, "longer": MUCH * SPREAD, "sooner": 1 / SPREAD}
     longer = times["hard"] > bounds["longer"]
@@ -111,11 +108,6 @@ def smaller_gradients(metrics: Metrics) -> Claim:
         value=float(np.mean(shares)),
         null_value=0.5,
     )
-
-
-def changed(norms: Record) -> dict[str, float]:
-    """Of gradients of some images: how many became smaller, and by how much."""
-    return {"smaller": smaller(norms), "images": len(norms.after), "ratio": ratio(norms)}
 
 
 def selected(_: Metrics, arrays: Tensors) -> Tensors:

@@ -35,16 +35,18 @@ class Metrics(Networks):
     @property
     def networks(self) -> dict[str, Record]:
         """By name: methods, and pre-training or None."""
-        networks = {}
-        for name, row in super().networks.items():
-            methods = dict(row)
-            pre_training = methods.pop("pre_training", None)
-            networks[name] = Record(methods=methods, pre_training=pre_training)
-        return networks
+        return {
+            name: Record(
+                methods={method: row[method] for method in METHODS if method in row},
+                pre_training=row.get("pre_training"),
+            )
+            for name, row in super().networks.items()
+        }
 
-    def mse(self, name: str, method: str) -> float | None:
-        """Mean squared error, None if it is not finite; KeyError where the method did not run."""
-        return self.networks[name].methods[method].mse
+    def mse(self, name: str, method: str) -> float:
+        """Mean squared error, infinite where it diverged; KeyError where the method did not run."""
+        error = self.networks[name].methods[method].mse
+        return math.inf if error is None else error
 
 
 ALL = (*TABLE_1, f"CNN4 V1{PRE_TRAINED}", f"CNN4 V2{PRE_TRAINED}")

@@ -109,9 +109,8 @@ def logs(errors: list[float | None]) -> np.ndarray:
     """log10 of errors, (images,), at least `LEAST` and at most `DIVERGED`, as which those count
     that are not finite.
     """
-    return np.log10(
-        [min(max(DIVERGED if error is None else error, LEAST), DIVERGED) for error in errors]
-    )
+    finite = np.nan_to_num(np.array(errors, dtype=float), nan=DIVERGED)
+    return np.log10(finite.clip(LEAST, DIVERGED))
 
 
 def key_of(weight: float) -> str:

@@ -105,7 +105,7 @@ def method_claims(method: str, metrics: Metrics, sizes: Sizes) -> list[Claim]:
                 "zeros": len(zeros),
                 "remark": remark,
                 "grey": grey,
-                "worse": sum(error is None or error > grey for error in errors),
+                "worse": sum(error > grey for error in errors),
                 "networks": len(published),
                 "by_grey": by_grey,
             },
@@ -123,7 +123,7 @@ def farthest(method: str, metrics: Metrics, near: dict[str, tuple[bool, float]])
     """The network that is farthest from the paper, in words."""
     worst = max(near, key=lambda name: near[name][1])
     value = metrics.mse(worst, method)
-    ours = f"{worst} diverged" if value is None else f"farthest {worst}: MSE {value:.4f}"
+    ours = f"{worst} diverged" if value == math.inf else f"farthest {worst}: MSE {value:.4f}"
     return f"{ours} against {PUBLISHED[worst][method][0]:.4f}"
 
 
@@ -135,10 +135,10 @@ def hybrid_against(parent: str, metrics: Metrics, sizes: Sizes) -> Claim:
     """
     names = both_ran(metrics, "rgap", "hybrid", parent)
     errors = {name: metrics.mse(name, parent) for name in names}
-    worse = [n for n in names if not at_least_as_good(metrics.mse(n, "hybrid"), errors[n])]
+    worse = [name for name in names if metrics.mse(name, "hybrid") > errors[name]]
     theirs = [n for n in names if PUBLISHED[n]["hybrid"][0] > PUBLISHED[n][parent][0]]
     comparable = metrics.images.the_papers and sizes.share == 1.0
-    grey = sum(at_least_as_good(metrics.images.grey_mse, error) for error in errors.values())
+    grey = sum(metrics.images.grey_mse <= error for error in errors.values())
     if worse or grey == len(names):
         judgement = "partly" if worse == theirs else "not reproduced"
     else:
@@ -159,11 +159,6 @@ def hybrid_against(parent: str, metrics: Metrics, sizes: Sizes) -> Claim:
     )
 
 
-def at_least_as_good(ours: float | None, other: float | None) -> bool:
-    """Of two errors, None being infinite."""
-    return ours is not None and (other is None or ours <= other)
-
-
 # ------------------------------------------------------------------------------------- pre-training
 def pre_trained_claim(names: list[str], metrics: Metrics) -> Claim:
     """The paper's sentence on its pre-trained networks, method by method.
@@ -173,15 +168,17 @@ def pre_trained_claim(names: list[str], metrics: Metrics) -> Claim:
     """
     methods = [m for m in METHODS if all(m in metrics.networks[n].methods for n in names)]
 
-    def changes(mse: Callable[[str, str], float | None]) -> np.ndarray:
+    def changes(mse: Callable[[str, str], float]) -> np.ndarray:
         """Error on each pre-trained network over that on the untrained one, (methods, networks);
         infinite where it diverged.
         """
         after, before = (
-            np.array([[mse(n.removesuffix(end), m) for n in names] for m in methods], dtype=float)
+            np.array(
+                [[mse(name.removesuffix(end), method) for name in names] for method in methods]
+            )
             for end in ("", PRE_TRAINED)
         )
-        return np.nan_to_num(after / before, nan=np.inf)
+        return after / before
 
     def text(table: np.ndarray) -> str:
         rows = [", ".join(f"{value:.2g}" for value in row) for row in table]
@@ -243,19 +240,19 @@ def plot_grid(result: Result[Metrics]) -> Figure:
     for name in drawn_networks(result.metrics):
         runs = result.metrics.networks[name].methods
         rows.append((name, list(result.figure(name)), "black"))
-        titles.append([first_error(runs[method]) for method in methods])
+        firsts = [next(iter(runs[method].per_image.values())) for method in methods]
+        titles.append(
+            [
+                f"{score.mse:.4f}" if score and score.mse < DIVERGED else "diverged"
+                for score in firsts
+            ]
+        )
     heads = methods.values()
     titles[1] = [f"{head}\n{error}" for head, error in zip(heads, titles[1], strict=True)]
     grey = torch.full(truth.shape, 0.5)
     rows.append(("a grey image\n(null)", [grey], "black"))
     titles.append([f"{(truth / LEVELS - grey).square().mean().item():.4f}"])
     return image_rows(rows, titles)
-
-
-def first_error(run: Record) -> str:
-    """Mean squared error of the first image."""
-    score = next(iter(run.per_image.values()))
-    return f"{score.mse:.4f}" if score and score.mse < DIVERGED else "diverged"
 
 
 FIGURES = {"grid": plot_grid}

@@ -144,10 +144,17 @@ def plot_weights(result: Result[Metrics]) -> Figure:
     for ax, name in zip(axes.flat, names, strict=False):
         for (attack, way), colour in zip(WAYS.items(), SERIES, strict=False):
             row = metrics.networks[name][attack]
-            weights, best = sorted(map(float, row.tuning)), row.best
+            weights = sorted(map(float, row.tuning))
             errors = [row.tuning[key_of(weight)] for weight in weights]
-            ax.plot(weights, errors, color=colour, label=way.label)
-            ax.plot(best, row.tuning[key_of(best)], "o", color=colour, markerfacecolor="none")
+            ax.plot(
+                weights,
+                errors,
+                "-o",
+                color=colour,
+                label=way.label,
+                markevery=[weights.index(row.best)],
+                markerfacecolor="none",
+            )
         grey = float(np.mean(metrics.grey))
         ax.axhline(grey, color=REFERENCE, linestyle=":", label="a grey image (null)")
         ax.set(xscale="log", yscale="log", title=name)

@@ -123,12 +123,8 @@ def plot_images(result: Result[Metrics]) -> Figure:
         ("from the mean\ngradient", result.figure("x_hat"), "black"),
         ("a grey image\n(null)", grey, "black"),
     ]
-    titles = [[_error(mse) for mse in errors] for errors in result.figure("mse").tolist()]
+    titles = [[f"{error:.2g}" for error in row] for row in result.figure("mse").tolist()]
     return image_rows(rows, [[], *titles])
-
-
-def _error(mse: float) -> str:
-    return f"{mse:.3f}" if mse >= 5e-4 else f"{mse:.0e}" if mse else "0"
 
 
 @photographs

@@ -9,7 +9,7 @@ import numpy as np
 
 from companion.chapters.claims import claim
 from companion.chapters.leakage_common import graded
-from companion.chapters.leakage_defences.experiment import Metrics, Sizes
+from companion.chapters.leakage_defences.experiment import AttackSizes, Metrics
 from companion.store.record import Record
 from companion.store.results import Claim
 
@@ -17,7 +17,7 @@ WITHIN = 2.0  # factor between predicted and found error
 NO_BETTER = 0.8  # of the null's error: what counts as nothing left
 
 
-def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
+def claims(metrics: Metrics, _: AttackSizes) -> list[Claim]:
     """Noise, its prediction, and c(M)."""
     made = (noise_claim, reduces_claim, predicted_claim, metric_claim)
     return [judge(metrics) for judge in made]
