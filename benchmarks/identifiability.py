@@ -13,6 +13,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -81,7 +82,8 @@ def cosine(_: Attacked, gradient: Gradient, __: torch.Tensor) -> Callable[[int],
     """CosineTV."""
     single = gradient.to(torch.float32)
     start = seeded_start(single, SEED)
-    return lambda steps: cosine_tv(single, start, steps, whole=True, descent=GEIPING_DESCENT).x_hat
+    descent = replace(GEIPING_DESCENT, step_size=0.1)
+    return lambda steps: cosine_tv(single, start, steps, whole=True, descent=descent).x_hat
 
 
 def compare(rival: Rival, name: str) -> dict:

@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 import torch
 import torch.nn.functional as F
-from scipy.stats import binomtest, rankdata, sem
+from scipy.stats import rankdata, sem
 from scipy.stats import t as student
 from torch import Tensor, nn
 
@@ -95,14 +95,6 @@ class Victims:
         ]
         in_turn = [index[k] for k in range(count) for index in by_class if k < len(index)]
         return Victims.of(pool, (*VICTIMS, *in_turn)[:count])
-
-    @staticmethod
-    def of_each_class(pool: ImagePool, count: int) -> "Victims":
-        """The first image of each of CIFAR-10's first `count` classes; on other data as many
-        training images.
-        """
-        _, first = np.unique(pool.labels, return_index=True)
-        return Victims.of(pool, pool.index[np.resize(first, count)].tolist())
 
 
 class Networks(Record):
@@ -243,15 +235,10 @@ def spearman(x: np.ndarray, y: np.ndarray, axis: int = -1) -> np.ndarray:
     return np.divide((a * b).sum(axis), norms, out=np.zeros_like(norms), where=norms > 0)
 
 
-def by_coins(successes: int, trials: int) -> float:
-    """How often as many coins or more show heads."""
-    return float(binomtest(successes, trials, alternative="greater").pvalue)
-
-
 @dataclass(frozen=True)
 class Ratio:
-    """Geometric mean over images, and its central 95 % by Student's t over images, honest for few
-    of them, where a bootstrap is not; one image has no interval.
+    """Geometric mean over images or networks, and its central 95 % by Student's t over them, honest
+    for few, where a bootstrap is not; one has no interval.
     """
 
     mean: float
@@ -260,7 +247,7 @@ class Ratio:
 
     @staticmethod
     def of(logs: np.ndarray) -> "Ratio":
-        """From log10 of each image's ratio, (images,)."""
+        """From log10 of the ratio of every image or network, (n,)."""
         mean, half, n = logs.mean(), math.inf, len(logs)
         if n > 1:
             half = student.ppf(0.975, n - 1) * sem(logs)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-METHODS = ("rgap", "dlg", "cosine_tv", "hybrid")
 LABELS = {
     "rgap": "R-GAP",
     "dlg": "DLG",
     "cosine_tv": "CosineTV",
     "hybrid": "Hybrid",
 }
+METHODS = tuple(LABELS)
 PRE_TRAINED = " pre-trained"  # ends the name of such a row
 #: Table 1: rank deficiencies rd_1 … rd_d and c(M)
 PUBLISHED_RANK = {

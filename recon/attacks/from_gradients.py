@@ -139,18 +139,22 @@ class CosineSettings:
         whole: one cosine of the whole gradient, or one for each tensor.
         descent.
         tv: weight of the total variation.
+        deviation: of the starting images.
     """
 
     steps: int = COSINE_STEPS
     whole: bool = False
     descent: Descent = CHEN_DESCENT
     tv: float = 0.01
+    deviation: float = 1.0
 
 
 CHEN = CosineSettings()  # as Chen & Campbell (2022) run it
-GEIPING = CosineSettings(
-    whole=True, descent=GEIPING_DESCENT
-)  # as its authors do; pixels in [−½, ½]
+#: one cosine, steps along the sign, weight 1e-4, as the command line of Geiping et al. has them
+#: (JonasGeiping/invertinggradients@1157b61c rec_mult.py:30, 37, inversefed/options.py:37), for
+#: pixels in [−½, ½]: theirs are divided by 0.25, so that the weight acts four times. Other files
+#: there have weights from 1e-6 to 1e-1
+GEIPING = CosineSettings(COSINE_STEPS, True, GEIPING_DESCENT, 4e-4, deviation=0.25)
 
 
 @register(Needs("CosineTV", Gradient, "no", "needed", "shape", "any"))
@@ -167,7 +171,7 @@ def by_cosine_tv(
         settings: `CHEN`, the default, or `GEIPING`.
     """
     s = settings or CHEN
-    start = _start(released, shape_or_prior, generator)
+    start = s.deviation * _start(released, shape_or_prior, generator)
     result = cosine_tv(released, start, s.steps, whole=s.whole, descent=s.descent, tv=s.tv)
     images = result.x_hat.view_as(start)
     at_bounds = ((images - s.descent.middle).abs() >= 0.5).double().mean().item()
@@ -181,10 +185,16 @@ class HybridSettings:
     """
     Attributes:
         share: of the published steps.
+        whole: one cosine of the whole gradient, or one for each tensor.
+        descent.
+        tv: factor of the published weights of the total variation.
         noisy: as in `RGAPSettings`.
     """
 
     share: float = 1.0
+    whole: bool = False
+    descent: Descent = CHEN_DESCENT
+    tv: float = 1.0
     noisy: bool = False
 
 
@@ -200,7 +210,8 @@ def by_hybrid(
     """
     s = settings or HybridSettings()
     gradient = convolutional_gradient(released, shape_or_prior)
-    return _scored(released, hybrid(gradient, s.share, check=not s.noisy), {})
+    images = hybrid(gradient, s.share, whole=s.whole, descent=s.descent, tv=s.tv, check=not s.noisy)
+    return _scored(released, images, {})
 
 
 STEPS, STEPS_OF_A_MODULE = 30, 40  # of Gauss–Newton, with closed forms and without

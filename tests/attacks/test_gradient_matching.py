@@ -200,31 +200,31 @@ def runs(monkeypatch):
 def test_hybrids_settings_go_by_layer_and_its_improvement_feeds_the_next(runs):
     deep = ConvNet((Conv(3, 6), Conv(3, 8), Conv(3, 9), Conv(1, 9)), shape=(2, 8, 8), classes=4)
     gradient, x = some_gradient(deep)
-    images = hybrid(gradient, share=0.1, whole=True, descent=GEIPING_DESCENT)
+    images = hybrid(gradient, share=0.1, whole=True, descent=GEIPING_DESCENT, tv=0.5)
     assert all(attack.whole and attack.descent == GEIPING_DESCENT for attack, _, _ in runs)
     settings = [(a.first, steps, a.alpha, a.beta, a.gamma) for a, steps, _ in runs]
     assert settings == [
-        (4, 100, 10.0, 0.1, 1.0),
-        (3, 100, 10.0, 0.1, 1.0),
-        (2, 800, 1.0, 1.0, 0.1),
-        (1, 1000, 1.0, 1.0, 0.05),
+        (4, 100, 10.0, 0.05, 1.0),
+        (3, 100, 10.0, 0.05, 1.0),
+        (2, 800, 1.0, 0.5, 0.1),
+        (1, 1000, 1.0, 0.5, 0.05),
     ]
     for (_, _, improved), (attack, _, _) in pairwise(runs):
         torch.testing.assert_close(attack.system[0].flatten(1), improved[:, 0].atanh())
     assert torch.equal(images, runs[-1][2].view_as(x))
 
 
-def test_the_papers_settings_and_the_authors(runs):
+def test_the_papers_settings_and_those_of_geiping(runs):
     """The total variation counts once for each cosine: for each of the four tensors of θ."""
     gradient, x = some_gradient()
     cosine_tv(gradient, x)
     cosine_tv(gradient, x, whole=True, descent=GEIPING_DESCENT)
     settings = [(a.whole, a.descent, a.alpha, a.beta, steps) for a, steps, _ in runs]
     milestones = (3 / 8, 5 / 8, 7 / 8)
-    authors = Descent(0.1, signed=True, boxed=True, milestones=milestones)
+    signed = Descent(0.025, signed=True, boxed=True, milestones=milestones)
     assert settings == [
         (False, Descent(1e-3), 1.0, 0.04, 4800),
-        (True, authors, 1.0, 0.01, 4800),
+        (True, signed, 1.0, 0.01, 4800),
     ]
     assert gradient_matching.DLG_STEPS == 300
 

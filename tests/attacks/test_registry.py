@@ -172,8 +172,8 @@ def test_dlg_and_cosine_tv_of_any_module(n):
     start = torch.randn(n, *IMAGE, generator=seeded(4)).double()
     settings = from_gradients.DLGSettings(3)
     same(attacks.by_dlg(gradient, IMAGE, settings, seeded(4)), dlg(gradient, start, 3)[0])
-    settings = from_gradients.CosineSettings(4, True, GEIPING_DESCENT, tv=0.3)
-    expected = cosine_tv(gradient, start, 4, whole=True, descent=GEIPING_DESCENT, tv=0.3)
+    settings = from_gradients.CosineSettings(4, True, GEIPING_DESCENT, tv=0.3, deviation=0.5)
+    expected = cosine_tv(gradient, start / 2, 4, whole=True, descent=GEIPING_DESCENT, tv=0.3)
     same(attacks.by_cosine_tv(gradient, IMAGE, settings, seeded(4)), expected.x_hat)
 
 
@@ -187,8 +187,9 @@ def test_matching_by_a_module_is_matching_by_the_closed_form():
     )
     same(of_network, cosine_tv(ours, start, 6).x_hat)
     torch.testing.assert_close(of_module.images, of_network.images)
-    one = from_gradients.HybridSettings(0.001)
-    same(attacks.by_hybrid(gradient, IMAGE, one), hybrid(ours, 0.001))
+    one = from_gradients.HybridSettings(0.001, True, GEIPING_DESCENT, 0.1)
+    expected = hybrid(ours, 0.001, whole=True, descent=GEIPING_DESCENT, tv=0.1)
+    same(attacks.by_hybrid(gradient, IMAGE, one), expected)
     assert from_gradients.CHEN.steps == 4800 and from_gradients.GEIPING.whole
 
 

@@ -35,21 +35,14 @@ from recon.released import Gradient
 from recon.scoring.metrics import mse
 
 
-def relative_time(hard: Record, soft: Record) -> float:
-    """Of a solver until it was as near as the soft constraint, over the soft constraint's; a lower
-    bound where it never was.
+def changed(norms: Record) -> Record:
+    """Of gradients of some images: the share that became smaller, and after over before, in the
+    middle.
     """
-    return (hard.seconds if hard.reached is None else hard.reached) / soft.seconds
-
-
-def smaller(norms: Record) -> float:
-    """Share of the images whose gradient became smaller."""
-    return float(np.mean(np.array(norms.after) < np.array(norms.before)))
-
-
-def ratio(norms: Record) -> float:
-    """After over before, in the middle."""
-    return float(np.median(np.array(norms.after) / np.array(norms.before)))
+    ratios = np.array(norms.after) / np.array(norms.before)
+    return Record(
+        smaller=float(np.mean(ratios < 1)), images=len(ratios), ratio=float(np.median(ratios))
+    )
 
 
 class Metrics(Record):
@@ -110,6 +103,9 @@ SIZES = {
     "paper": Sizes(),
 }
 HELD_OUT = 10  # of so many images of the two classes, one
+#: after every step, the start's first: the image of lowest energy so far (c·h·w,), and the
+#: processor's seconds since the start
+Course = list[tuple[Tensor, float]]
 
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
@@ -166,13 +162,13 @@ def constrained(sizes: Sizes, context: Context) -> tuple[Record, Tensors]:
 
     def solver(course: Course, steps: int, before: float = 0.0) -> Record:
         """What it ends with; `before` are seconds that it took to begin."""
-        spent = [round(at + before, 2) for at in course.seconds]
-        near = [at for x, at in zip(course.x, spent, strict=True) if error(x) <= error(soft)]
+        near = [round(at + before, 2) for x, at in course if error(x) <= error(soft)]
+        last, spent = course[-1]
         return Record(
             steps=steps,
-            violation=problem.violation(course.x[-1]),
-            mse=error(course.x[-1]),
-            seconds=spent[-1],
+            violation=problem.violation(last),
+            mse=error(last),
+            seconds=round(spent + before, 2),
             reached=min(near, default=None),
         )
 
@@ -181,23 +177,13 @@ def constrained(sizes: Sizes, context: Context) -> tuple[Record, Tensors]:
     metrics = Record(
         start_mse=error(problem.start),
         kernel_seconds=round(kernel_seconds, 2),
-        soft=solver(Course([soft], [seconds]), max(1, round(sizes.share * steps))),
-        as_given=solver(as_given, len(as_given.x) - 1),
-        in_kernel=solver(in_kernel, len(in_kernel.x) - 1, kernel_seconds),
+        soft=solver([(soft, seconds)], max(1, round(sizes.share * steps))),
+        as_given=solver(as_given, len(as_given) - 1),
+        in_kernel=solver(in_kernel, len(in_kernel) - 1, kernel_seconds),
     )
     arrays = {"truth": truth[0], "start": problem.start, "soft": soft}
-    arrays |= {"as given": as_given.x[-1], "in the kernel": in_kernel.x[-1]}
+    arrays |= {"as given": as_given[-1][0], "in the kernel": in_kernel[-1][0]}
     return metrics, {name: pixels(x.view_as(truth)) for name, x in arrays.items()}
-
-
-@dataclass(frozen=True)
-class Course:
-    """After every step, the start's first: the image of lowest energy so far (c·h·w,), and the
-    processor's seconds since the start.
-    """
-
-    x: list[Tensor]
-    seconds: list[float]
 
 
 @dataclass(frozen=True)
@@ -259,7 +245,7 @@ def minimised(problem: HardConstraint, steps: int, as_given: bool = False) -> Co
     constraints = [LinearConstraint(problem.system.numpy(), 0.0, 0.0)] if as_given else []
     began, lowest = time.process_time(), problem.value_and_grad(problem.start)[0]
     best = problem.start
-    course = Course([best], [0.0])
+    course = [(best, 0.0)]
 
     def value(c: np.ndarray) -> tuple[float, np.ndarray]:
         nonlocal best, lowest
@@ -270,8 +256,7 @@ def minimised(problem: HardConstraint, steps: int, as_given: bool = False) -> Co
         return energy, (basis.mT @ grad).numpy()
 
     def note(*_: object) -> None:
-        course.x.append(best)
-        course.seconds.append(time.process_time() - began)
+        course.append((best, time.process_time() - began))
 
     with warnings.catch_warnings():
         # of a step so short that float32 sees no change of the gradient, and of rows of U that

@@ -6,9 +6,9 @@ seed changes them.
 
 from companion.chapters.leakage_attacks import (
     experiment,
-    experiment_matching,
+    experiment_weights,
     story,
-    story_matching,
+    story_weights,
 )
 from companion.chapters.leakage_common import gradient_experiment
 
@@ -17,8 +17,8 @@ ATTACKS = gradient_experiment(
     story,
     name="leakage-attacks",
 )
-MATCHING = gradient_experiment(
-    experiment_matching,
-    story_matching,
-    name="leakage-matching",
+WEIGHTS = gradient_experiment(
+    experiment_weights,
+    story_weights,
+    name="leakage-weights",
 )

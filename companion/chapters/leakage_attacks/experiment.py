@@ -1,35 +1,21 @@
-"""Chapter 11: the attacks on both victims, network by network; and every attack by its name."""
+"""Chapter 11: the attacks on both victims, network by network."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.leakage_common import SEED, TABLE_1, Attacked, Networks, Victims, pixels
-from companion.chapters.published import DIVERGED, PRE_TRAINED
+from companion.chapters.published import DIVERGED, METHODS, PRE_TRAINED
 from companion.chapters.tables import packed, unpacked
 from companion.store.record import Record
 from recon.attacks import by_rgap
-from recon.attacks.gauss_newton import gauss_newton
-from recon.attacks.gradient_matching import (
-    CHEN_DESCENT,
-    COSINE_STEPS,
-    DLG_STEPS,
-    GEIPING_DESCENT,
-    cosine_tv,
-    dlg,
-    hybrid,
-    seeded_start,
-)
-from recon.attacks.gradient_system import JointSystem
-from recon.attacks.tv_min import tv_min
+from recon.attacks.gradient_matching import COSINE_STEPS, cosine_tv, dlg, hybrid, seeded_start
 from recon.optim.loop import Checkpoints
 from recon.released import Gradient
 from recon.scoring.metrics import mse, psnr
@@ -49,16 +35,18 @@ class Metrics(Networks):
     @property
     def networks(self) -> dict[str, Record]:
         """By name: methods, and pre-training or None."""
-        networks = {}
-        for name, row in super().networks.items():
-            methods = dict(row)
-            pre_training = methods.pop("pre_training", None)
-            networks[name] = Record(methods=methods, pre_training=pre_training)
-        return networks
+        return {
+            name: Record(
+                methods={method: row[method] for method in METHODS if method in row},
+                pre_training=row.get("pre_training"),
+            )
+            for name, row in super().networks.items()
+        }
 
-    def mse(self, name: str, method: str) -> float | None:
-        """Mean squared error, None if it is not finite; KeyError where the method did not run."""
-        return self.networks[name].methods[method].mse
+    def mse(self, name: str, method: str) -> float:
+        """Mean squared error, infinite where it diverged; KeyError where the method did not run."""
+        error = self.networks[name].methods[method].mse
+        return math.inf if error is None else error
 
 
 ALL = (*TABLE_1, f"CNN4 V1{PRE_TRAINED}", f"CNN4 V2{PRE_TRAINED}")
@@ -90,126 +78,33 @@ SIZES = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Budget:
-    """How long gradient matching searches.
-
-    Attributes:
-        cosine_steps: of CosineTV, 4800 as published.
-        hybrid_share: of Hybrid's published steps.
-        dlg_steps: of DLG, 300 as published, 0 for none.
-    """
-
-    cosine_steps: int = COSINE_STEPS
-    hybrid_share: float = 1.0
-    dlg_steps: int = DLG_STEPS
-
-
-#: from gradients of one image each, a budget and a place for checkpoints to the images (B, c, h, w)
-Attack = Callable[[Gradient, Budget, Checkpoints], Tensor]
-
-
-@dataclass(frozen=True)
-class Method:
-    """An attack, and how pages call it. A new one is an entry of `ATTACKS`.
-
-    Attributes:
-        attack: see `Attack`.
-        head: above a column of its images.
-        table: its name in the metrics of this experiment, "" where it does not run there.
-        column: whether the picture of three classes shows it.
-        choice: in the legend of energies and steps, "" where they are not compared.
-    """
-
-    attack: Attack
-    head: str = ""
-    table: str = ""
-    column: bool = False
-    choice: str = ""
-
-
-def _rgap(gradient: Gradient, _budget: Budget, _place: Checkpoints) -> Tensor:
+def run_rgap(gradient: Gradient, _sizes: Sizes, _place: Checkpoints) -> Tensor:
     return by_rgap(gradient, gradient.network.shape).images
 
 
-def _any_solution(gradient: Gradient, _budget: Budget, _place: Checkpoints) -> Tensor:
-    solutions = [gauss_newton(JointSystem.of(single)).x for single in gradient.split()]
-    return torch.stack(solutions).view(-1, *gradient.network.shape)
+def run_dlg(gradient: Gradient, sizes: Sizes, _place: Checkpoints) -> Tensor:
+    return dlg(gradient, seeded_start(gradient, SEED), sizes.dlg_steps)[0]
 
 
-def _smoothest(gradient: Gradient, _budget: Budget, _place: Checkpoints) -> Tensor:
-    systems = [JointSystem.of(single) for single in gradient.split()]
-    solutions = [tv_min(system, gauss_newton(system).x).x for system in systems]
-    return torch.stack(solutions).view(-1, *gradient.network.shape)
+def run_cosine_tv(gradient: Gradient, sizes: Sizes, place: Checkpoints) -> Tensor:
+    start = seeded_start(gradient, SEED)
+    steps = max(1, round(sizes.share * COSINE_STEPS))
+    return cosine_tv(gradient, start, steps, place.at("cosine")).x_hat.view_as(start)
 
 
-def _dlg(gradient: Gradient, budget: Budget, _place: Checkpoints) -> Tensor:
-    return dlg(gradient.to(torch.float32), seeded_start(gradient, SEED), budget.dlg_steps)[0]
+def run_hybrid(gradient: Gradient, sizes: Sizes, place: Checkpoints) -> Tensor:
+    return hybrid(gradient, sizes.share, place)
 
 
-def _cosine_tv(gradient: Gradient, budget: Budget, place: Checkpoints, **how: Any) -> Tensor:
-    """In float32, as published;
-
-    Args:
-        how: `whole`, with one cosine over the whole gradient or one a tensor, and the `descent`.
-    """
-    single = gradient.to(torch.float32)
-    start = seeded_start(single, SEED)
-    end = cosine_tv(single, start, budget.cosine_steps, place.at("cosine"), **how)
-    return end.x_hat.view_as(start)
-
-
-def _hybrid(gradient: Gradient, budget: Budget, place: Checkpoints, **how: Any) -> Tensor:
-    """The same of Hybrid."""
-    return hybrid(gradient.to(torch.float32), budget.hybrid_share, place, **how)
-
-
-#: suffix of a name -> what differs from the paper's way; "both" is the way of CosineTV's authors
-WAYS: dict[str, dict[str, Any]] = {
-    "": {"whole": False, "descent": CHEN_DESCENT},
-    "_whole": {"whole": True, "descent": CHEN_DESCENT},
-    "_steps": {"whole": False, "descent": GEIPING_DESCENT},
-    "_both": {"whole": True, "descent": GEIPING_DESCENT},
-}
+#: from gradients of one image each to the images (B, c, h, w); what matches gradients does so in
+#: float32, as the published code does. A new attack is an entry here and a label in
+#: `companion.chapters.published`.
 ATTACKS = {
-    "rgap": Method(_rgap, "R-GAP", table="rgap"),
-    "dlg": Method(_dlg, "DLG", table="dlg"),
-    "gauss_newton": Method(_any_solution, "any\nsolution", column=True),
-    "cosine_tv": Method(
-        partial(_cosine_tv, **WAYS[""]),
-        "CosineTV,\npaper's",
-        table="cosine_tv",
-        column=True,
-        choice="CosineTV, the paper's way",
-    ),
-    "cosine_tv_whole": Method(partial(_cosine_tv, **WAYS["_whole"])),
-    "cosine_tv_steps": Method(partial(_cosine_tv, **WAYS["_steps"])),
-    "cosine_tv_both": Method(
-        partial(_cosine_tv, **WAYS["_both"]),
-        "CosineTV,\nauthors'",
-        table="cosine_tv_authors",
-        column=True,
-        choice="CosineTV, its authors' way",
-    ),
-    "hybrid": Method(
-        partial(_hybrid, **WAYS[""]),
-        "Hybrid",
-        table="hybrid",
-        column=True,
-        choice="Hybrid, the paper's way",
-    ),
-    "hybrid_whole": Method(partial(_hybrid, **WAYS["_whole"])),
-    "hybrid_steps": Method(partial(_hybrid, **WAYS["_steps"])),
-    "hybrid_both": Method(
-        partial(_hybrid, **WAYS["_both"]), choice="Hybrid, with one cosine and these steps"
-    ),
-    "smoothest": Method(_smoothest, "smoothest\nsolution", column=True),
+    "rgap": run_rgap,
+    "dlg": run_dlg,
+    "cosine_tv": run_cosine_tv,
+    "hybrid": run_hybrid,
 }
-
-
-def attacks(dlg_steps: int) -> dict[str, Method]:
-    """All, or without DLG where it has no steps."""
-    return {name: method for name, method in ATTACKS.items() if name != "dlg" or dlg_steps}
 
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
@@ -237,16 +132,12 @@ def attack_network(sizes: Sizes, context: Context, name: str) -> Tensors:
     """
     victims, attacked = Victims.of(context.pool), Attacked.of(name, context.pool, sizes.epochs)
     gradient = attacked.gradients(victims)
-    budget = Budget(
-        cosine_steps=max(1, round(sizes.share * COSINE_STEPS)),
-        hybrid_share=sizes.share,
-        dlg_steps=sizes.dlg_steps,
-    )
     images = {}
-    for method in attacks(sizes.dlg_steps).values():
-        if method.table == "rgap" or (method.table and name in sizes.matched):
-            place = context.checkpoints.inside(f"{name} {method.table}".replace(" ", "-"))
-            images[method.table] = method.attack(gradient, budget, place).double()
+    for method in METHODS:
+        if method == "rgap" or (name in sizes.matched and (method != "dlg" or sizes.dlg_steps)):
+            place = context.checkpoints.inside(f"{name} {method}".replace(" ", "-"))
+            sent = gradient if method == "rgap" else gradient.to(torch.float32)
+            images[method] = ATTACKS[method](sent, sizes, place).double()
     row = {method: scores(x_hat, victims) for method, x_hat in images.items()}
     if name.endswith(PRE_TRAINED):
         row["pre_training"] = Record(

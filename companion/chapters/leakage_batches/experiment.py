@@ -14,8 +14,6 @@ from torch import Tensor
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.leakage_common import (
     CLASSES,
-    Attacked,
-    Victims,
     count_found,
     first_layer_gradient,
     initial,
@@ -28,7 +26,6 @@ from companion.store.record import Record
 from recon.attacks.batches import BatchSystem
 from recon.attacks.gauss_newton import Solved, gauss_newton
 from recon.attacks.gradient_system import CERTAIN
-from recon.attacks.rgap import rgap
 from recon.attacks.separation import FirstLayer, SeparationSettings, separate
 from recon.images.bundle import Bundle
 from recon.nets.conv import Conv, ConvNet
@@ -46,11 +43,7 @@ class Metrics(Record):
     mean over images, each with its own · residual: ‖h(x) − h*‖/‖h*‖ · certified: whether the
     adversary may be sure: the residual is rounding, and at x̂ nothing is missing. separated: The
     first layer's gradient of n images unmixed. within: images to which the nearest source, scaled
-    by the bias, has an MSE below a tenth of a grey image's. mixtures: Eq. (4) on batches of these
-    sizes. share_of_own: |w_ki| over Σ_j |w_kj| for the label k = y_i of image i · mixture_error:
-    largest difference of a pixel from Σ_i w_ki x_i · rgap_mse: R-GAP's mean squared error, through
-    a convolutional network, to the nearer of two images whose gradients were averaged, and grey_mse
-    of a grey image.
+    by the bias, has an MSE below a tenth of a grey image's.
     """
 
 
@@ -78,7 +71,6 @@ class Sizes:
             `iterations`.
         shown: the one whose images are shown.
         separated: batch sizes whose first-layer gradient is separated, of a network of `width`.
-        mixed: batch sizes for eq. (4).
     """
 
     batches: tuple[Batch, ...]
@@ -87,7 +79,6 @@ class Sizes:
     iterations: int = 100
     separated: tuple[int, ...] = (8, 16, 32, 64)
     width: int = 1000
-    mixed: tuple[int, ...] = (2, 3, 4)
 
 
 def _grid(side: int, channels: int, ns: Sequence[int], same: Sequence[int]) -> tuple[Batch, ...]:
@@ -103,7 +94,6 @@ SIZES = {
         iterations=20,
         separated=(8,),
         width=64,
-        mixed=(2,),
     ),
     "laptop": Sizes(
         batches=(*_grid(8, 6, (1, 2, 4, 8, 10, 16), (2, 4)), Batch(side=16, channels=6, n=4)),
@@ -124,7 +114,7 @@ SHOWN = 8
 
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
-    """Three questions, one after the other."""
+    """Two questions, one after the other."""
     units = [f"batch {k}" for k in range(len(sizes.batches))]
     runs = context.sweep(partial(solve_batch, sizes, context), units, "batches")
     arrays: Tensors = {}
@@ -136,7 +126,6 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         classes=CLASSES,
         batches=[unpacked(found) for found in runs.values()],
         separated=unmixed,
-        mixtures=mixtures_of_rows(sizes, context),
     )
     return Outcome(metrics, arrays | pictures)
 
@@ -261,52 +250,3 @@ def scaled_by_bias(sources: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     w = torch.linalg.lstsq(weight.double().cpu(), bias.double().cpu(), driver="gelsd").solution
     s = sources.double().cpu()
     return (s / (s @ w)[:, None]).to(sources)
-
-
-# ------------------------------------------------------------------------------------------ eq. (4)
-def mixtures_of_rows(sizes: Sizes, context: Context) -> Record:
-    """Eq. (4) on batches: each row k of the layer gives its own mixture Σ_i w_ki x_i, w_ki =
-    ∂ℓ_i/∂b_k / Σ_i ∂ℓ_i/∂b_k.
-
-    And R-GAP on the mean gradient of two images, of different and of the same label: MSE to the
-    nearer of the two.
-    """
-    victims = Victims.of_each_class(context.pool, max(sizes.mixed))
-    errors, shares_of_own = [], []
-    for size in sizes.mixed:
-        x, labels = victims.x[:size], victims.labels[:size]
-        recovered, shares = mixtures(x, labels)
-        errors.append((recovered - shares @ x.flatten(1)).abs().max().item())
-        shares_of_own.append((shares.diagonal().abs() / shares.abs().sum(1)).mean().item())
-    attacked, pair = Attacked.of("CNN2 V1", context.pool), victims.x[:2]
-    alike, labels = drawn(context, 2, same=True)
-    return Record(
-        sizes=list(sizes.mixed),
-        share_of_own=shares_of_own,
-        mixture_error=errors,
-        rgap_mse={
-            "different labels": nearer(attacked, pair, victims.labels[:2]),
-            "same label": nearer(attacked, alike, labels),
-        },
-        grey_mse=mse(torch.zeros_like(pair), pair).min().item(),
-    )
-
-
-def mixtures(x: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """What eq. (4) gives at the rows of the labels of a batch x (n, c, h, w), (n, d), on a net that
-    is one fully connected layer; and the shares w_ki of the images in it, (n, n).
-    """
-    network = ConvNet(())
-    theta = initial(network)
-    weight, bias = network.last
-    deltas = network.gradients(theta, x, labels)[bias]  # ∂ℓ_i/∂b (n, classes)
-    mixed = Gradient.averaged(network, theta, x, labels).gradients
-    shares = (deltas / deltas.sum(0))[:, labels].T
-    # ∂ℓ_i/∂b_k is negative for k = y_i only: the row of a label is mostly its image's
-    return mixed[weight][0][labels] / mixed[bias][0][labels, None], shares
-
-
-def nearer(attacked: Attacked, x: Tensor, labels: Tensor) -> float:
-    """Mean squared error of R-GAP on the mean gradient of two images, to the nearer one."""
-    gradient = Gradient.averaged(attacked.network, attacked.theta, x, labels)
-    return mse(rgap(gradient, check=False).expand(2, -1, -1, -1), x).min().item()

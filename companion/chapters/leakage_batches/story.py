@@ -25,28 +25,31 @@ from companion.store.record import Record
 from companion.store.results import Claim, Result
 from recon.scoring.nulls import clears
 
-EXACT = 1e-9  # of a pixel
-
 
 def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
-    """What eq. (4) returns, and what separation does."""
-    return [mixture_claim(metrics.mixtures), separated_claim(metrics.separated)]
+    """Whole batches, and many images."""
+    return [solved_claim(metrics.batches), separated_claim(metrics.separated)]
 
 
-def mixture_claim(mixed: Record) -> Claim:
-    """What eq. (4) and R-GAP make of the mean of several gradients."""
-    error = max(mixed.mixture_error)
-    shares = [
-        {"n": n, "own": share, "even": 1 / n}
-        for n, share in zip(mixed.sizes, mixed.share_of_own, strict=True)
-    ]
-    exact, own = error <= EXACT, all(share["own"] > share["even"] for share in shares)
+def solved_claim(rows: list[Record]) -> Claim:
+    """A finding if every batch in which each image has a label of its own comes out whole, with a
+    certificate; partly if any does.
+    """
+    alone = [row for row in rows if row.labels == row.n]
+    more = [row for row in rows if row.labels < row.n and not row.same]
+    found, others = sum(row.found == row.n for row in alone), sum(row.found for row in more)
     return claim(
-        "leakage-batches",
-        {**mixed, "error": error, "shares": shares},
-        verdict=graded([exact, own]) if exact else "not reproduced",
-        value=shares[-1]["own"],
-        null_value=shares[-1]["even"],
+        "batches-solved",
+        {
+            "found": found,
+            "batches": len(alone),
+            "most": max(row.n for row in alone),
+            "others": others,
+            "images": sum(row.n for row in more),
+        },
+        verdict=graded(row.found == row.n and row.certified for row in alone),
+        value=float(found),
+        null_value=float(others),
     )
 
 
@@ -120,12 +123,8 @@ def plot_images(result: Result[Metrics]) -> Figure:
         ("from the mean\ngradient", result.figure("x_hat"), "black"),
         ("a grey image\n(null)", grey, "black"),
     ]
-    titles = [[_error(mse) for mse in errors] for errors in result.figure("mse").tolist()]
+    titles = [[f"{error:.2g}" for error in row] for row in result.figure("mse").tolist()]
     return image_rows(rows, [[], *titles])
-
-
-def _error(mse: float) -> str:
-    return f"{mse:.3f}" if mse >= 5e-4 else f"{mse:.0e}" if mse else "0"
 
 
 @photographs

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.func import vjp
 
 from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.leakage_common import PRIOR, TABLE_1, Victims, initial, pixels
+from companion.chapters.leakage_common import PRIOR, TABLE_1, VICTIMS, Victims, initial, pixels
 from companion.chapters.tables import packed, unpacked
 from companion.store.record import Record
 from recon.analysis.identifiability import posterior_variance, rank_deficiency, security_metric
@@ -22,10 +22,10 @@ from recon.attacks import by_rgap
 from recon.attacks.batches import BatchSystem
 from recon.attacks.from_gradients import RGAPSettings
 from recon.attacks.gauss_newton import Normal, Solved, gauss_newton
-from recon.attacks.rgap import system_of
+from recon.attacks.rgap import layer_by_layer
 from recon.errors import ReconError
 from recon.images.pool import ImagePool
-from recon.nets.conv import Conv, ConvNet, cross_entropy_direction
+from recon.nets.conv import Conv, ConvNet
 from recon.optim.rng import named
 from recon.released import Gradient
 from recon.scoring.metrics import mse
@@ -37,7 +37,7 @@ class Metrics(Record):
     noise: One network at one noise multiplier z. mse: of the most probable image, for each image ·
     predicted: mean posterior variance of its entries, computed by the adversary without the truth ·
     rgap: error of R-GAP, None where the network has no convolution. deficiency: Σ of the layers'
-    rank deficiencies at σ relative to each tensor's root mean square; c(M).
+    rank deficiencies, weighted: c(M), at multipliers z.
     """
 
 
@@ -69,25 +69,15 @@ class AttackSizes:
         return replace(victims, x=averaged(victims.x, name))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Sizes(AttackSizes):
-    """
-    Attributes:
-        deficient: networks whose c(M) is computed under noise.
-    """
-
-    deficient: tuple[str, ...] = ("CNN2 V2", "CNN3 V2")
-
-
 SIZES = {
-    "smoke": Sizes(images=1, noise=(1e-2, 1e-1, 1.0), deficient=("CNN3 V4",)),
-    "laptop": Sizes(images=2),
-    "paper": Sizes(networks=(*SMALL, "CNN2 V1", "CNN3 V2"), images=20),
+    "smoke": AttackSizes(images=1, noise=(1e-2, 1e-1, 1.0)),
+    "laptop": AttackSizes(images=2),
+    "paper": AttackSizes(networks=(*SMALL, "CNN2 V1", "CNN3 V2"), images=20),
 }
 
 
 def network_of(name: str) -> ConvNet:
-    """By the name in `Sizes`."""
+    """By the name in `AttackSizes`."""
     if name in TABLE_1:
         return TABLE_1[name]
     return ConvNet((Conv(3, 6),) if name == SMALL[0] else (), shape=(3, 16, 16))
@@ -95,16 +85,17 @@ def network_of(name: str) -> ConvNet:
 
 UNDAMPED = 1e-9  # of the mean diagonal: the prior keeps the system solvable
 GAIN = 1e-8  # it stops once a step lowers the energy by less than this share
-SIGMAS = (0.0, 0.1, 1.0)
+DEFICIENT = ("CNN2 V2", "CNN3 V2")  # whose c(M) is computed, at these multipliers z
+DEFICIENT_NOISE = (0.0, 0.01, 1.0)
 
 
-def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
+def compute(sizes: AttackSizes, context: Context) -> Outcome[Metrics]:
     """Two questions, each image by itself."""
     noise, _ = by_noise(noise_unit, sizes, context)
     metrics = Metrics(
         noise=noise,
         grey={name: sizes.victims(name, context.pool).grey for name in sizes.networks},
-        deficiency=[deficiency(name, context) for name in sizes.deficient],
+        deficiency=[deficiency(name, context) for name in DEFICIENT],
     )
     return Outcome(metrics, {})
 
@@ -196,12 +187,14 @@ class NoisySystem:
         of: all entries of one noisy gradient.
         sigma: of N(0, σ²) on every entry.
         mean m (d,).
-        factor: L (d, d), or its diagonal (d,).
+        precision: S⁻¹ (d, d).
+        factor: L (d, d).
     """
 
     of: BatchSystem
     sigma: float
     mean: Tensor
+    precision: Tensor
     factor: Tensor
 
     @staticmethod
@@ -218,9 +211,11 @@ class NoisySystem:
         system = BatchSystem.of(gradient, gradient.labels)
         if isinstance(prior, GaussianPrior):
             precision = torch.cholesky_inverse(torch.linalg.cholesky(prior.covariance))
-            return NoisySystem(system, sigma, prior.mean, torch.linalg.cholesky(precision))
+            factor = torch.linalg.cholesky(precision)
+            return NoisySystem(system, sigma, prior.mean, precision, factor)
         grey = torch.zeros(math.prod(system.network.shape), dtype=torch.float64)
-        return NoisySystem(system, sigma, grey, torch.full_like(grey, 1 / math.sqrt(prior)))
+        precision = torch.eye(len(grey)).to(grey) / prior
+        return NoisySystem(system, sigma, grey, precision, precision.sqrt())
 
     @property
     def start(self) -> Tensor:
@@ -230,24 +225,15 @@ class NoisySystem:
     @property
     def target(self) -> Tensor:
         """(p + c·h·w,)."""
-        return torch.cat([self.of.target / self.sigma, self._whitened(self.mean)])
+        return torch.cat([self.of.target / self.sigma, self.factor.mT @ self.mean])
 
     def __call__(self, x: Tensor) -> Tensor:
         """(p + c·h·w,)."""
-        return torch.cat([self.of(x) / self.sigma, self._whitened(x)])
-
-    def _whitened(self, x: Tensor) -> Tensor:
-        return self.factor * x if self.factor.dim() == 1 else self.factor.mT @ x
-
-    @cached_property
-    def _precision(self) -> Tensor:
-        """S⁻¹ (d, d), or its diagonal (d,)."""
-        return self.factor.square() if self.factor.dim() == 1 else self.factor @ self.factor.mT
+        return torch.cat([self.of(x) / self.sigma, self.factor.mT @ x])
 
     def linear(self, x: Tensor) -> Normal:
         """By JᵀJ/σ² + S⁻¹, (c·h·w, c·h·w)."""
-        gram = self.of.gram(x) / self.sigma**2
-        (gram.diagonal() if self._precision.dim() == 1 else gram).add_(self._precision)
+        gram = self.of.gram(x) / self.sigma**2 + self.precision
         _, pull, *_ = vjp(self, x)
         return Normal(gram, lambda residual: pull(residual)[0])
 
@@ -262,7 +248,7 @@ def map_estimate(
     return gauss_newton(system, steps=steps, tol=0.0, damping=UNDAMPED, gain=GAIN)
 
 
-def noise_unit(sizes: Sizes, context: Context, unit: str) -> Tensors:
+def noise_unit(sizes: AttackSizes, context: Context, unit: str) -> Tensors:
     """One network at one z against the truth: most probable images, what the adversary expects of
     them, and R-GAP's.
     """
@@ -285,21 +271,13 @@ def noise_unit(sizes: Sizes, context: Context, unit: str) -> Tensors:
 
 
 def deficiency(name: str, context: Context) -> Record:
-    """c(M) of the systems that an adversary can set up from a noisy gradient: δ of every layer
-    comes from it.
+    """c(M) of the systems that an adversary sets up from the noisy gradient of one image, layer by
+    layer as R-GAP does: features and δ of every layer come from it.
     """
-    network, images = network_of(name), Victims.of(context.pool)
-    theta = initial(network)
-    clean = network.layers(theta, images.x[:1], cross_entropy_direction(images.labels[:1]))
-    c = []
-    for sigma in SIGMAS:
-        ranks = []
-        for i, (conv, layer) in enumerate(zip(network.convs, clean, strict=False)):
-            generator = named(context.seed, "defences.delta", i)
-            delta = layer.delta[0]
-            drawn = torch.randn(delta.shape, generator=generator, dtype=delta.dtype)
-            noisy_delta = delta + sigma * delta.square().mean().sqrt() * drawn
-            system = system_of(conv, theta[layer.weight], noisy_delta, network.image_shapes()[i])
-            ranks.append(rank_deficiency(system))
-        c.append(security_metric(ranks))
-    return Record(network=name, sigma=list(SIGMAS), c=c)
+    victims, c = Victims.of(context.pool, VICTIMS[:1]), []
+    for z in DEFICIENT_NOISE:
+        [(sent, _)] = released(name, str(z), victims, context)
+        layers = layer_by_layer(sent, check=False)
+        ranks = [rank_deficiency(layer.system) for layer in layers]
+        c.append(security_metric(ranks[::-1]))
+    return Record(network=name, z=list(DEFICIENT_NOISE), c=c)
