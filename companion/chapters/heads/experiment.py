@@ -26,6 +26,7 @@ from recon.attacks.heads import (
     Public,
     SparseSettings,
     add_mean_row,
+    column_norms,
     matched_filter,
     span_test,
     sparse_features,
@@ -33,11 +34,23 @@ from recon.attacks.heads import (
 from recon.attacks.separation import FirstLayer
 from recon.images.features import backbone, features
 from recon.images.partitions import partition
+from recon.images.registry import load_pool
 from recon.optim.rng import named
 from recon.optim.spectrum import right_singular, signal_rank
-from recon.training.recipes import Recipe, Trained, accuracy, build, early_stopping, train
+from recon.training.recipes import (
+    Recipe,
+    Trained,
+    accuracy,
+    build,
+    early_stopping,
+    loss_of,
+    train,
+)
 
 TRUE = 0.8  # a candidate is true above this cosine with a training feature
+MEMBERS = "members"  # the unit of `_members`
+SAME, OTHER = "the same data set", "another data set"  # public images that the adversary has
+FOREIGN = {"photos": "digits"}  # pool -> the other one, where it is not the bundled photographs
 
 
 Publish = Callable[[Tensor, torch.Generator], Tensor]
@@ -102,12 +115,13 @@ def private(epsilon: float) -> HeadRecipe:
 
 
 SGD, ADAMW = "SGD, decay 5e-3", "AdamW, default"
+ADAMW_CHANGES = {"optimiser": "adamw", "lr": 1e-3, "weight_decay": 1e-2}
 RECIPES = {
     SGD: optimised(),
     "SGD, decay 5e-4": optimised(weight_decay=5e-4),
     "SGD, no decay": optimised(weight_decay=0.0),
     "Adam, decay 1e-3": optimised(0.6, optimiser="adam", lr=1e-3, weight_decay=1e-3),
-    ADAMW: optimised(0.3, optimiser="adamw", lr=1e-3, weight_decay=1e-2),
+    ADAMW: optimised(0.3, **ADAMW_CHANGES),
     "dropout 0.5": HeadRecipe(changes={"dropout": 0.5}, habit=True),
     "batch norm": HeadRecipe(batch_norm=True, habit=True),
     "standardised features": HeadRecipe(standardised=True, habit=True),
@@ -123,6 +137,7 @@ RECIPES = {
     "DP-SGD, ε = 8": private(8.0),
     "DP-SGD, ε = 3": private(3.0),
     "DP-SGD, ε = 1": private(1.0),
+    "AdamW, 10 epochs": HeadRecipe(changes=ADAMW_CHANGES, epochs=0.01),
 }
 
 
@@ -220,8 +235,10 @@ def best_null(cell: Record) -> Record:
 
 
 class Metrics(Record):
-    """All cells.
+    """All cells, and what an adversary needs who asks for members of a head by AdamW.
 
+    members: public: kind and number of public images, and the filter with those · simpler: scores
+    without the filter, by name.
     cells: A head and an attack on it. start: what is known of it · rank: of the span searched ·
     matches: training features with a candidate of their own · null: held-out features in their
     place · span_null: mixtures of the span as candidates · public_null: public features, and
@@ -252,15 +269,15 @@ class Metrics(Record):
 @dataclass(frozen=True)
 class Task:
     """Features and pictures of a cell: train (n, d), trained (v n, d) all that the head sees, y and
-    labels of those, public (k, d), others (l, d), labels of both; pictures (·, C·H·W) of each;
-    indices of train and others.
+    labels of those, public (k, d), which of two classes these are, others (l, d), their labels;
+    pictures (·, C·H·W) of each; indices of train and others.
     """
 
     train: Tensor
     trained: Tensor
     labels: Tensor
     public: Public
-    public_labels: Tensor
+    public_y: Tensor
     others: Tensor
     other_labels: Tensor
     pixels: dict[str, Tensor]
@@ -269,9 +286,9 @@ class Task:
 
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
-    """Every cell; of the first one also the pictures that its features make."""
+    """Every cell and `_members`; of the first one also the pictures that its features make."""
     names = [f"cell-{k}" for k in range(len(sizes.cells))]
-    units = context.sweep(partial(_unit, sizes, context), names, label="heads")
+    units = context.sweep(partial(_unit, sizes, context), [*names, MEMBERS], label="heads")
     cells = [cell for name in names for cell in unpacked(units[name])]
     task = _task(sizes, context, sizes.cells[0])
     x_hat = units[names[0]]["x_hat"]
@@ -283,7 +300,8 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         "heldout_index": task.other_index,
         **pictures(x_hat, task.train, task.pixels["train"], task.public, task.pixels["public"]),
     }
-    return Outcome(Metrics(n_train=len(task.train), cells=cells), arrays)
+    members = unpacked(units[MEMBERS])
+    return Outcome(Metrics(n_train=len(task.train), cells=cells, members=members), arrays)
 
 
 def rescored(sizes: Sizes, context: Context, x_hat: Tensor) -> Record:
@@ -293,12 +311,53 @@ def rescored(sizes: Sizes, context: Context, x_hat: Tensor) -> Record:
 
 
 def _unit(sizes: Sizes, context: Context, name: str) -> Tensors:
-    """One head, and an attack for each of its starts; w1 and x_hat of the first."""
+    """One head, and an attack for each of its starts; w1 and x_hat of the first. Or `_members`."""
+    if name == MEMBERS:
+        return packed(_members(sizes, context))
     cell = sizes.cells[int(name.removeprefix("cell-"))]
     task = _task(sizes, context, cell)
     released = _head(sizes, context, cell, task)
     attacks = [_attack(sizes, context, cell, task, released, start) for start in cell.starts]
     return {**packed([row for row, _ in attacks]), **attacks[0][1]}
+
+
+def _members(sizes: Sizes, context: Context) -> Record:
+    """Of a head by AdamW: members that the matched filter identifies with other public images, and
+    those that simpler scores identify.
+    """
+    cell = replace(sizes.cells[0], recipe=ADAMW)
+    task = _task(sizes, context, cell)
+    module = _head(sizes, context, cell, task).module
+    first, public = module[0], task.public
+    assert isinstance(first, nn.Linear)
+    w, bias = first.weight.detach(), first.bias.detach()
+    x, labels = torch.cat([task.train, task.others]), torch.cat([task.labels, task.other_labels])
+    score = partial(matched_filter, w, bias, x)
+    told = partial(rates, member=np.arange(len(x)) < len(task.train))
+    known, generator = public.features, named(context.seed, "heads public")
+    drawn = known[torch.randperm(len(known), generator=generator)]
+    foreign = load_pool(FOREIGN.get(context.pool.name, "photos"))
+    pixels = foreign.pixels(np.arange(len(foreign.y))[: sizes.public])
+    sets = {
+        SAME: [known, drawn[:200], drawn[:50]],
+        "its vehicles": [known[task.public_y == 0]],
+        OTHER: [features(pixels, backbone(cell.backbone, sizes.side))],
+    }
+    rows = [
+        Record(kind=kind, images=len(images), filter=told(score(Public(images))))
+        for kind, several in sets.items()
+        for images in several
+    ]
+    outputs = module(x).detach()
+    simpler = {
+        "confidence": _margin(module, x),
+        "low loss": -loss_of(outputs, labels, cell.classes, "none"),
+        "response without the filter": score(public, ridge=1e6),
+        "largest cosine with a row": (
+            normalize(public.standardised(x), dim=1) @ normalize(w / column_norms(w), dim=1).mT
+        ).amax(1),
+    }
+    return Record(public=rows, simpler={name: told(score) for name, score in simpler.items()})
 
 
 def _task(sizes: Sizes, context: Context, cell: Cell) -> Task:
@@ -319,7 +378,7 @@ def _task(sizes: Sizes, context: Context, cell: Cell) -> Task:
         trained=torch.cat(views),
         labels=labels.repeat(len(views)),
         public=Public(known["public"]),
-        public_labels=classes[public],
+        public_y=torch.from_numpy(pool.y)[public],
         others=known["others"],
         other_labels=classes[others],
         pixels={name: x.flatten(1) for name, x in images.items()},

@@ -12,7 +12,16 @@ from matplotlib.figure import Figure
 
 from companion.chapters.base import Tensors
 from companion.chapters.claims import claim
-from companion.chapters.heads.experiment import ADAMW, RECIPES, SGD, Metrics, Sizes, best_null
+from companion.chapters.heads.experiment import (
+    ADAMW,
+    OTHER,
+    RECIPES,
+    SAME,
+    SGD,
+    Metrics,
+    Sizes,
+    best_null,
+)
 from companion.chapters.pictures import (
     FREE,
     HELD_OUT,
@@ -40,7 +49,8 @@ def claims(metrics: Metrics, sizes: Sizes) -> list[Claim]:
     default = metrics.at(recipe=ADAMW, n_train=sizes.n_train)
     habits = [cell for cell in metrics.cells if RECIPES[cell.recipe].habit]
     sentences = [_unmixed(metrics), _certified(metrics)]
-    sentences += [_members(default)] if default else []
+    if default:
+        sentences += [_members(default, metrics.members), _public(metrics.members)]
     return sentences + ([_habits(habits)] if habits else [])
 
 
@@ -86,15 +96,32 @@ def _certified(metrics: Metrics) -> Claim:
     )
 
 
-def _members(cell: Record) -> Claim:
-    ours, null = cell.filter.tpr_at_1pct, cell.margin.tpr_at_1pct
+def _members(cell: Record, members: Record) -> Claim:
+    ours = cell.filter.tpr_at_1pct
+    null = max(rates.tpr_at_1pct for rates in members.simpler.values())
     return claim(
         "heads-members",
-        cell,
+        {**cell, **members},
         verdict="finding" if ours > MOST and ours > 2 * null else "not reproduced",
         value=ours,
         null_value=null,
         margin=ours - max(MOST, 2 * null),
+    )
+
+
+def _public(members: Record) -> Claim:
+    """Photographs of another data set, against the fewest images of the same that still do."""
+    other = next(row for row in members.public if row.kind == OTHER)
+    enough = [row for row in members.public if row.kind == SAME and row.images <= other.images]
+    same = max(enough, key=lambda row: row.images)
+    ours, null = other.filter.tpr_at_1pct, same.filter.tpr_at_1pct
+    return claim(
+        "heads-public",
+        {"other": other, "same": same},
+        verdict="finding" if ours < null / 2 and null > MOST else "not reproduced",
+        value=ours,
+        null_value=null,
+        margin=min(null / 2 - ours, null - MOST),
     )
 
 

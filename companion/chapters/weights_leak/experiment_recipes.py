@@ -11,15 +11,25 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.utils import vector_to_parameters
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.separation_common import noisy, other_rows
 from companion.chapters.tables import packed, unpacked
-from companion.chapters.weights_leak.experiment_size import separation_counts
+from companion.chapters.weights_leak.experiment_size import kkt_network, separation_counts
 from companion.store.record import Record
 from recon.attacks.separation import FirstLayer, SeparationSettings, start_left
 from recon.images.bundle import Bundle
-from recon.training.recipes import Recipe, accuracy, early_stopping, first_weight, train
+from recon.images.pool import PARTS
+from recon.training.recipes import (
+    Recipe,
+    Trained,
+    accuracy,
+    build,
+    early_stopping,
+    first_weight,
+    train,
+)
 
 SMALL = {"start": "small", "weight_decay": 0.0}
 SHORT = {**SMALL, "batch": None, "steps": 0.15}
@@ -28,8 +38,24 @@ ADAMW = {"optimiser": "adamw", "lr": 1e-3}
 GD = {"optimiser": "gd", "batch": None}
 #: of Gaussian noise on the released layer, in its root mean square
 NOISE = {f"noise {sigma:g} on the weights": sigma for sigma in (0.1, 0.3, 1.0)}
+MEAN, CHANNELS = "training mean subtracted", "channels normalised"
+#: family "inputs": cell -> what is subtracted from an image instead of the training mean, a number
+#: or the mean of each channel (over its deviation), and steps of chapter 6's training for a hundred
+#: images; 0 is the base recipe's training
+INPUTS: dict[str, tuple[str | float, int]] = {
+    "raw pixels": (0.0, 600),
+    CHANNELS: (CHANNELS, 600),
+    "0.5 subtracted": (0.5, 600),
+    MEAN: (MEAN, 600),
+    "75 steps": (MEAN, 75),
+    "raw pixels, SGD": (0.0, 0),
+    "channels normalised, SGD": (CHANNELS, 0),
+}
 #: family -> cell -> what it changes in the base recipe; "steps" is a multiple of the base recipe's
 CHANGES: dict[str, dict[str, dict[str, Any]]] = {
+    "inputs": {
+        name: SMALL if steps else {"weight_decay": 2e-2} for name, (_, steps) in INPUTS.items()
+    },
     "decay": {
         **{
             f"SGD, decay {decay:g}": {"weight_decay": decay}
@@ -106,13 +132,14 @@ class Metrics(Record):
 @dataclass(frozen=True, kw_only=True)
 class RecipeSizes:
     """The recipes: `n_train` images; every cell changes `base`, see `CHANGES` · families
-    of cells that run, and how many of each."""
+    of cells that run, and how many of each · kkt_width: of chapter 6's network."""
 
     n_train: int
     base: Recipe
     attack: SeparationSettings
     families: tuple[str, ...]
     limit: int | None = None
+    kkt_width: int = 1000
 
 
 SIZES = {
@@ -120,14 +147,15 @@ SIZES = {
         n_train=20,
         base=Recipe(width=64, steps=150),
         attack=SeparationSettings(first_rank=8, iterations=40, restarts=2),
-        families=("decay",),
+        families=("decay", "inputs"),
         limit=2,
+        kkt_width=64,
     ),
     "laptop": RecipeSizes(
         n_train=100,
         base=Recipe(),
         attack=SeparationSettings(restarts=2),
-        families=("decay", "start"),
+        families=("decay", "start", "inputs"),
         limit=2,
     ),
     "paper": RecipeSizes(
@@ -161,12 +189,17 @@ def recipe_unit(sizes: RecipeSizes, context: Context, unit: str) -> Tensors:
     name = list(CHANGES[family])[int(number)]
     recipe = recipe_of(sizes.base, family, name)
     images, y, others_y = classified(context, sizes.n_train, recipe.classes)
+    subtracted, kkt_steps = INPUTS.get(name, (MEAN, 0))
+    images = images if subtracted == MEAN else given(images, subtracted)
     first = min(MOST_FOR_VALIDATION, len(images.init) // 2)
     stop = None
     if name.startswith("early stopping"):
         stop = early_stopping(images.init[:first], others_y[:first])
-    weights = context.stream("separation.weights")
-    trained = train(recipe, images.train, y, weights, images.shape, stop)
+    if kkt_steps:
+        trained = in_chapter_6(context, images, sizes.kkt_width, kkt_steps * len(y) // 100)
+    else:
+        weights = context.stream("separation.weights")
+        trained = train(recipe, images.train, y, weights, images.shape, stop)
     w1 = trained.w1
     if not w1.isfinite().all():
         return packed([])
@@ -210,6 +243,35 @@ def classified(context: Context, n: int, classes: int) -> tuple[Bundle, Tensor, 
     if classes == 2:
         return images, images.y.long().cpu(), images.init_y.long().cpu()
     return images, images.train_labels, images.init_labels
+
+
+def given(images: Bundle, subtracted: str | float) -> Bundle:
+    """Images as another preprocessing gives them: minus this number, or minus the mean of each
+    channel of the training images and over its deviation.
+    """
+    pixels = images.pixels(images.train)
+    if subtracted == CHANNELS:
+        mean, deviation = (
+            of((0, 2, 3), keepdim=True).expand_as(pixels[:1]).flatten()
+            for of in (pixels.mean, pixels.std)
+        )
+    else:
+        mean = torch.full_like(images.mean, float(subtracted))
+        deviation = torch.ones_like(mean)
+    parts = {part: (getattr(images, part) + images.mean - mean) / deviation for part in PARTS}
+    return replace(images, mean=mean, **parts)
+
+
+def in_chapter_6(context: Context, images: Bundle, width: int, steps: int) -> Trained:
+    """Into the KKT regime, as chapter 6 trains."""
+    network, kkt = kkt_network(context, images, width, steps)
+    module = build(Recipe(width=width, bias=False), images.dim, torch.Generator()).to(
+        images.train.device
+    )
+    vector_to_parameters(kkt.theta_star, module.parameters())
+    w1, fit = network.unflatten(kkt.theta_star)["w1"], accuracy(module, images.train, images.y)
+    w1_init = network.unflatten(kkt.theta_init)["w1"]
+    return Trained(module, w1_init, w1.clone(), math.exp(kkt.log_loss), fit, len(kkt.history))
 
 
 def displacement(w1: Tensor, w1_init: Tensor) -> tuple[float, float]:

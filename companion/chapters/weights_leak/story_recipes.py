@@ -15,13 +15,15 @@ from companion.chapters.weights_leak.experiment_recipes import KNOWN, NOISE, Rec
 from companion.chapters.weights_leak.experiment_recipes import Metrics as RecipeMetrics
 from companion.chapters.weights_leak.story_size import share
 from companion.store.record import Record
-from companion.store.results import Claim, Result
+from companion.store.results import Claim, Result, graded
 from recon.scoring.nulls import clears
 
 
 def claims(metrics: RecipeMetrics, _: RecipeSizes) -> list[Claim]:
-    """What decides: how much of the start is left, and whether its place is known."""
-    return [_start_erased(metrics), _known_start(metrics)]
+    """What decides: how much of the start is left, whether its place is known, and whether inputs
+    are centred.
+    """
+    return [_start_erased(metrics), _known_start(metrics), _centred(metrics)]
 
 
 def _start_erased(metrics: RecipeMetrics) -> Claim:
@@ -53,6 +55,24 @@ def _known_start(metrics: RecipeMetrics) -> Claim:
         verdict="finding" if by_sgd and all(map(found_more, by_sgd)) else "not reproduced",
         value=min((cell.matches.ncc_07 for cell in by_sgd), default=None),
         null_value=max((cell.best_null.ncc_07 for cell in by_sgd), default=None),
+    )
+
+
+def _centred(metrics: RecipeMetrics) -> Claim:
+    """By any mean; raw pixels leave less than half as many as the worst of these."""
+    cells = metrics.of("inputs")
+    raw = [cell for cell in cells if cell.cell.startswith("raw")]
+    centred = [cell for cell in cells if cell not in raw]
+    least = min((cell.matches.ncc_07 for cell in centred), default=0)
+    most = max((cell.matches.ncc_07 for cell in raw), default=0)
+    recovers = all(map(found_more, centred)) and 2 * least > metrics.n_train
+    return claim(
+        "leak-centred",
+        {"n_train": metrics.n_train, "centred": centred, "raw": raw},
+        verdict=graded(recovers, recovers and 2 * most < least),
+        value=least,
+        null_value=most,
+        margin=min(least - metrics.n_train / 2, least / 2 - most),
     )
 
 
@@ -124,14 +144,15 @@ def plot_erased(*results: Result[RecipeMetrics]) -> Figure:
 
 @chart
 def plot_recipes(result: Result[RecipeMetrics]) -> Figure:
-    """Other losses and tasks: images found (dot), the best null (ring), and accuracy on other
-    images.
+    """Inputs, other losses and tasks: images recovered (dot), the best null (ring), and accuracy on
+    other images.
     """
     stopped: dict[float, Record] = {}
     for cell in result.metrics.of("stop"):
         stopped.setdefault(cell.loss, cell)  # of two that stopped at one step, the first
     others = [c for c in result.metrics.of("task") if c.cell not in (*AUGMENTED, "base")]
-    return _rows([(c.cell, c) for c in [*stopped.values(), *others]])
+    inputs = result.metrics.of("inputs")
+    return _rows([(c.cell, c) for c in [*inputs, *stopped.values(), *others]])
 
 
 @chart
