@@ -26,7 +26,6 @@ from recon.training.recipes import (
     Trained,
     accuracy,
     build,
-    early_stopping,
     first_weight,
     train,
 )
@@ -77,10 +76,6 @@ CHANGES: dict[str, dict[str, dict[str, Any]]] = {
         "Kaiming": {"start": "kaiming", "weight_decay": 0.0},
         "small start, Adam": {**SMALL, **ADAM},
     },
-    "stop": {
-        f"stopped at loss {loss:g}": {**SMALL, "stop_loss": loss, "cosine": False}
-        for loss in (0.6, 0.3, 0.1, 1e-2, 1e-3)
-    },
     "task": {
         "10 classes": {"classes": 10},
         "20 % of labels wrong": {"label_noise": 0.4},
@@ -95,8 +90,6 @@ CHANGES: dict[str, dict[str, dict[str, Any]]] = {
         "base, twice the steps": {"steps": 2.0},
         "dropout 0.5": {"dropout": 0.5},
         **dict.fromkeys(NOISE, {}),
-        "early stopping, small start": {**SMALL, "cosine": False},
-        "early stopping": {"cosine": False},
         "small start, short": SHORT,
         **{
             f"small start, short, DP-SGD, ε = {epsilon:g}": {**SHORT, "epsilon": epsilon}
@@ -107,7 +100,6 @@ CHANGES: dict[str, dict[str, dict[str, Any]]] = {
 #: what is known of W1(0), tried for these cells, whose start is not gone
 KNOWN = ("unknown", "known")
 KNOWN_FOR = ("SGD, decay 0", "SGD, decay 0.001", "Adam, decay 0")
-MOST_FOR_VALIDATION = 500
 
 
 class Metrics(Record):
@@ -191,15 +183,11 @@ def recipe_unit(sizes: RecipeSizes, context: Context, unit: str) -> Tensors:
     images, y, others_y = classified(context, sizes.n_train, recipe.classes)
     subtracted, kkt_steps = INPUTS.get(name, (MEAN, 0))
     images = images if subtracted == MEAN else given(images, subtracted)
-    first = min(MOST_FOR_VALIDATION, len(images.init) // 2)
-    stop = None
-    if name.startswith("early stopping"):
-        stop = early_stopping(images.init[:first], others_y[:first])
     if kkt_steps:
         trained = in_chapter_6(context, images, sizes.kkt_width, kkt_steps * len(y) // 100)
     else:
         weights = context.stream("separation.weights")
-        trained = train(recipe, images.train, y, weights, images.shape, stop)
+        trained = train(recipe, images.train, y, weights, images.shape)
     w1 = trained.w1
     if not w1.isfinite().all():
         return packed([])
@@ -216,7 +204,7 @@ def recipe_unit(sizes: RecipeSizes, context: Context, unit: str) -> Tensors:
         added=added,
         erased=None if math.isnan(recipe.erased) else recipe.erased,
         loss=trained.loss,
-        test_accuracy=accuracy(trained.module, images.init[first:], others_y[first:]),
+        test_accuracy=accuracy(trained.module, images.init, others_y),
     )
     starts: dict[str, Tensor | None] = {KNOWN[0]: None}
     if name in KNOWN_FOR:

@@ -95,7 +95,7 @@ AUGMENTED = ("flips", "shifts", "flips and shifts")
 SHORT = "small start, short"
 DEFENCES = {
     "base": "base recipe",
-    **{name: name for name in (*AUGMENTED, "dropout 0.5", "early stopping", *NOISE)},
+    **{name: name for name in (*AUGMENTED, "dropout 0.5", *NOISE)},
     SHORT: "small start, few steps",
     **{f"{SHORT}, DP-SGD, ε = {e}": f"the same by DP-SGD, ε = {e}" for e in (100, 8, 3, 1)},
 }
