@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -42,7 +41,6 @@ from recon.training.recipes import (
     Trained,
     accuracy,
     build,
-    early_stopping,
     loss_of,
     train,
 )
@@ -79,8 +77,6 @@ class HeadRecipe:
         batch_norm: before the activation.
         standardised: features of mean 0 and deviation 1.
         views: flipped and shifted images too.
-        early_stopping: on half of the other images.
-        checkpoints: heads of one training that are averaged.
         publish: what is done to the first layer in the end.
     """
 
@@ -91,8 +87,6 @@ class HeadRecipe:
     batch_norm: bool = False
     standardised: bool = False
     views: bool = False
-    early_stopping: bool = False
-    checkpoints: int = 1
     publish: Publish | None = None
 
     @property
@@ -124,10 +118,8 @@ RECIPES = {
     "batch norm": HeadRecipe(batch_norm=True, habit=True),
     "standardised features": HeadRecipe(standardised=True, habit=True),
     "flips and shifts": HeadRecipe(views=True, habit=True),
-    "early stopping": HeadRecipe(early_stopping=True, habit=True),
     "8-bit weights": HeadRecipe(publish=eight_bits, habit=True),
     "half of the weights pruned": HeadRecipe(publish=half_pruned, habit=True),
-    "average of five checkpoints": HeadRecipe(checkpoints=5, habit=True),
     "noise 0.1 on the weights": HeadRecipe(publish=partial(noisy, sigma=0.1)),
     "noise 0.3 on the weights": HeadRecipe(publish=partial(noisy, sigma=0.3)),
     "noise 1 on the weights": HeadRecipe(publish=partial(noisy, sigma=1.0)),
@@ -253,13 +245,10 @@ class Metrics(Record):
         wanted = {"start": start, **of}
         return next((cell for cell in self.cells if cell.only(*wanted) == wanted), None)
 
-    def by_images(self, recipe: str = ADAMW, start: str = "unknown") -> list[Record]:
-        """The first head of a recipe and a start, and those that differ from it in their number of
-        images alone.
-        """
-        cells = [cell for cell in self.cells if (cell.recipe, cell.start) == (recipe, start)]
-        same = ("backbone", "width", "classes")
-        alike = [cell for cell in cells if cell.only(*same) == cells[0].only(*same)]
+    def by_images(self) -> list[Record]:
+        """The first head, and those that differ from it in their number of images alone."""
+        same = ("recipe", "start", "backbone", "width", "classes")
+        alike = [cell for cell in self.cells if cell.only(*same) == self.cells[0].only(*same)]
         return sorted(alike, key=lambda cell: cell.n_train)
 
 
@@ -405,21 +394,10 @@ def _head(sizes: Sizes, context: Context, cell: Cell, task: Task) -> Trained:
     mean, std = _standard(x)
     if how.standardised:
         x = (x - mean) / std
-    half = len(task.others) // 2
-    stop = early_stopping(task.others[:half], task.other_labels[:half])
     module = build(recipe, x.shape[1], generator)
     if how.batch_norm:
         module.insert(1, nn.BatchNorm1d(cell.width))
-    fit = partial(train, x=x, y=task.labels, generator=generator, module=module)
-    trained = fit(recipe, stop=stop if how.early_stopping else None)
-    if how.checkpoints > 1:
-        states = [deepcopy(module.state_dict())]
-        for _ in range(how.checkpoints - 1):
-            fit(replace(recipe, steps=max(1, recipe.steps // 20)))
-            states.append(deepcopy(module.state_dict()))
-        module.load_state_dict(
-            {name: torch.stack([state[name] for state in states]).mean(0) for name in states[0]}
-        )
+    trained = train(recipe, x, task.labels, generator, module=module)
     first = trained.module[0]
     assert isinstance(first, nn.Linear)
     with torch.no_grad():
