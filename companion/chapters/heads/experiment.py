@@ -279,9 +279,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     task = _task(sizes, context, sizes.cells[0])
     x_hat = units[names[0]]["x_hat"]
     arrays = {
-        "w1": units[names[0]]["w1"],
         "x_hat": x_hat,
-        "features_train": task.train,
         "train_index": task.train_index,
         "heldout_index": task.other_index,
         **pictures(x_hat, task.train, task.pixels["train"], task.public, task.pixels["public"]),
@@ -297,7 +295,7 @@ def rescored(sizes: Sizes, context: Context, x_hat: Tensor) -> Record:
 
 
 def _unit(sizes: Sizes, context: Context, name: str) -> Tensors:
-    """One head, and an attack for each of its starts; w1 and x_hat of the first. Or `_members`."""
+    """One head, and an attack for each of its starts; x_hat of the first. Or `_members`."""
     if name == MEMBERS:
         return packed(_members(sizes, context))
     cell = sizes.cells[int(name.removeprefix("cell-"))]
@@ -313,10 +311,8 @@ def _members(sizes: Sizes, context: Context) -> Record:
     """
     cell = replace(sizes.cells[0], recipe=ADAMW)
     task = _task(sizes, context, cell)
-    module = _head(sizes, context, cell, task).module
-    first, public = module[0], task.public
-    assert isinstance(first, nn.Linear)
-    w, bias = first.weight.detach(), first.bias.detach()
+    module, public = _head(sizes, context, cell, task).module, task.public
+    w, bias = _first(module)
     x, labels = torch.cat([task.train, task.others]), torch.cat([task.labels, task.other_labels])
     score = partial(matched_filter, w, bias, x)
     told = partial(rates, member=np.arange(len(x)) < len(task.train))
@@ -430,8 +426,6 @@ def _attack(
     generator, public = named(context.seed, f"heads nulls {cell.name} {start}"), task.public
     preconditioned, others, n = cell.how.preconditioned, task.others, len(task.train)
     known = released.w1_init if start == "known" else None
-    if known is not None:
-        torch.randn(known.shape, generator=generator)  # kept runs drew an error of the start here
     update = FirstLayer(released.w1, known).update
     layer, rank = _searched(cell, task, update)
     settings = replace(sizes.attack, rank=rank or sizes.attack.rank)
@@ -445,9 +439,8 @@ def _attack(
     true = similarity(x_hat, task.train, public).amax(1) > TRUE if rank else certified
     features = torch.cat([task.train, others])
     member = np.arange(len(features)) < n
-    first = released.module[0]
-    assert isinstance(first, nn.Linear)
-    w = first.weight.detach() if known is None else update
+    w, bias = _first(released.module)
+    w = w if known is None else update
     baseline = others[torch.randperm(len(others), generator=generator)[:n]]
 
     def matches(of: Tensor, images: Tensor = task.train) -> Record:
@@ -470,11 +463,11 @@ def _attack(
         certified=int(certified.sum()),
         certified_true=int((certified & true).sum()),
         span=rates(span_test(layer, features, public, max(rank, 1), preconditioned), member),
-        filter=rates(matched_filter(w, first.bias.detach(), features, public), member),
+        filter=rates(matched_filter(w, bias, features, public), member),
         margin=rates(_margin(released.module, features), member),
         fast_ica=matches(_fast_ica(basis, public, context.seed)) if cell.recipe == SGD else None,
     )
-    return row, {"w1": released.w1, "x_hat": x_hat}
+    return row, {"x_hat": x_hat}
 
 
 def _searched(cell: Cell, task: Task, update: Tensor) -> tuple[FirstLayer, int | None]:
@@ -488,6 +481,13 @@ def _searched(cell: Cell, task: Task, update: Tensor) -> tuple[FirstLayer, int |
         mean, deviation = task.public.mean, torch.ones_like(mean)
     rank = signal_rank(right_singular(update)[0], (update.shape[0], update.shape[1]))
     return FirstLayer(add_mean_row(update, mean, deviation)), rank + 1
+
+
+def _first(module: nn.Sequential) -> tuple[Tensor, Tensor]:
+    """Weight and bias of the first layer."""
+    first = module[0]
+    assert isinstance(first, nn.Linear)
+    return first.weight.detach(), first.bias.detach()
 
 
 @torch.no_grad()

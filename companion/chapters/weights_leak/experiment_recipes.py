@@ -31,7 +31,7 @@ from recon.training.recipes import (
 )
 
 SMALL = {"start": "small", "weight_decay": 0.0}
-SHORT = {**SMALL, "batch": None, "steps": 0.15}
+SHORT = {**SMALL, "batch": None, "steps": 150}
 ADAM = {"optimiser": "adam", "lr": 1e-3}
 ADAMW = {"optimiser": "adamw", "lr": 1e-3}
 GD = {"optimiser": "gd", "batch": None}
@@ -50,7 +50,7 @@ INPUTS: dict[str, tuple[str | float, int]] = {
     "raw pixels, SGD": (0.0, 0),
     "channels normalised, SGD": (CHANNELS, 0),
 }
-#: family -> cell -> what it changes in the base recipe; "steps" is a multiple of the base recipe's
+#: family -> cell -> what it changes in the base recipe
 CHANGES: dict[str, dict[str, dict[str, Any]]] = {
     "inputs": {
         name: SMALL if steps else {"weight_decay": 2e-2} for name, (_, steps) in INPUTS.items()
@@ -81,13 +81,12 @@ CHANGES: dict[str, dict[str, dict[str, Any]]] = {
         "20 % of labels wrong": {"label_noise": 0.4},
         "bias in layer 1 only": {"bias": False},
         **{f"{depth} layers": {"depth": depth} for depth in (2, 4, 6)},
+    },
+    "defence": {
         "base": {},
         "flips": {"augment": ("flip",)},
         "shifts": {"augment": ("shift",)},
         "flips and shifts": {"augment": ("flip", "shift")},
-    },
-    "defence": {
-        "base, twice the steps": {"steps": 2.0},
         "dropout 0.5": {"dropout": 0.5},
         **dict.fromkeys(NOISE, {}),
         "small start, short": SHORT,
@@ -103,8 +102,8 @@ KNOWN_FOR = ("SGD, decay 0", "SGD, decay 0.001", "Adam, decay 0")
 
 
 class Metrics(Record):
-    """All cells, each of n_train images · diverged: cells, FAMILY/CELL, whose training left numbers
-    that are not finite, so that there was nothing to attack.
+    """All cells, each of n_train images, but those whose training left numbers that are not finite,
+    so that there was nothing to attack.
 
     cells: One network of a recipe, `cell`, attacked with what is `known` of its start;
     test_accuracy: on images that nobody trained on, with the layer as it is released. cells: rank:
@@ -158,18 +157,14 @@ SIZES = {
 
 def compute(sizes: RecipeSizes, context: Context) -> Outcome[Metrics]:
     """Every cell of the families; units have names that files can have, FAMILY-NUMBER."""
-    names = {
-        f"{family}-{number}": f"{family}/{name}"
+    units = [
+        f"{family}-{number}"
         for family in sizes.families
-        for number, name in enumerate(list(CHANGES[family])[: sizes.limit])
-    }
-    runs = context.sweep(partial(recipe_unit, sizes, context), list(names), "recipes")
-    cells, diverged = [], []
-    for unit, name in names.items():
-        rows = unpacked(runs[unit])
-        cells += rows
-        diverged += [] if rows else [name]
-    return Outcome(Metrics(n_train=sizes.n_train, cells=cells, diverged=diverged), {})
+        for number in range(len(CHANGES[family]))[: sizes.limit]
+    ]
+    runs = context.sweep(partial(recipe_unit, sizes, context), units, "recipes")
+    cells = [cell for unit in units for cell in unpacked(runs[unit])]
+    return Outcome(Metrics(n_train=sizes.n_train, cells=cells), {})
 
 
 def recipe_unit(sizes: RecipeSizes, context: Context, unit: str) -> Tensors:
@@ -218,8 +213,7 @@ def recipe_unit(sizes: RecipeSizes, context: Context, unit: str) -> Tensors:
 
 def recipe_of(base: Recipe, family: str, cell: str) -> Recipe:
     """The base recipe as a cell changes it."""
-    change = CHANGES[family][cell]
-    return replace(base, **{**change, "steps": round(change.get("steps", 1) * base.steps)})
+    return replace(base, **CHANGES[family][cell])
 
 
 def classified(context: Context, n: int, classes: int) -> tuple[Bundle, Tensor, Tensor]:
@@ -239,27 +233,21 @@ def given(images: Bundle, subtracted: str | float) -> Bundle:
     """
     pixels = images.pixels(images.train)
     if subtracted == CHANNELS:
-        mean, deviation = (
-            of((0, 2, 3), keepdim=True).expand_as(pixels[:1]).flatten()
-            for of in (pixels.mean, pixels.std)
-        )
+        moments = [of((0, 2, 3), keepdim=True) for of in (pixels.mean, pixels.std)]
     else:
-        mean = torch.full_like(images.mean, float(subtracted))
-        deviation = torch.ones_like(mean)
+        moments = [torch.tensor(float(subtracted)), torch.tensor(1.0)]
+    mean, deviation = (x.expand_as(pixels[:1]).flatten().to(pixels) for x in moments)
     parts = {part: (getattr(images, part) + images.mean - mean) / deviation for part in PARTS}
     return replace(images, mean=mean, **parts)
 
 
 def in_chapter_6(context: Context, images: Bundle, width: int, steps: int) -> Trained:
-    """Into the KKT regime, as chapter 6 trains."""
+    """Into the KKT regime, as chapter 6 trains; how it answers its training images is not asked."""
     network, kkt = kkt_network(context, images, width, steps)
-    module = build(Recipe(width=width, bias=False), images.dim, torch.Generator()).to(
-        images.train.device
-    )
+    module = build(Recipe(width=width, bias=False), images.dim, torch.Generator())
     vector_to_parameters(kkt.theta_star, module.parameters())
-    w1, fit = network.unflatten(kkt.theta_star)["w1"], accuracy(module, images.train, images.y)
-    w1_init = network.unflatten(kkt.theta_init)["w1"]
-    return Trained(module, w1_init, w1.clone(), math.exp(kkt.log_loss), fit, len(kkt.history))
+    start, w1 = network.unflatten(kkt.theta_init)["w1"], first_weight(module).detach().clone()
+    return Trained(module, start, w1, math.exp(kkt.log_loss), math.nan, steps)
 
 
 def displacement(w1: Tensor, w1_init: Tensor) -> tuple[float, float]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -90,7 +92,6 @@ def _counts(**groups: list[Record]) -> dict[str, Any]:
     }
 
 
-AUGMENTED = ("flips", "shifts", "flips and shifts")
 #: whether by Adam, and what is known of the start -> its name and colour in `plot_erased`
 GROUPS = {
     (False, "unknown"): ("gradient descent", TRAIN),
@@ -125,22 +126,13 @@ def plot_erased(*results: Result[RecipeMetrics]) -> Figure:
 
 
 @chart
-def plot_recipes(result: Result[RecipeMetrics]) -> Figure:
-    """Inputs and tasks: images recovered (dot), the best null (ring), and accuracy on other
+def plot_recipes(
+    result: Result[RecipeMetrics], families: Sequence[str] = ("inputs", "task")
+) -> Figure:
+    """Of these families: images recovered (dot), the best null (ring), and accuracy on other
     images.
     """
-    cells = result.metrics.of("inputs", "task")
-    return _rows([c for c in cells if c.cell not in (*AUGMENTED, "base")])
-
-
-@chart
-def plot_defences(result: Result[RecipeMetrics]) -> Figure:
-    """The base recipe and what may stop the attack on it; drawn as `plot_recipes` draws."""
-    cells = result.metrics.of("task", "defence")
-    return _rows([c for c in cells if c.family == "defence" or c.cell in ("base", *AUGMENTED)])
-
-
-def _rows(cells: list[Record]) -> Figure:
+    cells = result.metrics.of(*families)
     ring = {"marker": "o", "color": FREE, "mfc": "white", "mew": 1.8}
     marks: dict[str, tuple[list[float], dict[str, Any]]] = {
         "best null": ([share(c, c.best_null) for c in cells], ring),
@@ -149,4 +141,9 @@ def _rows(cells: list[Record]) -> Figure:
     return dot_rows([c.cell for c in cells], marks, [c.test_accuracy for c in cells])
 
 
-FIGURES = {"erased": plot_erased, "recipes": plot_recipes, "defences": plot_defences}
+DEFENCES = ("defence",)
+FIGURES = {
+    "erased": plot_erased,
+    "recipes": plot_recipes,
+    "defences": partial(plot_recipes, families=DEFENCES),
+}
