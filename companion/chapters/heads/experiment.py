@@ -426,6 +426,8 @@ def _attack(
     generator, public = named(context.seed, f"heads nulls {cell.name} {start}"), task.public
     preconditioned, others, n = cell.how.preconditioned, task.others, len(task.train)
     known = released.w1_init if start == "known" else None
+    if known is not None:
+        torch.randn(known.shape, generator=generator)  # kept runs drew an error of the start here
     update = FirstLayer(released.w1, known).update
     layer, rank = _searched(cell, task, update)
     settings = replace(sizes.attack, rank=rank or sizes.attack.rank)
