@@ -10,7 +10,7 @@ A figure shows arrays of a result whose names begin with "figure.", and no other
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any, Literal, ParamSpec
 
@@ -165,6 +165,29 @@ def end_labels(ax: Axes, curves: Sequence[tuple[float, str, Colour]]) -> None:
             annotation_clip=False,
             arrowprops=arrow if abs(place - above - end) > 0.02 else None,
         )
+
+
+def dot_rows(
+    names: Sequence[str],
+    marks: Mapping[str, tuple[Sequence[float], Mapping[str, Any]]],
+    accuracies: Sequence[float],
+) -> Figure:
+    """A row for each name, from the top down: shares as marks, (values, style) by their label, on a
+    line from the least to the largest, and the accuracy at the right.
+    """
+    figure, ax = plt.subplots(figsize=(PAGE, 0.3 * max(len(names), 2) + 1.0))
+    y, percent = range(len(names)), 100 * np.array([values for values, _ in marks.values()])
+    ax.hlines(y, percent.min(0), percent.max(0), color="#bbbbbb", lw=2, zorder=1)
+    for (label, (_, style)), values in zip(marks.items(), percent, strict=True):
+        ax.plot(values, y, ls="none", ms=8, label=label, **style)
+    rows = [(at, f"{accuracy:.0%}") for at, accuracy in zip(y, accuracies, strict=True)]
+    for at, words in [*rows, (-0.9, "accuracy")]:
+        ax.text(118, at, words, va="center", ha="right", color=REFERENCE)
+    ax.set_yticks(y, names)
+    ax.set(xlabel="%", xlim=(-3, 118), xticks=range(0, 101, 20))
+    ax.set_ylim(max(len(names), 1) - 0.3, -1.1)
+    ax.legend(loc="lower center", bbox_to_anchor=(0.45, 1.0), ncols=len(marks), reverse=True)
+    return figure
 
 
 def levels(x: Tensor) -> Tensor:

@@ -109,8 +109,7 @@ def test_of_a_known_start_only_the_difference_is_looked_at():
 def test_every_cell_is_a_recipe():
     for family, names in CHANGES.items():
         for name, change in names.items():
-            recipe = recipe_of(Recipe(steps=1500), family, name)
-            assert recipe.steps == 1500 * change.get("steps", 1)
+            assert recipe_of(Recipe(), family, name) == Recipe(**change)
     assert set(KNOWN_FOR) <= set(CHANGES["decay"])
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -26,6 +25,7 @@ from recon.attacks.heads import (
     Public,
     SparseSettings,
     add_mean_row,
+    column_norms,
     matched_filter,
     span_test,
     sparse_features,
@@ -33,11 +33,22 @@ from recon.attacks.heads import (
 from recon.attacks.separation import FirstLayer
 from recon.images.features import backbone, features
 from recon.images.partitions import partition
+from recon.images.registry import load_pool
 from recon.optim.rng import named
 from recon.optim.spectrum import right_singular, signal_rank
-from recon.training.recipes import Recipe, Trained, accuracy, build, early_stopping, train
+from recon.training.recipes import (
+    Recipe,
+    Trained,
+    accuracy,
+    build,
+    loss_of,
+    train,
+)
 
 TRUE = 0.8  # a candidate is true above this cosine with a training feature
+MEMBERS = "members"  # the unit of `_members`
+SAME, OTHER = "the same data set", "another data set"  # public images that the adversary has
+FOREIGN = {"photos": "digits"}  # pool -> the other one, where it is not the bundled photographs
 
 
 Publish = Callable[[Tensor, torch.Generator], Tensor]
@@ -63,12 +74,9 @@ class HeadRecipe:
         epochs: passes over the images, of those of `Sizes.epochs`.
         habit: whether people do it without thinking of privacy.
         varied: whether it varies the base recipe by something else than its optimiser.
-        linear: no hidden layer.
         batch_norm: before the activation.
         standardised: features of mean 0 and deviation 1.
         views: flipped and shifted images too.
-        early_stopping: on half of the other images.
-        checkpoints: heads of one training that are averaged.
         publish: what is done to the first layer in the end.
     """
 
@@ -76,12 +84,9 @@ class HeadRecipe:
     epochs: float = 1.0
     habit: bool = False
     varied: bool = True
-    linear: bool = False
     batch_norm: bool = False
     standardised: bool = False
     views: bool = False
-    early_stopping: bool = False
-    checkpoints: int = 1
     publish: Publish | None = None
 
     @property
@@ -102,27 +107,26 @@ def private(epsilon: float) -> HeadRecipe:
 
 
 SGD, ADAMW = "SGD, decay 5e-3", "AdamW, default"
+ADAMW_CHANGES = {"optimiser": "adamw", "lr": 1e-3, "weight_decay": 1e-2}
 RECIPES = {
     SGD: optimised(),
     "SGD, decay 5e-4": optimised(weight_decay=5e-4),
     "SGD, no decay": optimised(weight_decay=0.0),
     "Adam, decay 1e-3": optimised(0.6, optimiser="adam", lr=1e-3, weight_decay=1e-3),
-    ADAMW: optimised(0.3, optimiser="adamw", lr=1e-3, weight_decay=1e-2),
+    ADAMW: optimised(0.3, **ADAMW_CHANGES),
     "dropout 0.5": HeadRecipe(changes={"dropout": 0.5}, habit=True),
     "batch norm": HeadRecipe(batch_norm=True, habit=True),
     "standardised features": HeadRecipe(standardised=True, habit=True),
     "flips and shifts": HeadRecipe(views=True, habit=True),
-    "early stopping": HeadRecipe(early_stopping=True, habit=True),
-    "linear head": HeadRecipe(linear=True),
     "8-bit weights": HeadRecipe(publish=eight_bits, habit=True),
     "half of the weights pruned": HeadRecipe(publish=half_pruned, habit=True),
-    "average of five checkpoints": HeadRecipe(checkpoints=5, habit=True),
     "noise 0.1 on the weights": HeadRecipe(publish=partial(noisy, sigma=0.1)),
     "noise 0.3 on the weights": HeadRecipe(publish=partial(noisy, sigma=0.3)),
     "noise 1 on the weights": HeadRecipe(publish=partial(noisy, sigma=1.0)),
     "DP-SGD, ε = 8": private(8.0),
     "DP-SGD, ε = 3": private(3.0),
     "DP-SGD, ε = 1": private(1.0),
+    "AdamW, 10 epochs": HeadRecipe(changes=ADAMW_CHANGES, epochs=0.01),
 }
 
 
@@ -187,7 +191,7 @@ PAPER = (
     Cell(recipe="SGD, decay 5e-4", classes=2, starts=BOTH),
     Cell(n=300, recipe="SGD, decay 5e-4", starts=("known",)),
     *(Cell(recipe=name, starts=BOTH) for name in ("SGD, no decay", "Adam, decay 1e-3", ADAMW)),
-    *(Cell(n=n, recipe=ADAMW) for n in (20, 50, 200, 300, 500)),
+    *(Cell(n=n, recipe=ADAMW) for n in (20, 500)),
     *(Cell(recipe=name) for name, recipe in RECIPES.items() if recipe.varied),
 )
 
@@ -220,8 +224,10 @@ def best_null(cell: Record) -> Record:
 
 
 class Metrics(Record):
-    """All cells.
+    """All cells, and what an adversary needs who asks for members of a head by AdamW.
 
+    members: public: kind and number of public images, and the filter with those · simpler: scores
+    without the filter, by name.
     cells: A head and an attack on it. start: what is known of it · rank: of the span searched ·
     matches: training features with a candidate of their own · null: held-out features in their
     place · span_null: mixtures of the span as candidates · public_null: public features, and
@@ -239,28 +245,25 @@ class Metrics(Record):
         wanted = {"start": start, **of}
         return next((cell for cell in self.cells if cell.only(*wanted) == wanted), None)
 
-    def by_images(self, recipe: str = ADAMW, start: str = "unknown") -> list[Record]:
-        """The first head of a recipe and a start, and those that differ from it in their number of
-        images alone.
-        """
-        cells = [cell for cell in self.cells if (cell.recipe, cell.start) == (recipe, start)]
-        same = ("backbone", "width", "classes")
-        alike = [cell for cell in cells if cell.only(*same) == cells[0].only(*same)]
+    def by_images(self) -> list[Record]:
+        """The first head, and those that differ from it in their number of images alone."""
+        same = ("recipe", "start", "backbone", "width", "classes")
+        alike = [cell for cell in self.cells if cell.only(*same) == self.cells[0].only(*same)]
         return sorted(alike, key=lambda cell: cell.n_train)
 
 
 @dataclass(frozen=True)
 class Task:
     """Features and pictures of a cell: train (n, d), trained (v n, d) all that the head sees, y and
-    labels of those, public (k, d), others (l, d), labels of both; pictures (·, C·H·W) of each;
-    indices of train and others.
+    labels of those, public (k, d), which of two classes these are, others (l, d), their labels;
+    pictures (·, C·H·W) of each; indices of train and others.
     """
 
     train: Tensor
     trained: Tensor
     labels: Tensor
     public: Public
-    public_labels: Tensor
+    public_y: Tensor
     others: Tensor
     other_labels: Tensor
     pixels: dict[str, Tensor]
@@ -269,21 +272,20 @@ class Task:
 
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
-    """Every cell; of the first one also the pictures that its features make."""
+    """Every cell and `_members`; of the first one also the pictures that its features make."""
     names = [f"cell-{k}" for k in range(len(sizes.cells))]
-    units = context.sweep(partial(_unit, sizes, context), names, label="heads")
+    units = context.sweep(partial(_unit, sizes, context), [*names, MEMBERS], label="heads")
     cells = [cell for name in names for cell in unpacked(units[name])]
     task = _task(sizes, context, sizes.cells[0])
     x_hat = units[names[0]]["x_hat"]
     arrays = {
-        "w1": units[names[0]]["w1"],
         "x_hat": x_hat,
-        "features_train": task.train,
         "train_index": task.train_index,
         "heldout_index": task.other_index,
         **pictures(x_hat, task.train, task.pixels["train"], task.public, task.pixels["public"]),
     }
-    return Outcome(Metrics(n_train=len(task.train), cells=cells), arrays)
+    members = unpacked(units[MEMBERS])
+    return Outcome(Metrics(n_train=len(task.train), cells=cells, members=members), arrays)
 
 
 def rescored(sizes: Sizes, context: Context, x_hat: Tensor) -> Record:
@@ -293,12 +295,51 @@ def rescored(sizes: Sizes, context: Context, x_hat: Tensor) -> Record:
 
 
 def _unit(sizes: Sizes, context: Context, name: str) -> Tensors:
-    """One head, and an attack for each of its starts; w1 and x_hat of the first."""
+    """One head, and an attack for each of its starts; x_hat of the first. Or `_members`."""
+    if name == MEMBERS:
+        return packed(_members(sizes, context))
     cell = sizes.cells[int(name.removeprefix("cell-"))]
     task = _task(sizes, context, cell)
     released = _head(sizes, context, cell, task)
     attacks = [_attack(sizes, context, cell, task, released, start) for start in cell.starts]
     return {**packed([row for row, _ in attacks]), **attacks[0][1]}
+
+
+def _members(sizes: Sizes, context: Context) -> Record:
+    """Of a head by AdamW: members that the matched filter identifies with other public images, and
+    those that simpler scores identify.
+    """
+    cell = replace(sizes.cells[0], recipe=ADAMW)
+    task = _task(sizes, context, cell)
+    module, public = _head(sizes, context, cell, task).module, task.public
+    w, bias = _first(module)
+    x, labels = torch.cat([task.train, task.others]), torch.cat([task.labels, task.other_labels])
+    score = partial(matched_filter, w, bias, x)
+    told = partial(rates, member=np.arange(len(x)) < len(task.train))
+    known, generator = public.features, named(context.seed, "heads public")
+    drawn = known[torch.randperm(len(known), generator=generator)]
+    foreign = load_pool(FOREIGN.get(context.pool.name, "photos"))
+    pixels = foreign.pixels(np.arange(len(foreign.y))[: sizes.public])
+    sets = {
+        SAME: [known, drawn[:200], drawn[:50]],
+        "its vehicles": [known[task.public_y == 0]],
+        OTHER: [features(pixels, backbone(cell.backbone, sizes.side))],
+    }
+    rows = [
+        Record(kind=kind, images=len(images), filter=told(score(Public(images))))
+        for kind, several in sets.items()
+        for images in several
+    ]
+    outputs = module(x).detach()
+    simpler = {
+        "confidence": _margin(module, x),
+        "low loss": -loss_of(outputs, labels, cell.classes, "none"),
+        "response without the filter": score(public, ridge=1e6),
+        "largest cosine with a row": (
+            normalize(public.standardised(x), dim=1) @ normalize(w / column_norms(w), dim=1).mT
+        ).amax(1),
+    }
+    return Record(public=rows, simpler={name: told(score) for name, score in simpler.items()})
 
 
 def _task(sizes: Sizes, context: Context, cell: Cell) -> Task:
@@ -319,7 +360,7 @@ def _task(sizes: Sizes, context: Context, cell: Cell) -> Task:
         trained=torch.cat(views),
         labels=labels.repeat(len(views)),
         public=Public(known["public"]),
-        public_labels=classes[public],
+        public_y=torch.from_numpy(pool.y)[public],
         others=known["others"],
         other_labels=classes[others],
         pixels={name: x.flatten(1) for name, x in images.items()},
@@ -349,22 +390,10 @@ def _head(sizes: Sizes, context: Context, cell: Cell, task: Task) -> Trained:
     mean, std = _standard(x)
     if how.standardised:
         x = (x - mean) / std
-    half = len(task.others) // 2
-    stop = early_stopping(task.others[:half], task.other_labels[:half])
-    make = _linear if how.linear else build
-    module = make(recipe, x.shape[1], generator)
+    module = build(recipe, x.shape[1], generator)
     if how.batch_norm:
         module.insert(1, nn.BatchNorm1d(cell.width))
-    fit = partial(train, x=x, y=task.labels, generator=generator, module=module)
-    trained = fit(recipe, stop=stop if how.early_stopping else None)
-    if how.checkpoints > 1:
-        states = [deepcopy(module.state_dict())]
-        for _ in range(how.checkpoints - 1):
-            fit(replace(recipe, steps=max(1, recipe.steps // 20)))
-            states.append(deepcopy(module.state_dict()))
-        module.load_state_dict(
-            {name: torch.stack([state[name] for state in states]).mean(0) for name in states[0]}
-        )
+    trained = train(recipe, x, task.labels, generator, module=module)
     first = trained.module[0]
     assert isinstance(first, nn.Linear)
     with torch.no_grad():
@@ -390,14 +419,6 @@ def _standard(x: Tensor) -> tuple[Tensor, Tensor]:
     return x.mean(0), torch.where(std > 1e-3, std, 1.0)
 
 
-def _linear(recipe: Recipe, dim: int, generator: torch.Generator) -> nn.Sequential:
-    """PyTorch's default initial weights of a head without a hidden layer."""
-    layer = nn.utils.skip_init(nn.Linear, dim, 1 if recipe.classes == 2 else recipe.classes)
-    for parameter in layer.parameters():
-        nn.init.uniform_(parameter, -1 / dim**0.5, 1 / dim**0.5, generator=generator)
-    return nn.Sequential(layer)
-
-
 # ------------------------------------------------------------------------------------------ attacks
 def _attack(
     sizes: Sizes, context: Context, cell: Cell, task: Task, released: Trained, start: str
@@ -420,9 +441,8 @@ def _attack(
     true = similarity(x_hat, task.train, public).amax(1) > TRUE if rank else certified
     features = torch.cat([task.train, others])
     member = np.arange(len(features)) < n
-    first = released.module[0]
-    assert isinstance(first, nn.Linear)
-    w = first.weight.detach() if known is None else update
+    w, bias = _first(released.module)
+    w = w if known is None else update
     baseline = others[torch.randperm(len(others), generator=generator)[:n]]
 
     def matches(of: Tensor, images: Tensor = task.train) -> Record:
@@ -431,7 +451,7 @@ def _attack(
     row = Record(
         backbone=cell.backbone,
         n_train=n,
-        width=len(released.w1) if cell.how.linear else cell.width,
+        width=cell.width,
         classes=cell.classes,
         recipe=cell.recipe,
         start=start,
@@ -445,11 +465,11 @@ def _attack(
         certified=int(certified.sum()),
         certified_true=int((certified & true).sum()),
         span=rates(span_test(layer, features, public, max(rank, 1), preconditioned), member),
-        filter=rates(matched_filter(w, first.bias.detach(), features, public), member),
+        filter=rates(matched_filter(w, bias, features, public), member),
         margin=rates(_margin(released.module, features), member),
         fast_ica=matches(_fast_ica(basis, public, context.seed)) if cell.recipe == SGD else None,
     )
-    return row, {"w1": released.w1, "x_hat": x_hat}
+    return row, {"x_hat": x_hat}
 
 
 def _searched(cell: Cell, task: Task, update: Tensor) -> tuple[FirstLayer, int | None]:
@@ -463,6 +483,13 @@ def _searched(cell: Cell, task: Task, update: Tensor) -> tuple[FirstLayer, int |
         mean, deviation = task.public.mean, torch.ones_like(mean)
     rank = signal_rank(right_singular(update)[0], (update.shape[0], update.shape[1]))
     return FirstLayer(add_mean_row(update, mean, deviation)), rank + 1
+
+
+def _first(module: nn.Sequential) -> tuple[Tensor, Tensor]:
+    """Weight and bias of the first layer."""
+    first = module[0]
+    assert isinstance(first, nn.Linear)
+    return first.weight.detach(), first.bias.detach()
 
 
 @torch.no_grad()

@@ -11,25 +11,50 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.utils import vector_to_parameters
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.separation_common import noisy, other_rows
 from companion.chapters.tables import packed, unpacked
-from companion.chapters.weights_leak.experiment_size import separation_counts
+from companion.chapters.weights_leak.experiment_size import kkt_network, separation_counts
 from companion.store.record import Record
 from recon.attacks.separation import FirstLayer, SeparationSettings, start_left
 from recon.images.bundle import Bundle
-from recon.training.recipes import Recipe, accuracy, early_stopping, first_weight, train
+from recon.images.pool import PARTS
+from recon.training.recipes import (
+    Recipe,
+    Trained,
+    accuracy,
+    build,
+    first_weight,
+    train,
+)
 
 SMALL = {"start": "small", "weight_decay": 0.0}
-SHORT = {**SMALL, "batch": None, "steps": 0.15}
+SHORT = {**SMALL, "batch": None, "steps": 150}
 ADAM = {"optimiser": "adam", "lr": 1e-3}
 ADAMW = {"optimiser": "adamw", "lr": 1e-3}
 GD = {"optimiser": "gd", "batch": None}
+#: Σ = 6; with larger steps networks on raw pixels often learn nothing
+SLOW = {"lr": 0.03, "weight_decay": 2e-2, "steps": 2000}
 #: of Gaussian noise on the released layer, in its root mean square
 NOISE = {f"noise {sigma:g} on the weights": sigma for sigma in (0.1, 0.3, 1.0)}
-#: family -> cell -> what it changes in the base recipe; "steps" is a multiple of the base recipe's
+MEAN, CHANNELS = "training mean subtracted", "channels normalised"
+#: family "inputs": cell -> what is subtracted from an image instead of the training mean, a number
+#: or the mean of each channel (over its deviation), and steps of chapter 6's training for a hundred
+#: images; 0 is SGD's, by `SLOW`
+INPUTS: dict[str, tuple[str | float, int]] = {
+    "raw pixels": (0.0, 600),
+    CHANNELS: (CHANNELS, 600),
+    "0.5 subtracted": (0.5, 600),
+    MEAN: (MEAN, 600),
+    "75 steps": (MEAN, 75),
+    "raw pixels, SGD": (0.0, 0),
+    "channels normalised, SGD": (CHANNELS, 0),
+}
+#: family -> cell -> what it changes in the base recipe
 CHANGES: dict[str, dict[str, dict[str, Any]]] = {
+    "inputs": {name: SMALL if steps else SLOW for name, (_, steps) in INPUTS.items()},
     "decay": {
         **{
             f"SGD, decay {decay:g}": {"weight_decay": decay}
@@ -51,26 +76,19 @@ CHANGES: dict[str, dict[str, dict[str, Any]]] = {
         "Kaiming": {"start": "kaiming", "weight_decay": 0.0},
         "small start, Adam": {**SMALL, **ADAM},
     },
-    "stop": {
-        f"stopped at loss {loss:g}": {**SMALL, "stop_loss": loss, "cosine": False}
-        for loss in (0.6, 0.3, 0.1, 1e-2, 1e-3)
-    },
     "task": {
         "10 classes": {"classes": 10},
         "20 % of labels wrong": {"label_noise": 0.4},
         "bias in layer 1 only": {"bias": False},
         **{f"{depth} layers": {"depth": depth} for depth in (2, 4, 6)},
+    },
+    "defence": {
         "base": {},
         "flips": {"augment": ("flip",)},
         "shifts": {"augment": ("shift",)},
         "flips and shifts": {"augment": ("flip", "shift")},
-    },
-    "defence": {
-        "base, twice the steps": {"steps": 2.0},
         "dropout 0.5": {"dropout": 0.5},
         **dict.fromkeys(NOISE, {}),
-        "early stopping, small start": {**SMALL, "cosine": False},
-        "early stopping": {"cosine": False},
         "small start, short": SHORT,
         **{
             f"small start, short, DP-SGD, ε = {epsilon:g}": {**SHORT, "epsilon": epsilon}
@@ -80,13 +98,13 @@ CHANGES: dict[str, dict[str, dict[str, Any]]] = {
 }
 #: what is known of W1(0), tried for these cells, whose start is not gone
 KNOWN = ("unknown", "known")
+TESTED = 2500  # of the images that nobody trained on, for the accuracy
 KNOWN_FOR = ("SGD, decay 0", "SGD, decay 0.001", "Adam, decay 0")
-MOST_FOR_VALIDATION = 500
 
 
 class Metrics(Record):
-    """All cells, each of n_train images · diverged: cells, FAMILY/CELL, whose training left numbers
-    that are not finite, so that there was nothing to attack.
+    """All cells, each of n_train images, but those whose training left numbers that are not finite,
+    so that there was nothing to attack.
 
     cells: One network of a recipe, `cell`, attacked with what is `known` of its start;
     test_accuracy: on images that nobody trained on, with the layer as it is released. cells: rank:
@@ -106,13 +124,14 @@ class Metrics(Record):
 @dataclass(frozen=True, kw_only=True)
 class RecipeSizes:
     """The recipes: `n_train` images; every cell changes `base`, see `CHANGES` · families
-    of cells that run, and how many of each."""
+    of cells that run, and how many of each · kkt_width: of chapter 6's network."""
 
     n_train: int
     base: Recipe
     attack: SeparationSettings
     families: tuple[str, ...]
     limit: int | None = None
+    kkt_width: int = 1000
 
 
 SIZES = {
@@ -120,14 +139,15 @@ SIZES = {
         n_train=20,
         base=Recipe(width=64, steps=150),
         attack=SeparationSettings(first_rank=8, iterations=40, restarts=2),
-        families=("decay",),
+        families=("decay", "inputs"),
         limit=2,
+        kkt_width=64,
     ),
     "laptop": RecipeSizes(
         n_train=100,
         base=Recipe(),
         attack=SeparationSettings(restarts=2),
-        families=("decay", "start"),
+        families=("decay", "start", "inputs"),
         limit=2,
     ),
     "paper": RecipeSizes(
@@ -138,18 +158,14 @@ SIZES = {
 
 def compute(sizes: RecipeSizes, context: Context) -> Outcome[Metrics]:
     """Every cell of the families; units have names that files can have, FAMILY-NUMBER."""
-    names = {
-        f"{family}-{number}": f"{family}/{name}"
+    units = [
+        f"{family}-{number}"
         for family in sizes.families
-        for number, name in enumerate(list(CHANGES[family])[: sizes.limit])
-    }
-    runs = context.sweep(partial(recipe_unit, sizes, context), list(names), "recipes")
-    cells, diverged = [], []
-    for unit, name in names.items():
-        rows = unpacked(runs[unit])
-        cells += rows
-        diverged += [] if rows else [name]
-    return Outcome(Metrics(n_train=sizes.n_train, cells=cells, diverged=diverged), {})
+        for number in range(len(CHANGES[family]))[: sizes.limit]
+    ]
+    runs = context.sweep(partial(recipe_unit, sizes, context), units, "recipes")
+    cells = [cell for unit in units for cell in unpacked(runs[unit])]
+    return Outcome(Metrics(n_train=sizes.n_train, cells=cells), {})
 
 
 def recipe_unit(sizes: RecipeSizes, context: Context, unit: str) -> Tensors:
@@ -161,12 +177,13 @@ def recipe_unit(sizes: RecipeSizes, context: Context, unit: str) -> Tensors:
     name = list(CHANGES[family])[int(number)]
     recipe = recipe_of(sizes.base, family, name)
     images, y, others_y = classified(context, sizes.n_train, recipe.classes)
-    first = min(MOST_FOR_VALIDATION, len(images.init) // 2)
-    stop = None
-    if name.startswith("early stopping"):
-        stop = early_stopping(images.init[:first], others_y[:first])
-    weights = context.stream("separation.weights")
-    trained = train(recipe, images.train, y, weights, images.shape, stop)
+    subtracted, kkt_steps = INPUTS.get(name, (MEAN, 0))
+    images = images if subtracted == MEAN else given(images, subtracted)
+    if kkt_steps:
+        trained = in_chapter_6(context, images, sizes.kkt_width, kkt_steps * len(y) // 100)
+    else:
+        weights = context.stream("separation.weights")
+        trained = train(recipe, images.train, y, weights, images.shape)
     w1 = trained.w1
     if not w1.isfinite().all():
         return packed([])
@@ -183,7 +200,7 @@ def recipe_unit(sizes: RecipeSizes, context: Context, unit: str) -> Tensors:
         added=added,
         erased=None if math.isnan(recipe.erased) else recipe.erased,
         loss=trained.loss,
-        test_accuracy=accuracy(trained.module, images.init[first:], others_y[first:]),
+        test_accuracy=accuracy(trained.module, images.init[-TESTED:], others_y[-TESTED:]),
     )
     starts: dict[str, Tensor | None] = {KNOWN[0]: None}
     if name in KNOWN_FOR:
@@ -197,8 +214,7 @@ def recipe_unit(sizes: RecipeSizes, context: Context, unit: str) -> Tensors:
 
 def recipe_of(base: Recipe, family: str, cell: str) -> Recipe:
     """The base recipe as a cell changes it."""
-    change = CHANGES[family][cell]
-    return replace(base, **{**change, "steps": round(change.get("steps", 1) * base.steps)})
+    return replace(base, **CHANGES[family][cell])
 
 
 def classified(context: Context, n: int, classes: int) -> tuple[Bundle, Tensor, Tensor]:
@@ -210,6 +226,29 @@ def classified(context: Context, n: int, classes: int) -> tuple[Bundle, Tensor, 
     if classes == 2:
         return images, images.y.long().cpu(), images.init_y.long().cpu()
     return images, images.train_labels, images.init_labels
+
+
+def given(images: Bundle, subtracted: str | float) -> Bundle:
+    """Images as another preprocessing gives them: minus this number, or minus the mean of each
+    channel of the training images and over its deviation.
+    """
+    pixels = images.pixels(images.train)
+    if subtracted == CHANNELS:
+        moments = [of((0, 2, 3), keepdim=True) for of in (pixels.mean, pixels.std)]
+    else:
+        moments = [torch.tensor(float(subtracted)), torch.tensor(1.0)]
+    mean, deviation = (x.expand_as(pixels[:1]).flatten().to(pixels) for x in moments)
+    parts = {part: (getattr(images, part) + images.mean - mean) / deviation for part in PARTS}
+    return replace(images, mean=mean, **parts)
+
+
+def in_chapter_6(context: Context, images: Bundle, width: int, steps: int) -> Trained:
+    """Into the KKT regime, as chapter 6 trains; how it answers its training images is not asked."""
+    network, kkt = kkt_network(context, images, width, steps)
+    module = build(Recipe(width=width, bias=False), images.dim, torch.Generator())
+    vector_to_parameters(kkt.theta_star, module.parameters())
+    start, w1 = network.unflatten(kkt.theta_init)["w1"], first_weight(module).detach().clone()
+    return Trained(module, start, w1, math.exp(kkt.log_loss), math.nan, steps)
 
 
 def displacement(w1: Tensor, w1_init: Tensor) -> tuple[float, float]:

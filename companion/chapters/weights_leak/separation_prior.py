@@ -61,11 +61,8 @@ class Whitening:
         their mean.
         """
         side, colours = public.shape[-1], public.shape[1]
-        k, i = (
-            torch.arange(side, dtype=torch.float64)[:, None],
-            torch.arange(side, dtype=torch.float64),
-        )
-        transform = torch.cos(math.pi * k * (i + 0.5) / side) * math.sqrt(2 / side)
+        k = torch.arange(side, dtype=torch.float64)
+        transform = torch.cos(math.pi * torch.outer(k, k + 0.5) / side) * math.sqrt(2 / side)
         transform[0] /= math.sqrt(2)
         transform = transform.to(public)
         both = torch.cat([public, public.flip(-1)])

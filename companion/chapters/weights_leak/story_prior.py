@@ -16,9 +16,7 @@ from companion.chapters.pictures import (
     PAGE,
     SERIES,
     TRAIN,
-    Colour,
     chart,
-    end_labels,
     image_rows,
     levels,
     photographs,
@@ -91,21 +89,17 @@ def plot_prior(result: Result[PriorMetrics]) -> Figure:
     """
     metrics = result.metrics
     figure, ax = plt.subplots(figsize=(PAGE, 3.4))
-    lines = [
-        ("independent\ncomponents", metrics.components.matches, SERIES[1]),
-        ("learned prior", metrics.found.matches, TRAIN),
-        ("best null", metrics.found.best_null, FREE),
-    ]
-    ends: list[tuple[float, str, Colour]] = []
-    for label, counts, colour in lines:
-        three = [
-            100 * count / metrics.n_train for count in (counts.ncc_06, counts.ncc_07, counts.ncc_08)
-        ]
-        ax.plot(THRESHOLDS, three, "o-", color=colour)
-        ends.append((three[-1], label, colour))
-    ax.set(xlabel="NCC above", ylabel="training images found, %", xticks=THRESHOLDS)
+    lines = {
+        "independent components": (metrics.components.matches, SERIES[1]),
+        "learned prior": (metrics.found.matches, TRAIN),
+        "best null": (metrics.found.best_null, FREE),
+    }
+    for label, (counts, colour) in lines.items():
+        shares = [100 * counts[f"ncc_{threshold}"] / metrics.n_train for threshold in THRESHOLDS]
+        ax.plot(THRESHOLDS, shares, "o-", color=colour, label=label)
+    ax.set(xlabel="NCC above", ylabel="training images recovered, %", xticks=THRESHOLDS)
     ax.set_ylim(bottom=-2)
-    end_labels(ax, ends)
+    ax.legend()
     return figure
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -10,20 +12,22 @@ from matplotlib.figure import Figure
 from scipy.stats import spearmanr
 
 from companion.chapters.claims import claim
-from companion.chapters.pictures import FREE, PAGE, REFERENCE, SERIES, TRAIN, chart, note
-from companion.chapters.weights_leak.experiment_recipes import KNOWN, NOISE, RecipeSizes
+from companion.chapters.pictures import FREE, PAGE, SERIES, TRAIN, chart, dot_rows
+from companion.chapters.weights_leak.experiment_recipes import KNOWN, RecipeSizes
 from companion.chapters.weights_leak.experiment_recipes import Metrics as RecipeMetrics
 from companion.chapters.weights_leak.story_size import share
 from companion.store.record import Record
-from companion.store.results import Claim, Result
+from companion.store.results import Claim, Result, graded
 from recon.scoring.nulls import clears
 
 ERASED = 3.0  # Σ lr · decay / (1 − momentum) from which on the start is gone
 
 
 def claims(metrics: RecipeMetrics, _: RecipeSizes) -> list[Claim]:
-    """What decides: how much of the start is left, and whether its place is known."""
-    return [_start_erased(metrics), _known_start(metrics)]
+    """What decides: how much of the start is left, whether its place is known, and whether inputs
+    are centred.
+    """
+    return [_start_erased(metrics), _known_start(metrics), _centred(metrics)]
 
 
 def _start_erased(metrics: RecipeMetrics) -> Claim:
@@ -62,6 +66,24 @@ def _known_start(metrics: RecipeMetrics) -> Claim:
     )
 
 
+def _centred(metrics: RecipeMetrics) -> Claim:
+    """By any mean; raw pixels leave less than half as many as the worst of these."""
+    cells = metrics.of("inputs")
+    raw = [cell for cell in cells if cell.cell.startswith("raw")]
+    centred = [cell for cell in cells if cell not in raw]
+    least = min((cell.matches.ncc_07 for cell in centred), default=0)
+    most = max((cell.matches.ncc_07 for cell in raw), default=0)
+    recovers = all(map(found_more, centred)) and 2 * least > metrics.n_train
+    return claim(
+        "leak-centred",
+        {"n_train": metrics.n_train, "centred": centred, "raw": raw},
+        verdict=graded(recovers, recovers and 2 * most < least),
+        value=least,
+        null_value=most,
+        margin=min(least - metrics.n_train / 2, least / 2 - most),
+    )
+
+
 def found_more(cell: Record) -> bool:
     """Whether a cell's count at NCC 0.7 clears its best null."""
     return clears(cell.matches.ncc_07, cell.best_null.ncc_07)
@@ -76,95 +98,58 @@ def _counts(**groups: list[Record]) -> dict[str, Any]:
     }
 
 
-AUGMENTED = ("flips", "shifts", "flips and shifts")
-#: cell -> row, where it has another name
-SHORT = "small start, short"
-DEFENCES = {
-    "base": "base recipe",
-    **{name: name for name in (*AUGMENTED, "dropout 0.5", "early stopping", *NOISE)},
-    SHORT: "small start, few steps",
-    **{f"{SHORT}, DP-SGD, ε = {e}": f"the same by DP-SGD, ε = {e}" for e in (100, 8, 3, 1)},
+#: whether by Adam, and what is known of the start -> its name and colour in `plot_erased`
+GROUPS = {
+    (False, "unknown"): ("gradient descent", TRAIN),
+    (False, "known"): ("gradient descent, start known", TRAIN),
+    (True, "unknown"): ("AdamW", SERIES[3]),
+    (True, "known"): ("Adam, start known", SERIES[3]),
 }
 
 
 @chart
 def plot_erased(*results: Result[RecipeMetrics]) -> Figure:
-    """Images found against Σ, by which weight decay has erased the start; a mark is a network, of
-    every result.
+    """Images recovered against Σ, by which weight decay has erased the start; a mark is a network,
+    of every result.
     """
     figure, ax = plt.subplots(figsize=(PAGE, 3.6))
-    cells = []
-    for result in results:
-        decay = [cell for cell in result.metrics.of("decay") if cell.known in KNOWN]
-        cells += [cell for cell in decay if cell.erased is not None]
-    most = max(math.sqrt(cell.erased) for cell in cells) or 1.0
-    groups = {
-        ("SGD", "unknown"): ("gradient descent", TRAIN),
-        ("SGD", "known"): ("gradient descent, start known", TRAIN),
-        ("Adam", "unknown"): ("AdamW", SERIES[3]),
-        ("Adam", "known"): ("Adam, start known", SERIES[3]),
-    }
-    for (optimiser, known), (words, colour) in groups.items():
-        adam = optimiser == "Adam"  # every weight has had a step size of its own
+    decay = [cell for result in results for cell in result.metrics.of("decay")]
+    cells = [cell for cell in decay if cell.erased is not None]
+    for (adam, known), (words, colour) in GROUPS.items():
         group = [c for c in cells if (c.cell.startswith("Adam"), c.known) == (adam, known)]
-        x = [math.sqrt(c.erased) + 0.012 * most * adam for c in group]
+        x = [math.sqrt(c.erased) + 0.03 * adam for c in group]  # beside the others
         y = [100 * share(c, c.matches) for c in group]
         fill = "white" if known == "known" else colour
-        ax.plot(x, y, "o", ms=7, mfc=fill, mec=colour, mew=1.6)
-        if group:
-            at = max(zip(x, y, strict=True))
-            if at[0] < most / 2 or words == "AdamW":
-                note(ax, words, at, (9, 0), colour)
-            else:
-                note(ax, words, at, (-9, 0), colour, ha="right")
+        ax.plot(x, y, "o", ms=7, mfc=fill, mec=colour, mew=1.6, label=words)
     null = max(100 * share(c, c.best_null) for c in cells)
-    ax.axhline(null, color=FREE, ls=":", lw=1.4, zorder=0)
-    note(ax, "highest null", (0.36 * most, null), (0, 7), FREE)
+    ax.axhline(null, color=FREE, ls=":", lw=1.4, zorder=0, label="highest null")
     sums = sorted({round(c.erased, 1 if c.erased < 0.1 else 2) for c in cells})
     ax.set_xticks([math.sqrt(total) for total in sums], [f"{total:g}" for total in sums])
-    ax.set(
-        xlabel="Σ lr · decay / (1 − momentum)", ylabel="training images found, %", ylim=(-3, 103)
-    )
+    ax.set(xlabel="Σ lr · decay / (1 − momentum)", ylabel="training images recovered, %")
+    ax.set_ylim(-3, 103)
+    ax.legend(loc="center left", bbox_to_anchor=(0.25, 0.6))
     return figure
 
 
 @chart
-def plot_recipes(result: Result[RecipeMetrics]) -> Figure:
-    """Other losses and tasks: images found (dot), the best null (ring), and accuracy on other
+def plot_recipes(
+    result: Result[RecipeMetrics], families: Sequence[str] = ("inputs", "task")
+) -> Figure:
+    """Of these families: images recovered (dot), the best null (ring), and accuracy on other
     images.
     """
-    stopped: dict[float, Record] = {}
-    for cell in result.metrics.of("stop"):
-        stopped.setdefault(cell.loss, cell)  # of two that stopped at one step, the first
-    others = [c for c in result.metrics.of("task") if c.cell not in (*AUGMENTED, "base")]
-    return _rows([(c.cell, c) for c in [*stopped.values(), *others]])
+    cells = result.metrics.of(*families)
+    ring = {"marker": "o", "color": FREE, "mfc": "white", "mew": 1.8}
+    marks: dict[str, tuple[list[float], dict[str, Any]]] = {
+        "best null": ([share(c, c.best_null) for c in cells], ring),
+        "recovered": ([share(c, c.matches) for c in cells], {"marker": "o", "color": TRAIN}),
+    }
+    return dot_rows([c.cell for c in cells], marks, [c.test_accuracy for c in cells])
 
 
-@chart
-def plot_defences(result: Result[RecipeMetrics]) -> Figure:
-    """The base recipe and what may stop the attack on it; drawn as `plot_recipes` draws."""
-    at = {c.cell: c for c in result.metrics.of("task", "defence")}
-    return _rows([(words, at[name]) for name, words in DEFENCES.items() if name in at])
-
-
-def _rows(rows: list[tuple[str, Record]]) -> Figure:
-    """From the top down."""
-    figure, ax = plt.subplots(figsize=(PAGE, 0.3 * max(len(rows), 2) + 1.0))
-    y, cells = range(len(rows)), [cell for _, cell in rows]
-    matches, null = (
-        [100 * share(cell, cell[counts]) for cell in cells] for counts in ("matches", "best_null")
-    )
-    ax.hlines(y, null, matches, color="#bbbbbb", lw=2, zorder=1)
-    ax.plot(null, y, "o", ms=8, mfc="white", mec=FREE, mew=1.8, label="best null")
-    ax.plot(matches, y, "o", ms=8, color=TRAIN, label="found")
-    accuracies = [(at, f"{cell.test_accuracy:.0%}") for at, cell in zip(y, cells, strict=True)]
-    for at, words in [*accuracies, (-0.9, "accuracy")]:
-        ax.text(118, at, words, va="center", ha="right", color=REFERENCE)
-    ax.set_yticks(y, [words for words, _ in rows])
-    ax.set(xlabel="training images found, per cent", xlim=(-3, 118))
-    ax.set_ylim(max(len(rows), 1) - 0.3, -1.1)
-    ax.legend(loc="lower center", bbox_to_anchor=(0.45, 1.0), ncols=2, reverse=True)
-    return figure
-
-
-FIGURES = {"erased": plot_erased, "recipes": plot_recipes, "defences": plot_defences}
+DEFENCES = ("defence",)
+FIGURES = {
+    "erased": plot_erased,
+    "recipes": plot_recipes,
+    "defences": partial(plot_recipes, families=DEFENCES),
+}
