@@ -1,7 +1,7 @@
 """Every experiment at profile `smoke`, held to what rounding cannot move: verdicts and measured
 bands (tests/bands.py).
 
-Results go where `$RECON_SMOKE_OUT` says (see tests/stages.py): nbval finds them.
+Results go where `$RECON_SMOKE_OUT` says (see the Makefile): nbval finds them.
 """
 
 from __future__ import annotations
