@@ -7,10 +7,16 @@ EDITION ?= laptop-cifar10
 ALL ?=
 JOBS ?= 2
 
+# `make test`: build and types on one processor, the other stages beside them, whatever fails; output is in build/test/STAGE.log
+STAGES := build types lint format unit replays references-compared
+LOGS := build/test
+SITE := build/published
+PYTEST = $(BIN)/python -m pytest -n $(JOBS) -rfE --tb=short
+
 BIN := .venv/bin
 STAMP := .venv/.recon-installed
 .DEFAULT_GOAL := help
-.PHONY: help env book test test-all mutants render publish references clean
+.PHONY: help env book test test-all $(STAGES) mutants render publish references clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,10 +42,31 @@ book: env ## execute the chapters and build the HTML (ALL=1: appendices too; PRO
 	@$(BIN)/recon book --profile $(PROFILE) --data $(DATA) $(if $(ALL),--all)
 
 test: env ## lint, types, strict build of the published edition, unit tests, smoke references through nbval
-	@$(BIN)/python tests/stages.py --jobs $(JOBS)
+	@mkdir -p $(SITE); rm -f $(SITE)/exit-code; failed=0; folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; \
+	export RECON_SMOKE_OUT="$$folder" RECON_SITE=$(CURDIR)/$(SITE)/html RECON_SITE_BUILT=$(CURDIR)/$(SITE)/exit-code; \
+	export OMP_NUM_THREADS="$${OMP_NUM_THREADS:-1}"; \
+	$(MAKE) --no-print-directory --keep-going build types & beside=$$!; \
+	$(MAKE) --no-print-directory --keep-going $(filter-out build types,$(STAGES)) || failed=1; \
+	wait $$beside || failed=1; \
+	tail -qn 1 $(LOGS)/unit.log $(LOGS)/references-compared.log; exit $$failed
+
+run-lint = $(BIN)/ruff check --quiet
+run-format = $(BIN)/ruff format --check --quiet
+run-types = $(BIN)/mypy
+run-build = $(BIN)/recon render; code=$$?; echo $$code > $(SITE)/exit-code; exit $$code
+run-unit = $(PYTEST) --dist worksteal $(if $(SLOW),,-m "not slow") --doctest-modules tests recon-audit recon companion book/_ext
+run-replays = $(BIN)/recon replay --weekly --seconds 8
+# a busy machine takes more than the minute that is the default for a kernel
+run-references-compared = $(PYTEST) --dist loadscope --nbval --nbval-current-env --nbval-kernel-startup-timeout 300 \
+    tests/reference/$(if $(SLOW),,[0-9])*.ipynb
+
+$(STAGES):
+	@mkdir -p $(LOGS) $(SITE); SECONDS=0; if ($(run-$@)) > $(LOGS)/$@.log 2>&1; then echo "== $@: passed in $$SECONDS s"; \
+	else echo "== $@: FAILED in $$SECONDS s (all of it: $(LOGS)/$@.log)"; \
+	    grep -E '^(FAILED|ERROR)' $(LOGS)/$@.log || tail -n 12 $(LOGS)/$@.log; exit 1; fi
 
 test-all: env ## the same with the tests marked slow: browsers, hostile input, interruptions
-	@$(BIN)/python tests/stages.py --slow --jobs $(JOBS)
+	@$(MAKE) --no-print-directory test SLOW=1
 
 mutants: env ## how many of 200 one-line faults in the science its unit tests notice (some minutes)
 	@$(BIN)/pip install --disable-pip-version-check --quiet "cosmic-ray==8.7.0"

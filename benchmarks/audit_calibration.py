@@ -32,7 +32,7 @@ from recon.attacks.multipliers import confidence
 from recon.images.photos import at_side
 from recon.images.registry import load_pool
 from recon.scoring.membership import auc, lira, permutation_p, true_rate
-from recon_audit.anatomy import examine, logits_of
+from recon_audit.anatomy import examine
 from recon_audit.shadows import Recipe, train_network
 
 N, SIDE, SHADOWS, BACKBONE = 100, 8, 4, 1000
@@ -99,26 +99,25 @@ def backbone() -> nn.Module:
     whole = nn.Sequential(*_convolutions(), nn.Linear(128, 2)).eval()
     recipe = Recipe("adam", 3e-3, 100, 300)
     net = train_network(
-        whole,
         examine(whole, x.shape[1:]),
         x - x.mean(0),
         y,
         recipe,
         torch.Generator().manual_seed(0),
     )
-    return net[:-1].requires_grad_(False)  # type: ignore[index]
+    return net.module[:-1].requires_grad_(False)  # type: ignore[index]
 
 
 def fitted(kind: str, x: Tensor, y: Tensor, recipe: Recipe, seed: int) -> nn.Module:
     """A network of this kind, trained; of a head only what is not frozen."""
     module, generator = network(kind), torch.Generator().manual_seed(seed)
     if kind != "head":
-        return train_network(module, examine(module, x.shape[1:]), x, y, recipe, generator)
+        return train_network(examine(module, x.shape[1:]), x, y, recipe, generator).module
     features, head = module[0](x), module[1:].eval()  # type: ignore[index]
     done = train_network(
-        head, examine(head, (128, 1, 1)), features.view(-1, 128, 1, 1), y, recipe, generator
+        examine(head, (128, 1, 1)), features.view(-1, 128, 1, 1), y, recipe, generator
     )
-    return nn.Sequential(backbone(), *done).eval()  # type: ignore[misc]
+    return nn.Sequential(backbone(), *done.module).eval()  # type: ignore[misc]
 
 
 def one(name: str) -> dict[str, Any]:
@@ -194,13 +193,13 @@ def of_pools(name: str) -> dict[str, Any]:
     asked, rest, half = drawn[:QUERIES], N - QUERIES // 2, QUERIES // 2
     pool, new = drawn[QUERIES : QUERIES + 2 * rest], drawn[QUERIES + 2 * rest :]
     module = network("CNN")
-    anatomy = examine(module, pixels.shape[1:])
+    architecture = examine(module, pixels.shape[1:])
     mean = pixels[drawn[: QUERIES + 2 * rest]].mean(0)
 
     def answers(members: Tensor, others: Tensor, k: int) -> Tensor:
         chosen = torch.cat([asked[members], others])
         net = fitted("CNN", pixels[chosen] - mean, classes[chosen], LONGER, 1000 * seed + k)
-        return confidence(logits_of(net, anatomy, pixels[asked] - mean), classes[asked])
+        return confidence(architecture.of(net).logits(pixels[asked] - mean), classes[asked])
 
     member = torch.arange(QUERIES) < half
     phi = answers(member, pool[:rest], 0)

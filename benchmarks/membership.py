@@ -39,7 +39,7 @@ from recon.attacks.multipliers import confidence
 from recon.images.registry import load_pool
 from recon.scoring.membership import intervals, lira, rmia
 from recon.scoring.roc import auc, true_rate
-from recon_audit.anatomy import examine, logits_of
+from recon_audit.anatomy import Classifier, examine
 from recon_audit.membership import fit_multipliers, infer
 from recon_audit.shadows import Recipe, Shadows, train_network, train_shadows
 
@@ -127,9 +127,7 @@ def images() -> tuple[Tensor, Tensor]:
 def with_shadows() -> Shadows:
     """The shadow networks: the same for every network that is attacked."""
     module, (x, y) = network(), images()
-    return train_shadows(
-        module, examine(module, x.shape[1:]), x[:IMAGES], y[:IMAGES], RECIPE, SHADOWS, 0
-    )
+    return train_shadows(examine(module, x.shape[1:]), x[:IMAGES], y[:IMAGES], RECIPE, SHADOWS, 0)
 
 
 def one(name: str, meter: Path | None = None, lira_code: Path | None = None) -> dict[str, Any]:
@@ -139,24 +137,22 @@ def one(name: str, meter: Path | None = None, lira_code: Path | None = None) -> 
     torch.set_num_threads(1)
     seed, module, shadows = int(name), network(), with_shadows()
     (x, x_other), (y, y_other) = (part.split([IMAGES, POPULATION]) for part in images())
-    anatomy = examine(module, x.shape[1:])
+    architecture = examine(module, x.shape[1:])
     member = (
         torch.rand(IMAGES, generator=torch.Generator().manual_seed(100 + seed)).argsort().argsort()
         < IMAGES // 2
     )
     target = train_network(
-        module, anatomy, x[member], y[member], RECIPE, torch.Generator().manual_seed(200 + seed)
+        architecture, x[member], y[member], RECIPE, torch.Generator().manual_seed(200 + seed)
     )
-    phi, others = confidence(logits_of(target, anatomy, x), y), shadows.phi
-    logits = [logits_of(net, anatomy, x_other) for net in (target, *shadows.modules)]
+    phi, others = confidence(target.logits(x), y), shadows.phi
+    logits = [net.logits(x_other) for net in (target, *shadows.classifiers)]
     population = confidence(torch.stack(logits), y_other)
     found = scores(phi, others, shadows.inside, (population[0], population[1:]))
     if meter is not None:
         arrays = phi.numpy(), others.numpy(), shadows.inside.numpy()
         check(found, arrays, population.numpy(), meter, lira_code)
-    found["multipliers"] = fit_multipliers(
-        target, anatomy, x, y, None
-    ).score.numpy()  # needs no shadow
+    found["multipliers"] = fit_multipliers(target, x, y, None).score.numpy()  # needs no shadow
     flags = member.numpy()
     table = {
         key: {
@@ -170,7 +166,7 @@ def one(name: str, meter: Path | None = None, lira_code: Path | None = None) -> 
         "lira": spearmanr(found["lira"], found["lira, as published, one variance"]).statistic,
         "rmia": spearmanr(found["rmia"], found["rmia, as metered"]).statistic,
     }
-    accuracy = (logits_of(target, anatomy, x).argmax(1) == y).double()
+    accuracy = (target.logits(x).argmax(1) == y).double()
     return {
         "scores": table,
         "rank correlation": ranks,
@@ -224,24 +220,22 @@ def check(
 
 
 def second_opinion(
-    target: nn.Module, member: Tensor, seed: int, meter: Path
+    target: Classifier, member: Tensor, seed: int, meter: Path
 ) -> dict[str, dict[str, float]]:
     """Both audits of one network, the images that it saw first, of the same logits: "auc",
     "tpr_0.01", "seconds".
     """
     module, shadows = network(), with_shadows()
     (x, x_other), (y, y_other) = (part.split([IMAGES, POPULATION]) for part in images())
-    anatomy = examine(module, x.shape[1:])
+    architecture = examine(module, x.shape[1:])
     other = train_network(
-        module, anatomy, x[~member], y[~member], RECIPE, torch.Generator().manual_seed(300 + seed)
+        architecture, x[~member], y[~member], RECIPE, torch.Generator().manual_seed(300 + seed)
     )
-    nets = [target, other, *shadows.modules]
-    logits, new = (
-        torch.stack([logits_of(net, anatomy, part) for net in nets]) for part in (x, x_other)
-    )
+    nets = [target, other, *shadows.classifiers]
+    logits, new = (torch.stack([net.logits(part) for net in nets]) for part in (x, x_other))
     order = torch.cat([member.nonzero()[:, 0], (~member).nonzero()[:, 0]])
     sorted_shadows = Shadows(
-        shadows.modules, shadows.inside[:, order], shadows.phi[:, order], shadows.loss
+        shadows.classifiers, shadows.inside[:, order], shadows.phi[:, order], shadows.loss
     )
     began = time.perf_counter()
     said = infer(logits[0, order], y[order], IMAGES // 2, sorted_shadows, seed)

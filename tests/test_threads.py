@@ -18,7 +18,6 @@ PRINT = "import os, sys, {module}; print(os.environ['OMP_WAIT_POLICY'], 'torch' 
         ("recon", None, "PASSIVE False"),
         ("recon", "ACTIVE", "ACTIVE False"),
         ("tests.conftest", None, "PASSIVE False"),
-        ("tests.stages", None, "PASSIVE"),
     ],
 )
 def test_threads_sleep_while_they_wait_unless_the_reader_wants_otherwise(module, readers, expected):

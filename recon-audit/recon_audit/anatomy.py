@@ -8,10 +8,9 @@ layer is given whole images.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_linear_bn_weights
 
@@ -27,10 +26,11 @@ CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 
 @dataclass(frozen=True)
-class Anatomy:
-    """What attacks may use.
+class Classifier:
+    """A module at work on images, and what attacks may use of it.
 
     Attributes:
+        module: in evaluation mode.
         outputs K.
         flat: whether the module takes (n, d) and not (n, C, H, W).
         scale: "logits" or "probabilities".
@@ -41,6 +41,7 @@ class Anatomy:
         dense_why_not: where there is none.
     """
 
+    module: nn.Module
     outputs: int
     flat: bool
     scale: str
@@ -53,8 +54,42 @@ class Anatomy:
         """Images (n, C, H, W) as the module takes them."""
         return x.flatten(1) if self.flat else x
 
+    def of(self, module: nn.Module) -> Classifier:
+        """Another module of this architecture, whose dense layers nobody has looked at."""
+        return replace(self, module=module, dense=None, dense_why_not="")
 
-def examine(module: nn.Module, shape: tuple[int, ...]) -> Anatomy:
+    def answers(self, x: Tensor) -> Tensor:
+        """Logits (n, K) of inputs x (n, C, H, W), also where the module answers probabilities, with
+        their gradient.
+        """
+        answers = answers_of(self.module, self.as_taken(x)).reshape(len(x), self.outputs)
+        return self._logits(answers, 1e-6, 1e-7)
+
+    def logits(self, x: Tensor, batch: int = 256) -> Tensor:
+        """Logits (n, K) in float64 of inputs x (n, C, H, W), on the CPU; of probabilities their
+        logarithm, or logit. ReconError where they are not finite.
+        """
+        device = next(self.module.parameters()).device
+        with torch.no_grad():
+            parts = [
+                answers_of(self.module, self.as_taken(part).to(device)).cpu().double()
+                for part in x.split(batch)
+            ]
+        answers = torch.cat(parts).reshape(len(x), self.outputs)
+        if not torch.isfinite(answers).all():
+            raise ReconError(
+                "answers to the images are not finite numbers: the network, recipe or transform is"
+                " off"
+            )
+        return self._logits(answers, 1e-12, 1e-12)
+
+    def _logits(self, answers: Tensor, eps: float, least: float) -> Tensor:
+        if self.scale == "logits":
+            return answers
+        return torch.logit(answers, eps) if self.outputs == 1 else answers.clamp_min(least).log()
+
+
+def examine(module: nn.Module, shape: tuple[int, ...]) -> Classifier:
     """Of a module in evaluation mode for images of `shape` (C, H, W); seen on random inputs, never
     on images. ReconError where it takes no such images, or where its answers are not (n, K).
     """
@@ -71,7 +106,9 @@ def examine(module: nn.Module, shape: tuple[int, ...]) -> Anatomy:
     except ReconError as error:
         dense_why_not = str(error)
     name = first.name if first else None
-    return Anatomy(answers.shape[1], flat, scale, name, first_why_not, dense, dense_why_not)
+    return Classifier(
+        module, answers.shape[1], flat, scale, name, first_why_not, dense, dense_why_not
+    )
 
 
 def _scale(module: nn.Module, x: Tensor, answers: Tensor) -> str:
@@ -93,26 +130,6 @@ def _scale(module: nn.Module, x: Tensor, answers: Tensor) -> str:
         return "probabilities"
     what = f"{answers.shape[1]} probabilities that do not add up to 1"
     raise ReconError(f"the network answers {what}: an audit needs one class for each image")
-
-
-def logits_of(module: nn.Module, anatomy: Anatomy, x: Tensor, batch: int = 256) -> Tensor:
-    """Logits (n, K) in float64 of inputs x (n, C, H, W), on the CPU; of probabilities their
-    logarithm, or logit.
-    """
-    device = next(module.parameters()).device
-    with torch.no_grad():
-        parts = [
-            answers_of(module, anatomy.as_taken(p).to(device)).cpu().double()
-            for p in x.split(batch)
-        ]
-    logits = torch.cat(parts).reshape(len(x), anatomy.outputs)
-    if not torch.isfinite(logits).all():
-        raise ReconError(
-            "answers to the images are not finite numbers: the network, recipe or transform is off"
-        )
-    if anatomy.scale == "logits":
-        return logits
-    return torch.logit(logits, eps=1e-12) if anatomy.outputs == 1 else logits.clamp_min(1e-12).log()
 
 
 def _same(inputs: Tensor, x: Tensor) -> bool:
@@ -214,18 +231,18 @@ def _fold_norms(working: list[Call]) -> list[Layer]:
     return layers
 
 
-def first_layer_of(module: nn.Module, start: nn.Module | None, anatomy: Anatomy) -> Weights | None:
+def first_layer_of(classifier: Classifier, start: nn.Module | None) -> Weights | None:
     """The dense layer that is given whole images, as a network of its own; None where there is
     none.
 
     Args:
         start: the module before training, as far as it is known.
     """
-    if anatomy.first is None:
+    if classifier.first is None:
         return None
-    w1 = _weight(module, anatomy.first)
+    w1 = _weight(classifier.module, classifier.first)
     network = MLP((w1.shape[1], len(w1)), (False,))
-    w1_init = None if start is None else network.flatten({"w1": _weight(start, anatomy.first)})
+    w1_init = None if start is None else network.flatten({"w1": _weight(start, classifier.first)})
     return Weights(network, network.flatten({"w1": w1}), w1_init)
 
 
@@ -233,10 +250,3 @@ def _weight(module: nn.Module, name: str) -> Tensor:
     weight = module.get_submodule(name).weight
     assert isinstance(weight, Tensor)
     return weight.detach()
-
-
-def loss_of(logits: Tensor, labels: Tensor) -> Tensor:
-    """Logistic loss of logits (n, 1), cross-entropy of (n, K), for classes (n,)."""
-    if logits.shape[1] == 1:
-        return F.binary_cross_entropy_with_logits(logits[:, 0], labels.to(logits))
-    return F.cross_entropy(logits, labels)

@@ -24,7 +24,7 @@ from recon.attacks.separation import PIXEL_STD, FirstLayer, SeparationSettings
 from recon.nets.gram import layer_norms
 from recon.optim.rng import named
 from recon.released import Weights
-from recon_audit.anatomy import Anatomy, first_layer_of
+from recon_audit.anatomy import Classifier, first_layer_of
 
 MAX_CANDIDATES = 1000
 # λ starts from these times `multiplier_unit`, whichever ends at the lowest energy
@@ -71,19 +71,17 @@ class Released:
     public: Tensor | None = None
 
     @classmethod
-    def of(
-        cls, module: nn.Module, anatomy: Anatomy, start: nn.Module | None, public: Tensor | None
-    ) -> Released:
+    def of(cls, classifier: Classifier, start: nn.Module | None, public: Tensor | None) -> Released:
         """Of a module as `examine` saw it;
 
         Args:
             start: the module before training, as far as it is known.
         """
-        first = first_layer_of(module, start, anatomy)
+        first, seen = first_layer_of(classifier, start), classifier
         if public is None:
-            return cls(first, anatomy.first_why_not, anatomy.dense, anatomy.dense_why_not)
+            return cls(first, seen.first_why_not, seen.dense, seen.dense_why_not)
         why_not = "It is not tried on features: separation reads those."
-        return cls(first, anatomy.first_why_not, dense_why_not=why_not, public=public)
+        return cls(first, seen.first_why_not, dense_why_not=why_not, public=public)
 
     def to(self, device: torch.device) -> Released:
         """On a device."""

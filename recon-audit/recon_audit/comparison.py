@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from recon.attacks import Candidates
 from recon.attacks.heads import Public
@@ -20,7 +20,8 @@ from recon.scoring.matching import one_to_one, padded
 from recon.scoring.membership import probability
 from recon.scoring.roc import auc
 from recon.store.tensors import save_tensors
-from recon_audit.anatomy import examine, logits_of, loss_of
+from recon.training.recipes import loss_of
+from recon_audit.anatomy import examine
 from recon_audit.attacks import KINDS, RECONSTRUCTIONS, Attempt, Released, Task, attempts
 from recon_audit.fine_tunes import SPANS, spans
 from recon_audit.membership import fit_multipliers, infer, why_no_multipliers
@@ -162,17 +163,18 @@ class Comparison:
     def with_shadows(self) -> Findings:
         """Shadow networks, membership and power: `recipe`, `membership`, `power`."""
         settings, case, n = self.settings, self.case, len(self.case.x)
-        module = case.subject.module.to(settings.device)
+        network = case.classifier
+        network.module.to(settings.device)
         x = torch.cat([case.x, case.x_held_out])
-        logits = logits_of(module, case.anatomy, x)
-        predicted = (logits[:, 0] > 0).long() if case.anatomy.outputs == 1 else logits.argmax(1)
+        logits = network.logits(x)
+        predicted = (logits[:, 0] > 0).long() if network.outputs == 1 else logits.argmax(1)
         y, origin = self._classes(predicted)
         members = "membership" in settings.attacks
         seed, start = settings.seed, case.start
-        recipe = settings.recipe or infer_recipe(module, case.anatomy, x, y, n, seed, start)
+        recipe = settings.recipe or infer_recipe(network, x, y, n, seed, start)
         count = max(settings.shadows if members else 0, settings.canaries)
         keep = max(1, settings.canaries)
-        shadows = train_shadows(module, case.anatomy, x, y, recipe, count, seed, start, keep)
+        shadows = train_shadows(network, x, y, recipe, count, seed, start, keep)
         report: Json = {
             "recipe": {
                 **asdict(recipe),
@@ -186,12 +188,12 @@ class Comparison:
         if members:
             right = (y == predicted).double()
             accuracy = {"train": right[:n].mean().item(), "held_out": right[n:].mean().item()}
-            table, score = self._membership(module, logits, x, y, shadows, recipe)
+            table, score = self._membership(logits, x, y, shadows, recipe)
             report["membership"] = table | {"labels": origin, "accuracy": accuracy}
             leaked = leaked_members(score, case.train.names)
         if settings.canaries and self.applicable:
             report["power"] = self._canaries(shadows, x, recipe)
-        module.cpu()
+        network.module.cpu()
         return Findings(report, leaked)
 
     def _classes(self, predicted: Tensor) -> tuple[Tensor, str]:
@@ -205,13 +207,12 @@ class Comparison:
             return predicted, f"the network's own predictions, since {reason}"
         train, held_out, origin = case.classes
         y = torch.cat([train, held_out])
-        if case.anatomy.outputs <= 2 and (y == predicted)[: len(train)].double().mean() < 0.5:
+        if case.classifier.outputs <= 2 and (y == predicted)[: len(train)].double().mean() < 0.5:
             return 1 - y, f"{origin}, the other way round, as the network has them"
         return y, origin
 
     def _membership(
         self,
-        module: nn.Module,
         logits: Tensor,
         x: Tensor,
         y: Tensor,
@@ -222,8 +223,8 @@ class Comparison:
         the number of looks.
         """
         n, seed = len(self.case.x), self.settings.seed
-        scores = self._spans(module, x)
-        fit, why_not, reach = self._multipliers(module, x, y, shadows, recipe)
+        scores = self._spans(x)
+        fit, why_not, reach = self._multipliers(x, y, shadows, recipe)
         if fit is not None:
             scores = {"multipliers": fit.score, **scores}
         inferred = infer(logits, y, n, shadows, seed, scores)
@@ -242,32 +243,32 @@ class Comparison:
         return report, inferred.score
 
     def _multipliers(
-        self, module: nn.Module, x: Tensor, y: Tensor, shadows: Shadows, recipe: Recipe
+        self, x: Tensor, y: Tensor, shadows: Shadows, recipe: Recipe
     ) -> tuple[Candidates | None, str | None, float | None]:
         """Multipliers, or why there are none; and the area that those of the first shadow reach,
         whose start is known, too.
         """
-        anatomy, start = self.case.anatomy, self.case.start
+        network, start = self.case.classifier, self.case.start
         reach: float | None = None
         if self.no_multipliers is not None:
             return None, self.no_multipliers, None
         whole = None if start is None or not start.whole else start.module
         try:
-            fit = fit_multipliers(module, anatomy, x, y, whole)
+            fit = fit_multipliers(network, x, y, whole)
         except ReconError as error:
             return None, f"Multipliers were not fitted: {error}.", None
         with suppress(ReconError):
-            began = whole and shadow_start(module, recipe, 0, self.settings.seed, start)
-            shadow = fit_multipliers(shadows.modules[0], anatomy, x, y, began)
+            began = whole and shadow_start(network.module, recipe, 0, self.settings.seed, start)
+            shadow = fit_multipliers(shadows.classifiers[0], x, y, began)
             reach = auc(shadow.score.cpu().numpy(), shadows.inside[0].numpy())
         return fit, None, reach
 
-    def _spans(self, module: nn.Module, x: Tensor) -> dict[str, Tensor]:
+    def _spans(self, x: Tensor) -> dict[str, Tensor]:
         """Scores of membership of features, none where inputs are images."""
-        public, weights, first = self.case.public, self.released.first, self.case.anatomy.first
-        if public is None or weights is None or first is None:
+        network, public, weights = self.case.classifier, self.case.public, self.released.first
+        if public is None or weights is None or network.first is None:
             return {}
-        bias = getattr(module.get_submodule(first), "bias", None)
+        bias = getattr(network.module.get_submodule(network.first), "bias", None)
         bias = None if bias is None else bias.detach().cpu()
         layer = FirstLayer.of(weights)
         return spans(layer, bias, x.flatten(1), Public(public), len(self.case.x))
@@ -279,14 +280,14 @@ class Comparison:
         """
         case, settings = self.case, self.settings
         leaking, counts, size = 0, [], 0
-        canaries = min(settings.canaries, len(shadows.modules))
+        canaries = min(settings.canaries, len(shadows.classifiers))
         for k in range(canaries):
-            inside, module, start = shadows.inside[k], shadows.modules[k].cpu(), None
+            inside, start = shadows.inside[k], None
             size = int(min(inside.sum(), (~inside).sum()))
             if case.start is not None:  # known where the audited network's is: the same draw again
                 start = shadow_start(case.subject.module, recipe, k, settings.seed, case.start)
-            anatomy = examine(module, self.shape)
-            released = Released.of(module, anatomy, start, case.public).to(settings.device)
+            canary = examine(shadows.classifiers[k].module.cpu(), self.shape)
+            released = Released.of(canary, start, case.public).to(settings.device)
             tried = attempts(self._task(released, int(inside.sum())), self.applicable)
             train, held_out = (self._comparable(x[part][:size]) for part in (inside, ~inside))
             result = self._score(tried, train, held_out, released)

@@ -28,7 +28,7 @@ from recon.attacks.heads import Public, matched_filter, span_of, span_test
 from recon.attacks.separation import FirstLayer
 from recon.errors import ReconError, one_reason
 from recon.nets.module import answers_of
-from recon_audit.anatomy import Anatomy
+from recon_audit.anatomy import Classifier
 from recon_audit.files import State, load_state
 from recon_audit.networks import PREFIXES, Subject, on_meta, subject_of
 
@@ -223,10 +223,11 @@ def part_at(module: nn.Module, name: str, skipped: int) -> nn.Module:
     return part.eval()
 
 
-def head_of(module: nn.Module, anatomy: Anatomy, shape: tuple[int, ...]) -> Head | None:
+def head_of(classifier: Classifier, shape: tuple[int, ...]) -> Head | None:
     """The part that was trained, where it is given vectors that frozen parts make of images and
     answers for the whole; None for other networks.
     """
+    module = classifier.module
     learned = [name for name, p in module.named_parameters() if p.requires_grad]
     if len(learned) == len(list(module.parameters())):
         return None
@@ -244,11 +245,11 @@ def head_of(module: nn.Module, anatomy: Anatomy, shape: tuple[int, ...]) -> Head
     part = part_at(module, within, skipped)
     head = Head(part, first, (within, skipped))
     x = torch.rand(4, *shape, generator=torch.Generator().manual_seed(1))
-    inputs = _record_input(module, head, anatomy, x)
+    inputs = _record_input(head, classifier, x)
     if inputs is None or inputs.dim() != 2:
         return None
     with torch.no_grad():
-        whole, answers = answers_of(module, anatomy.as_taken(x)), answers_of(part, inputs)
+        whole, answers = answers_of(module, classifier.as_taken(x)), answers_of(part, inputs)
     same = (
         isinstance(answers, Tensor)
         and answers.shape == whole.shape
@@ -257,7 +258,7 @@ def head_of(module: nn.Module, anatomy: Anatomy, shape: tuple[int, ...]) -> Head
     return head if same else None
 
 
-def _record_input(module: nn.Module, head: Head, anatomy: Anatomy, x: Tensor) -> Tensor | None:
+def _record_input(head: Head, classifier: Classifier, x: Tensor) -> Tensor | None:
     inputs: list[Tensor] = []
 
     def keep(_: nn.Module, arguments: tuple[Any, ...]) -> None:
@@ -267,17 +268,15 @@ def _record_input(module: nn.Module, head: Head, anatomy: Anatomy, x: Tensor) ->
     hook = head.first.register_forward_pre_hook(keep)
     try:
         with torch.no_grad():
-            module(anatomy.as_taken(x))
+            classifier.module(classifier.as_taken(x))
     finally:
         hook.remove()
     return inputs[0] if len(inputs) == 1 else None
 
 
-def features_of(
-    module: nn.Module, head: Head, anatomy: Anatomy, x: Tensor, batch: int = 64
-) -> Tensor:
+def features_of(head: Head, classifier: Classifier, x: Tensor) -> Tensor:
     """Features (n, 1, 1, d) of inputs x (n, C, H, W), as the head is given them."""
-    parts = [_record_input(module, head, anatomy, part) for part in x.split(batch)]
+    parts = [_record_input(head, classifier, part) for part in x.split(64)]
     return torch.cat([features for features in parts if features is not None]).float()[
         :, None, None
     ]

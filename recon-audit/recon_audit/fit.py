@@ -22,7 +22,8 @@ from torch import Tensor, nn
 
 from recon.attacks.multipliers import confidence
 from recon.errors import ReconError, one_reason
-from recon_audit.anatomy import Anatomy, logits_of, loss_of
+from recon.training.recipes import loss_of
+from recon_audit.anatomy import Classifier
 from recon_audit.images import Images
 
 CHANCE = 0.01  # a share of right answers with a larger p is one that chance explains
@@ -185,8 +186,7 @@ class Fit:
 
 
 def fit_of(
-    module: nn.Module,
-    anatomy: Anatomy,
+    classifier: Classifier,
     train: Images,
     transform: Transform,
     y: Tensor,
@@ -199,16 +199,14 @@ def fit_of(
     """
     part, y = _sample(train, y)
     n = len(y)
-    logits = logits_of(module, anatomy, transform(part))
+    logits = classifier.logits(transform(part))
     plain, loss = _read("", logits, y), loss_of(logits, y).item()
     enough = plain.right + _error(plain.right, n)
     ways = [way for way in _transforms(train) if way.words not in transform.words]
-    others = [
-        _read(words, at, y) for words, at in _other_readings(module, anatomy, part, ways, logits)
-    ]
+    others = [_read(words, at, y) for words, at in _other_readings(classifier, part, ways, logits)]
     better = [reading for reading in others if reading.right > enough]
     for kind in (nn.Tanh, nn.Sigmoid, nn.GELU, nn.SiLU, nn.LeakyReLU) if assumed else ():
-        at = logits_of(_with_activation(kind, module), anatomy, transform(part))
+        at = _with_activation(kind, classifier).logits(transform(part))
         read = _read(f"with {kind.__name__} in the place of ReLU", at, y)
         # as many with a fraction of the loss: training ends where its own activation makes the loss
         # small
@@ -233,9 +231,7 @@ def fit_of(
     return Fit(n, plain.right, loss, y.bincount().max().item() / n, tuple(better), sharper)
 
 
-def infer_transform(
-    module: nn.Module, anatomy: Anatomy, train: Images, y: Tensor | None
-) -> Transform:
+def infer_transform(classifier: Classifier, train: Images, y: Tensor | None) -> Transform:
     """What training did to pixels, of the ways in use: that by which most training images are
     answered as their labels say, and of those that answer as many, within the error, the one whose
     answers are sharpest.
@@ -250,7 +246,7 @@ def infer_transform(
     part, y = _sample(train, y)
     for way in ways:
         with suppress(ReconError):  # answers that are not finite
-            read.append((_read(way.words, logits_of(module, anatomy, way(part)), y), way))
+            read.append((_read(way.words, classifier.logits(way(part)), y), way))
     if not read:
         return ways[0]
     most = max(reading.right for reading, _ in read)
@@ -294,7 +290,7 @@ def _transforms(train: Images) -> list[Transform]:
 
 
 def _other_readings(
-    module: nn.Module, anatomy: Anatomy, x: Tensor, ways: list[Transform], logits: Tensor
+    classifier: Classifier, x: Tensor, ways: list[Transform], logits: Tensor
 ) -> Iterator[tuple[str, Tensor]]:
     """Other readings of the pixels x (n, C, H, W), and labels shifted by one, in words, with the
     logits.
@@ -306,20 +302,20 @@ def _other_readings(
     tried += [("with dark and bright exchanged", 1 - x)] if x.min() >= 0 and x.max() <= 1 else []
     for words, pixels in tried:
         with suppress(ReconError):  # answers that are not finite
-            yield words, logits_of(module, anatomy, pixels)
+            yield words, classifier.logits(pixels)
     if logits.shape[1] > 2:
         yield "with the labels one higher", logits.roll(-1, 1)
         yield "with the labels one lower", logits.roll(1, 1)
 
 
-def _with_activation(kind: type[nn.Module], module: nn.Module) -> nn.Module:
+def _with_activation(kind: type[nn.Module], classifier: Classifier) -> Classifier:
     """A copy with another activation in the place of ReLU."""
-    other = copy.deepcopy(module)
+    other = copy.deepcopy(classifier.module)
     for part in list(other.modules()):
         for name, child in list(part.named_children()):
             if isinstance(child, nn.ReLU):
                 setattr(part, name, kind())
-    return other
+    return classifier.of(other)
 
 
 def _relabel(logits: Tensor, y: Tensor, right: int) -> list[Reading]:

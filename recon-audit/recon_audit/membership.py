@@ -24,9 +24,9 @@ from recon.errors import one_reason
 from recon.released import Weights
 from recon.scoring.membership import FALSE_RATES, intervals, lira, named, permutation_p, rmia
 from recon.scoring.roc import auc, true_rate
-from recon_audit.anatomy import Anatomy
+from recon_audit.anatomy import Classifier
 from recon_audit.scoring import Json
-from recon_audit.shadows import Shadows, logits_at
+from recon_audit.shadows import Shadows
 
 # of multipliers: least squares are cubic, gradients large
 MAX_IMAGES, MAX_NUMBERS = 2000, 4_000_000_000
@@ -48,27 +48,27 @@ def why_no_multipliers(module: nn.Module, count: int) -> str | None:
 class Logits(nn.Module):
     """A module that answers logits (n, K), whatever it takes and answers itself."""
 
-    def __init__(self, module: nn.Module, anatomy: Anatomy) -> None:
+    def __init__(self, classifier: Classifier) -> None:
         super().__init__()
-        self.module, self.anatomy = module, anatomy
+        self.module, self.classifier = classifier.module, classifier
 
     def forward(self, x: Tensor) -> Tensor:
         """Of inputs (n, C, H, W)."""
-        return logits_at(self.module, self.anatomy, x)
+        return self.classifier.answers(x)
 
 
 def fit_multipliers(
-    module: nn.Module, anatomy: Anatomy, x: Tensor, y: Tensor, start: nn.Module | None
+    classifier: Classifier, x: Tensor, y: Tensor, start: nn.Module | None
 ) -> Candidates:
-    """Multipliers of inputs x (N, C, H, W) with classes y (N,), on the device of `module`, and the
-    `residual` of what they explain; ReconError where there are none to fit.
+    """Multipliers of inputs x (N, C, H, W) with classes y (N,), on the device of the module, and
+    the `residual` of what they explain; ReconError where there are none to fit.
     """
-    device = next(module.parameters()).device
-    pool, network = Pool(x.to(device), y.to(device)), Logits(module, anatomy).eval()
+    device = next(classifier.module.parameters()).device
+    pool, network = Pool(x.to(device), y.to(device)), Logits(classifier).eval()
     with one_reason("gradients cannot be taken"):
         fits = [by_multipliers(Weights.of(network), pool)]
         if start is not None:
-            released = Weights.of(network, Logits(start, anatomy))
+            released = Weights.of(network, Logits(classifier.of(start)))
             fits.append(by_multipliers(released, pool))
         return min(fits, key=lambda fit: fit.diagnostics["residual"])
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from recon.attacks.heads import Public
 from recon.errors import ReconError
-from recon_audit.anatomy import Anatomy, examine
+from recon_audit.anatomy import Classifier, examine
 from recon_audit.attacks import Released
 from recon_audit.fine_tunes import (
     LEAST_FEATURES,
@@ -37,7 +37,7 @@ class Case:
     """What is audited. Of a head on a frozen backbone, images and inputs are features.
 
     Attributes:
-        subject: the network, and its anatomy.
+        subject: the network, and the classifier that it is.
         start: the module before training, where it is known.
         train, held_out: images, and their inputs x (n, C, H, W), x_held_out.
         transform: that was done to them.
@@ -49,7 +49,7 @@ class Case:
     """
 
     subject: Subject
-    anatomy: Anatomy
+    classifier: Classifier
     start: Start | None
     train: Images
     held_out: Images
@@ -66,10 +66,10 @@ class Case:
     def released(self) -> Released:
         """What attacks on images are given of the network."""
         start = self.start
-        if start and not (start.whole or f"{self.anatomy.first}.weight" in start.public):
+        if start and not (start.whole or f"{self.classifier.first}.weight" in start.public):
             start = None
         before = start.module if start else None
-        return Released.of(self.subject.module, self.anatomy, before, self.public)
+        return Released.of(self.classifier, before, self.public)
 
     def among(self, rows: list[int]) -> Case:
         """With these rows of the held-out images."""
@@ -102,23 +102,23 @@ def prepare(
     if backbone is not None:
         subject = replace(subject, module=subject_of(OnBackbone(backbone, subject.module)).module)
     began = _start_of(subject, theta_init, start, arch)
-    (train, held_out), anatomy = _examine_on(subject, train, held_out)
-    classes = classes_of(train, held_out, labels, anatomy.outputs)
+    (train, held_out), classifier = _examine_on(subject, train, held_out)
+    classes = classes_of(train, held_out, labels, classifier.outputs)
     y = None if classes is None else classes[0]
     if transform is None or (isinstance(transform, str) and transform == "auto"):
-        transform = infer_transform(subject.module, anatomy, train, y)
+        transform = infer_transform(classifier, train, y)
     else:
         transform = transform_of(transform, train)
     notes = _notes(subject, began)
     fit = None
     if y is not None:
-        fit = fit_of(subject.module, anatomy, train, transform, y, subject.assumed)
+        fit = fit_of(classifier, train, transform, y, subject.assumed)
         if fit.sharper:
             notes.append(fit.sharper)
     x, x_held_out = transform(train.scaled), transform(held_out.scaled)
     case = Case(
         subject=subject,
-        anatomy=anatomy,
+        classifier=classifier,
         start=began,
         train=train,
         held_out=held_out,
@@ -129,10 +129,10 @@ def prepare(
         fit=fit,
         notes=tuple(notes),
     )
-    if head := head_of(subject.module, anatomy, train.shape):
+    if head := head_of(classifier, train.shape):
         case = _on_features(case, head)
     rows = case.train.shape[:2] == (1, 1) and case.train.shape[2] >= LEAST_FEATURES
-    if case.anatomy.first is None or not rows or len(case.held_out) < 2 * MIN_IMAGES:
+    if case.classifier.first is None or not rows or len(case.held_out) < 2 * MIN_IMAGES:
         return case
     return _with_public(case)
 
@@ -171,15 +171,14 @@ def _notes(subject: Subject, start: Start | None) -> list[str]:
 
 def _on_features(case: Case, head: Head) -> Case:
     """The case of the trained part alone, which is given features."""
-    module, anatomy = case.subject.module, case.anatomy
     x, x_held_out = (
-        features_of(module, head, anatomy, inputs) for inputs in (case.x, case.x_held_out)
+        features_of(head, case.classifier, inputs) for inputs in (case.x, case.x_held_out)
     )
     note = f"what was trained is a head, and it is audited on its {x.shape[-1]} features"
     return replace(
         case,
         subject=replace(case.subject, module=head.module),
-        anatomy=examine(head.module, tuple(x.shape[1:])),
+        classifier=examine(head.module, tuple(x.shape[1:])),
         start=_start_of_head(case.start, head),
         train=replace(case.train, pixels=x.numpy()),
         held_out=replace(case.held_out, pixels=x_held_out.numpy()),
@@ -220,7 +219,7 @@ def _with_public(case: Case) -> Case:
 
 def _examine_on(
     subject: Subject, train: Any, held_out: Any
-) -> tuple[tuple[Images, Images], Anatomy]:
+) -> tuple[tuple[Images, Images], Classifier]:
     """Both sets, in the shape that the first registered layer takes, and the network at work on it;
     where the layer that sees the images is another one, in the shape that they have.
     """

@@ -22,9 +22,9 @@ from tqdm import tqdm
 
 from recon.attacks.multipliers import confidence
 from recon.errors import ReconError, one_reason
-from recon.nets.module import answers_of
 from recon.optim.rng import named
-from recon_audit.anatomy import Anatomy, logits_of, loss_of
+from recon.training.recipes import loss_of
+from recon_audit.anatomy import Classifier
 from recon_audit.fine_tunes import Start
 
 OPTIMISERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
@@ -94,14 +94,14 @@ class Recipe:
 class Shadows:
     """
     Attributes:
-        modules: the first of them, in evaluation mode: the others are let go as soon as they have
-            answered.
+        classifiers: the first of them, in evaluation mode: the others are let go as soon as they
+            have answered.
         inside (k, N) bool: which of all N images each was trained on.
         phi (k, N) float64: their confidences in the images' classes.
         loss (k,): mean over the images of each.
     """
 
-    modules: list[nn.Module]
+    classifiers: list[Classifier]
     inside: Tensor
     phi: Tensor
     loss: Tensor
@@ -111,8 +111,7 @@ class Shadows:
 
 
 def train_shadows(
-    module: nn.Module,
-    anatomy: Anatomy,
+    classifier: Classifier,
     x: Tensor,
     y: Tensor,
     recipe: Recipe,
@@ -129,21 +128,21 @@ def train_shadows(
             out as its are.
         keep: how many modules are kept, None for all.
     """
-    modules: list[nn.Module] = []
+    classifiers: list[Classifier] = []
     inside, phi, loss = [], [], []
     count += count % 2
     for k in tqdm(range(count), "shadow networks", leave=False, disable=None):
         half = torch.randperm(len(x), generator=named(seed, "audit.halves", k // 2)) < len(x) // 2
         members = ~half if k % 2 else half
         net = train_network(
-            module, anatomy, x[members], y[members], recipe, named(seed, "audit.shadow", k), start
+            classifier, x[members], y[members], recipe, named(seed, "audit.shadow", k), start
         )
-        logits = logits_of(net, anatomy, x)
+        logits = net.logits(x)
         inside.append(members)
         phi.append(confidence(logits, y))
         loss.append(loss_of(logits[members], y[members]))
-        modules += [net] if keep is None or k < keep else []
-    return Shadows(modules, torch.stack(inside), torch.stack(phi), torch.stack(loss))
+        classifiers += [net] if keep is None or k < keep else []
+    return Shadows(classifiers, torch.stack(inside), torch.stack(phi), torch.stack(loss))
 
 
 def shadow_start(
@@ -154,25 +153,24 @@ def shadow_start(
 
 
 def train_network(
-    module: nn.Module,
-    anatomy: Anatomy,
+    classifier: Classifier,
     x: Tensor,
     y: Tensor,
     recipe: Recipe,
     generator: torch.Generator,
     start: Start | None = None,
     within_reach: float | None = None,
-) -> nn.Module:
+) -> Classifier:
     """A network of this architecture from a fresh start, trained by the recipe; on the device of
-    `module`.
+    the classifier.
 
     Args:
         within_reach: of recipes with a target loss, one that must not get `out_of_reach`, else
             training ends.
     """
-    device = next(module.parameters()).device
-    net = fresh(module, recipe, generator, start).to(device)
-    x, y = x.to(device), y.to(device)
+    device = next(classifier.module.parameters()).device
+    net = fresh(classifier.module, recipe, generator, start).to(device)
+    trained, x, y = classifier.of(net), x.to(device), y.to(device)
     learned = [p for p in net.parameters() if p.requires_grad] or list(net.parameters())
     momentum = {"momentum": recipe.momentum} if recipe.optimiser == "sgd" else {}
     make = OPTIMISERS[recipe.optimiser]
@@ -186,7 +184,7 @@ def train_network(
         _train(net)
         for step in range(recipe.steps):
             if recipe.target_loss is not None and step % often == 0:
-                losses.append(_loss(net, anatomy, x, y))
+                losses.append(_loss(trained, x, y))
                 left = (recipe.steps - step) // often
                 if losses[-1] <= recipe.target_loss or (
                     within_reach is not None and out_of_reach(losses, left, within_reach)
@@ -194,12 +192,12 @@ def train_network(
                     break
             rows = next(drawn).to(device)
             optimiser.zero_grad()
-            loss_of(logits_at(net, anatomy, x[rows]), y[rows]).backward()
+            loss_of(trained.answers(x[rows]), y[rows]).backward()
             optimiser.step()
     net.eval()
     # weights that are computed from others are made without a gradient, and can be copied
-    logits_of(net, anatomy, x[:2])
-    return net
+    trained.logits(x[:2])
+    return trained
 
 
 def _batches(n: int, batch: int, generator: torch.Generator) -> Iterator[Tensor]:
@@ -208,23 +206,13 @@ def _batches(n: int, batch: int, generator: torch.Generator) -> Iterator[Tensor]
         yield from torch.randperm(n, generator=generator)[: n - n % batch].split(batch)
 
 
-def logits_at(net: nn.Module, anatomy: Anatomy, x: Tensor) -> Tensor:
-    """Logits (n, K) of inputs x (n, C, H, W), also where the module answers probabilities, with
-    their gradient.
-    """
-    answers = answers_of(net, anatomy.as_taken(x)).reshape(len(x), anatomy.outputs)
-    if anatomy.scale == "logits":
-        return answers
-    return torch.logit(answers, eps=1e-6) if anatomy.outputs == 1 else answers.clamp_min(1e-7).log()
-
-
-def _loss(net: nn.Module, anatomy: Anatomy, x: Tensor, y: Tensor) -> float:
+def _loss(classifier: Classifier, x: Tensor, y: Tensor) -> float:
     """In evaluation mode; NaN where answers are not finite."""
-    net.eval()
+    classifier.module.eval()
     loss = math.nan
     with suppress(ReconError):
-        loss = loss_of(logits_of(net, anatomy, x), y.cpu()).item()
-    _train(net)
+        loss = loss_of(classifier.logits(x), y.cpu()).item()
+    _train(classifier.module)
     return loss
 
 
@@ -310,8 +298,7 @@ def draw_from(generator: torch.Generator) -> Iterator[None]:
 
 
 def infer_recipe(
-    module: nn.Module,
-    anatomy: Anatomy,
+    classifier: Classifier,
     x: Tensor,
     y: Tensor,
     n: int,
@@ -327,22 +314,20 @@ def infer_recipe(
     training of one that will not, by its pace, is given up (`out_of_reach`): weight decay can hold
     a loss far above the goal, and large networks take long.
     """
-    goal = max(loss_of(logits_of(module, anatomy, x[:n]), y[:n]).item() * 1.05, LOWEST_LOSS)
+    goal = max(loss_of(classifier.logits(x[:n]), y[:n]).item() * 1.05, LOWEST_LOSS)
     half = torch.randperm(len(x), generator=named(seed, "audit.pilot"))[: len(x) // 2]
     ended: list[tuple[bool, float, int]] = []
     adam, sgd = Recipe("adam", 1e-3, target_loss=goal), Recipe("sgd", 3e-2, target_loss=goal)
     tried = [adam, replace(adam, weight_decay=1e-3), sgd, replace(sgd, weight_decay=5e-3)]
     # a dense first layer may have begun with a tiny one
-    if start is None and anatomy.first is not None:
+    if start is None and classifier.first is not None:
         tried.append(replace(adam, first_scale=0.01))
     for k, candidate in enumerate(tqdm(tried, "ordinary recipes", leave=False, disable=None)):
         generator = named(seed, "audit.pilot", k + 1)
-        net = train_network(
-            module, anatomy, x[half], y[half], candidate, generator, start, 2 * goal
-        )
+        net = train_network(classifier, x[half], y[half], candidate, generator, start, 2 * goal)
         with suppress(ReconError):  # it may diverge
-            reached = loss_of(logits_of(net, anatomy, x[half]), y[half]).item()
-            ended.append((reached > 2 * goal, _distance(net, module, start), k))
+            reached = loss_of(net.logits(x[half]), y[half]).item()
+            ended.append((reached > 2 * goal, _distance(net.module, classifier.module, start), k))
     if not ended:
         raise ReconError(
             "no ordinary recipe trains a network of this architecture on these images: give one"

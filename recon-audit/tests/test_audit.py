@@ -44,8 +44,8 @@ def load_weights(file, arch):
     """The network, θ*, and which tensor is which."""
     subject = subject_of(file, arch)
     widths = parse_arch(arch)
-    anatomy = examine(subject.module, (1, 1, widths[0]))
-    return anatomy.dense.network, anatomy.dense.theta_star, subject.tensors
+    dense = examine(subject.module, (1, 1, widths[0])).dense
+    return dense.network, dense.theta_star, subject.tensors
 
 
 @pytest.fixture(scope="module")

@@ -65,12 +65,9 @@ def test_what_equals_its_start_was_frozen_and_shadows_begin_there():
         return [torch.equal(value, state[name]) for name, value in module.state_dict().items()]
 
     assert all(same(fresh(subject.module, Recipe(), generator(), start)))
-    x, y, anatomy = (
-        torch.rand(12, 3, 8, 8),
-        torch.arange(12) % 2,
-        examine(subject.module, (3, 8, 8)),
-    )
-    done = train_network(subject.module, anatomy, x, y, Recipe(steps=5), generator(), start)
+    x, y = torch.rand(12, 3, 8, 8), torch.arange(12) % 2
+    seen = examine(subject.module, (3, 8, 8))
+    done = train_network(seen, x, y, Recipe(steps=5), generator(), start).module
     # the running means of a frozen batch norm, too
     assert same(done) == [True] * 7 + [False] * 4
 
@@ -240,7 +237,7 @@ def test_a_backbone_with_a_head_is_the_head_on_features(case):
     for model, more in ((whole, {}), (head, {"backbone": Backbone()})):
         pair = (images[:N], y[:N]), (images[N:], y[N:])
         found = prepare(model, *pair, transform="none", **more)
-        assert found.fit.right == found.fit.n and found.anatomy.first is not None
+        assert found.fit.right == found.fit.n and found.classifier.first is not None
         torch.testing.assert_close(found.x.flatten(1), x[:N])
         assert found.public.shape == (3 * N // 2, D) and len(found.held_out) == 3 * N // 2
         assert found.train.names == [f"train[{row}]" for row in range(N)]
@@ -253,11 +250,11 @@ def test_the_head_of_a_torchvision_network_is_found():
     module.requires_grad_(False)
     module.fc = nn.Sequential(nn.Dropout(), nn.Linear(512, 32), nn.ReLU(), nn.Linear(32, 3))
     subject = subject_of(module)
-    anatomy = examine(subject.module, (3, 32, 32))
-    head = head_of(subject.module, anatomy, (3, 32, 32))
+    seen = examine(subject.module, (3, 32, 32))
+    head = head_of(seen, (3, 32, 32))
     x = torch.rand(5, 3, 32, 32)
-    features = features_of(subject.module, head, anatomy, x)
+    features = features_of(head, seen, x)
     assert features.shape == (5, 1, 1, 512)
     torch.testing.assert_close(head.module(features.flatten(1)), subject.module(x))
     module.layer4.requires_grad_(True)  # what is trained there is given no vector
-    assert head_of(subject_of(module).module, anatomy, (3, 32, 32)) is None
+    assert head_of(seen.of(subject_of(module).module), (3, 32, 32)) is None

@@ -60,9 +60,9 @@ def model(digits):
 def fit(model, x, y, transform=None):
     train, held_out = load_images((x[:N], y[:N]), (x[N:], y[N:]))
     subject = subject_of(model)
-    anatomy = examine(subject.module, train.shape)
-    known = classes_of(train, held_out, None, anatomy.outputs)
-    return fit_of(subject.module, anatomy, train, transform_of(transform, train), known[0])
+    network = examine(subject.module, train.shape)
+    known = classes_of(train, held_out, None, network.outputs)
+    return fit_of(network, train, transform_of(transform, train), known[0])
 
 
 def test_labels_that_begin_at_one_are_numbers_and_no_text(model, digits):
@@ -138,7 +138,7 @@ def test_the_first_layer_is_the_one_that_sees_the_image(digits):
     x, y = digits
     model = train_network(x[:N], y[:N], HeadFirst())
     case = prepare(model, (x[:N], y[:N]), (x[N:], y[N:]))
-    assert case.fit.right > 0.9 * N and case.anatomy.first == "stem"
+    assert case.fit.right > 0.9 * N and case.classifier.first == "stem"
 
 
 @pytest.mark.parametrize("kind", [nn.Tanh, nn.ReLU])

@@ -10,7 +10,7 @@ from torch import nn
 from recon.errors import ReconError
 from recon.scoring.membership import permutation_p
 from recon.scoring.roc import auc
-from recon_audit.anatomy import examine, logits_of
+from recon_audit.anatomy import examine
 from recon_audit.membership import fit_multipliers, infer
 from recon_audit.shadows import (
     PACE,
@@ -38,44 +38,39 @@ def case():
         nn.Dropout(0.1),
         nn.Linear(24, 3),
     ).eval()
-    return module, examine(module, (1, 4, 4)), x, y
+    return examine(module, (1, 4, 4)), x, y
 
 
 RECIPE = Recipe("adam", 2e-2, 8, 120, 0.02)
 
 
 def test_members_of_an_overfitted_network_are_found_and_others_are_not(case):
-    module, anatomy, x, y = case
-    target = train_network(
-        module, anatomy, x[:24], y[:24], RECIPE, torch.Generator().manual_seed(9)
-    )
-    shadows = train_shadows(module, anatomy, x, y, RECIPE, 4, 0)
-    found = infer(logits_of(target, anatomy, x), y, 24, shadows, 0)
+    network, x, y = case
+    target = train_network(network, x[:24], y[:24], RECIPE, torch.Generator().manual_seed(9))
+    shadows = train_shadows(network, x, y, RECIPE, 4, 0)
+    found = infer(target.logits(x), y, 24, shadows, 0)
     assert found.table[found.name]["auc"] > 0.75 and found.table[found.name]["p_value"] < 0.005
     assert found.power["auc"] > 0.7
     stranger = train_network(
-        module,
-        anatomy,
+        network,
         torch.flip(x, (0, 3)),
         torch.flip(y, (0,)),
         RECIPE,
         torch.Generator().manual_seed(9),
     )
-    null = infer(logits_of(stranger, anatomy, x), y, 24, shadows, 0)
+    null = infer(stranger.logits(x), y, 24, shadows, 0)
     assert null.table[null.name]["p_value"] > 0.01
 
 
 def test_the_weights_themselves_tell_members_and_only_of_their_own_images(case):
-    module, anatomy, x, y = case
+    network, x, y = case
     recipe = Recipe("adam", 2e-2, None, 300, None, 1e-2)
-    target = train_network(
-        module, anatomy, x[:24], y[:24], recipe, torch.Generator().manual_seed(9)
-    )
-    start = shadow_start(module, recipe, 0, 0, None)
-    shadows = train_shadows(module, anatomy, x, y, recipe, 2, 0)
-    plain, known = (fit_multipliers(target, anatomy, x, y, began) for began in (None, start))
+    target = train_network(network, x[:24], y[:24], recipe, torch.Generator().manual_seed(9))
+    start = shadow_start(network.module, recipe, 0, 0, None)
+    shadows = train_shadows(network, x, y, recipe, 2, 0)
+    plain, known = (fit_multipliers(target, x, y, began) for began in (None, start))
     assert known.diagnostics["residual"] <= plain.diagnostics["residual"] < 1
-    told = infer(logits_of(target, anatomy, x), y, 24, shadows, 0, {"multipliers": plain.score})
+    told = infer(target.logits(x), y, 24, shadows, 0, {"multipliers": plain.score})
     row = told.table["multipliers"]
     assert (
         row["auc"] > 0.8
@@ -83,10 +78,10 @@ def test_the_weights_themselves_tell_members_and_only_of_their_own_images(case):
         and set(told.table) == {"lira", "rmia", "multipliers"}
     )
     assert told.table[told.name]["p_value"] == min(each["p_value"] for each in told.table.values())
-    of_shadow = fit_multipliers(shadows.modules[0], anatomy, x, y, None).score.numpy()
+    of_shadow = fit_multipliers(shadows.classifiers[0], x, y, None).score.numpy()
     assert auc(of_shadow, shadows.inside[0].numpy()) > 0.7
     # as many images of nobody's
-    null = fit_multipliers(target, anatomy, torch.flip(x, (0, 3)), torch.flip(y, (0,)), None)
+    null = fit_multipliers(target, torch.flip(x, (0, 3)), torch.flip(y, (0,)), None)
     assert permutation_p(null.score.numpy(), np.arange(48) < 24, 0) > 0.01
 
 
@@ -95,32 +90,30 @@ def test_probabilities_are_explained_as_the_logits_are(case):
     net = nn.Sequential(nn.Flatten(), nn.Linear(16, 3)).eval()
     x, y = torch.randn(10, 1, 4, 4, generator=generator), torch.arange(10) % 3
     shown = nn.Sequential(net, nn.Softmax(1)).eval()
-    plain = fit_multipliers(net, examine(net, (1, 4, 4)), x, y, None)
+    plain = fit_multipliers(examine(net, (1, 4, 4)), x, y, None)
     torch.testing.assert_close(
-        fit_multipliers(shown, examine(shown, (1, 4, 4)), x, y, None).score, plain.score
+        fit_multipliers(examine(shown, (1, 4, 4)), x, y, None).score, plain.score
     )
 
 
 def test_shadows_are_trained_on_complementary_halves_and_repeat(case):
-    module, anatomy, x, y = case
+    network, x, y = case
     state = torch.get_rng_state()
-    a, b = (train_shadows(module, anatomy, x, y, RECIPE, 3, seed) for seed in (0, 0))
+    a, b = (train_shadows(network, x, y, RECIPE, 3, seed) for seed in (0, 0))
     assert torch.equal(state, torch.get_rng_state())  # the global generator is as it was
     assert len(a) == 4 and (a.inside[0] == ~a.inside[1]).all() and (a.inside.sum(0) == 2).all()
     assert torch.equal(a.phi, b.phi) and (a.loss <= 0.3).all()
-    assert not torch.equal(train_shadows(module, anatomy, x, y, RECIPE, 2, 1).inside, a.inside[:2])
+    assert not torch.equal(train_shadows(network, x, y, RECIPE, 2, 1).inside, a.inside[:2])
 
 
 def test_a_recipe_is_inferred_from_loss_and_size(case):
-    module, anatomy, x, y = case
+    network, x, y = case
     decayed = Recipe("sgd", 3e-2, 64, 2000, 0.3, 5e-3)
-    target = train_network(
-        module, anatomy, x[:24], y[:24], decayed, torch.Generator().manual_seed(3)
-    )
-    found = infer_recipe(target, anatomy, x, y, 24, 0, None)
+    target = train_network(network, x[:24], y[:24], decayed, torch.Generator().manual_seed(3))
+    found = infer_recipe(target, x, y, 24, 0, None)
     assert (found.optimiser, found.lr) in (("adam", 1e-3), ("sgd", 3e-2))
     assert found.target_loss == pytest.approx(
-        1.05 * torch.nn.functional.cross_entropy(target(x[:24]), y[:24]).item(), rel=1e-4
+        1.05 * torch.nn.functional.cross_entropy(target.module(x[:24]), y[:24]).item(), rel=1e-4
     )
 
 

@@ -14,7 +14,7 @@ from torch import nn
 from torchvision import models
 
 from recon.errors import ReconError
-from recon_audit.anatomy import examine, logits_of
+from recon_audit.anatomy import examine
 from recon_audit.files import load_state
 from recon_audit.fine_tunes import Start, start_of
 from recon_audit.networks import build_network, subject_of
@@ -78,12 +78,12 @@ class Functional(nn.Module):
 )
 def test_dense_networks_become_one_logit_of_the_same_answers(module, generator):
     module = shaken(module, generator)
-    anatomy = examine(module, SHAPE)
+    network = examine(module, SHAPE)
     x = torch.randn(20, *SHAPE, generator=generator)
-    logits = logits_of(module, anatomy, x)
-    one = logits[:, 0] if anatomy.outputs == 1 else logits[:, 1] - logits[:, 0]
-    dense = anatomy.dense
-    assert dense is not None and anatomy.dense_why_not is None and anatomy.first is not None
+    logits = network.logits(x)
+    one = logits[:, 0] if network.outputs == 1 else logits[:, 1] - logits[:, 0]
+    dense = network.dense
+    assert dense is not None and network.dense_why_not is None and network.first is not None
     found = dense.network(dense.params, x.flatten(1))
     torch.testing.assert_close(found.double(), one, rtol=1e-3, atol=1e-4)
 
@@ -101,10 +101,10 @@ def test_dense_networks_become_one_logit_of_the_same_answers(module, generator):
     ids=["convolution", "ten", "logistic", "tanh", "pooled", "norm"],
 )
 def test_what_does_not_apply_says_why(layers, first, why_not):
-    anatomy = examine(nn.Sequential(*layers).eval(), SHAPE)
-    assert anatomy.first == first and (anatomy.first_why_not is None) == (first is not None)
+    network = examine(nn.Sequential(*layers).eval(), SHAPE)
+    assert network.first == first and (network.first_why_not is None) == (first is not None)
     if why_not is not None:
-        assert why_not in anatomy.dense_why_not and anatomy.dense is None
+        assert why_not in network.dense_why_not and network.dense is None
 
 
 def test_images_that_do_not_fit_are_one_sentence():

@@ -55,9 +55,8 @@ def y():
 
 def fitted(module, x, y, seed=0, recipe=RECIPE):
     module.eval()
-    return train_network(
-        module, examine(module, SHAPE), x, y, recipe, torch.Generator().manual_seed(seed)
-    )
+    generator = torch.Generator().manual_seed(seed)
+    return train_network(examine(module, SHAPE), x, y, recipe, generator).module
 
 
 def dense(outputs=1):

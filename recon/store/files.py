@@ -1,6 +1,5 @@
 """Files that are whole or not there at all, and folders that one run has to itself."""
 
-import glob
 import os
 import shutil
 import tempfile
@@ -9,8 +8,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from recon.errors import ReconError
-
-UNFINISHED = ".part"  # ends the names of folders that a kill may leave
 
 
 @contextmanager
@@ -25,38 +22,17 @@ def one_sentence(what: str) -> Iterator[None]:
 @contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
     """Write to the path given by `with`; it replaces `path` only if the block succeeds. It lies in
-    a `scratch` folder, as does whatever else its writer puts beside it: a kill leaves nothing for
-    good. ReconError where `path` cannot be written: a full or read-only disk, a file in the way of
-    its folder.
+    a folder `.NAME.…` beside `path`, as does whatever else its writer puts there, which goes with
+    the block; what a kill leaves is swept by `only_one`. ReconError where `path` cannot be written:
+    a full or read-only disk, a file in the way of its folder.
     """
     with one_sentence(f"{path} cannot be written"):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with scratch(path.parent, f".{path.name}.") as folder:
-            yield folder / path.name
-            os.chmod(folder / path.name, 0o644)
-            os.replace(folder / path.name, path)
-
-
-@contextmanager
-def scratch(parent: Path, prefix: str) -> Iterator[Path]:
-    """A folder of this block's own in `parent`, named `prefix` and something; it goes with the
-    block. Those of the same prefix whose makers were killed go first. Makers hold a lock on theirs
-    as long as they live.
-    """
-    for left in parent.glob(f"{glob.escape(prefix)}????????{UNFINISHED}"):
-        with _locked(left) as ours:
-            if ours:
-                shutil.rmtree(left, ignore_errors=True)
-    with ExitStack() as held:
-        while True:
-            folder = Path(tempfile.mkdtemp(UNFINISHED, prefix, parent))
-            lock = ExitStack()
-            if lock.enter_context(_locked(folder)) is not False and folder.is_dir():
-                break  # else another process has just taken it for a dead one's
-            lock.close()
-        held.enter_context(lock)
-        held.callback(shutil.rmtree, folder, ignore_errors=True)
-        yield folder
+        with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
+            temporary = Path(folder, path.name)
+            yield temporary
+            os.chmod(temporary, 0o644)
+            os.replace(temporary, path)
 
 
 @contextmanager

@@ -167,14 +167,14 @@ class Dropout(nn.Module):
         return x * (torch.rand(x.shape, generator=self.generator) >= self.p).to(x) / (1 - self.p)
 
 
-def loss_of(outputs: Tensor, y: Tensor, classes: int, reduction: str = "mean") -> Tensor:
+def loss_of(outputs: Tensor, y: Tensor, reduction: str = "mean") -> Tensor:
     """Mean logistic loss of one logit (n, 1) for y in {0, 1}, or cross-entropy of (n, K) for
     classes y (n,).
 
     Args:
         reduction: "none" for the loss of each image (n,).
     """
-    if classes == 2:
+    if outputs.shape[1] == 1:
         return F.binary_cross_entropy_with_logits(outputs[:, 0], y.to(outputs), reduction=reduction)
     return F.cross_entropy(outputs, y.long(), reduction=reduction)
 
@@ -238,18 +238,18 @@ def train(
         update(_augmented(x[rows], recipe, shape, generator), y[rows])
         if done % 25:
             continue
-        if recipe.stop_loss is not None and _loss(recipe, module, x, y) < recipe.stop_loss:
+        if recipe.stop_loss is not None and _loss(module, x, y) < recipe.stop_loss:
             break
         if stop is not None and stop(module):
             break
-    loss, w1 = _loss(recipe, module, x, y), first_weight(module).detach().clone()
+    loss, w1 = _loss(module, x, y), first_weight(module).detach().clone()
     return Trained(module, w1_init, w1, loss, accuracy(module, x, y), done)
 
 
-def _loss(recipe: Recipe, module: nn.Module, x: Tensor, y: Tensor) -> float:
+def _loss(module: nn.Module, x: Tensor, y: Tensor) -> float:
     module.eval()  # no dropout, which would draw from the generator of the steps
     with torch.no_grad():
-        return loss_of(module(x), y, recipe.classes).item()
+        return loss_of(module(x), y).item()
 
 
 def _noisy(y: Tensor, recipe: Recipe, generator: torch.Generator) -> Tensor:
@@ -310,7 +310,7 @@ def _update(
     def update(x: Tensor, y: Tensor) -> None:
         network.train()
         optimiser.zero_grad()
-        backward(loss_of(network(x), y, recipe.classes, "none" if private else "mean"))
+        backward(loss_of(network(x), y, "none" if private else "mean"))
         optimiser.step()
         if recipe.cosine:
             schedule.step()

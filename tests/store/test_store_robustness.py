@@ -39,7 +39,6 @@ from toys import (  # noqa: F401  (calm, stage and store are fixtures)
 )
 
 from recon.errors import ReconError
-from recon.store import files
 from recon.store.tensors import load_tensors
 
 pytestmark = pytest.mark.slow
@@ -246,27 +245,6 @@ def test_killed_at_any_write_the_next_run_gives_the_result(store, monkeypatch, w
         for folder in (store, out):
             assert call(*RUN, "--seed", str(seed), "--out", str(folder))[0] == 0
         assert contents(store, seed) == contents(out, seed)
-
-
-def test_only_what_the_dead_left_is_swept(tmp_path):
-    """Two writers of one name, one of them killed, and a neighbour's file whose name is alike."""
-    neighbour = tmp_path / ".t.original.part"
-    neighbour.write_text("precious")
-
-    def write_and_die() -> int:
-        with files.scratch(tmp_path, ".t."):
-            os.kill(os.getpid(), signal.SIGKILL)
-        return 0
-
-    os.waitpid(fork(write_and_die), 0)
-    with files.atomic_path(tmp_path / "t") as first:
-        first.write_text("first")
-        assert len(list(tmp_path.glob(".t.*.part"))) == 2  # its own, and the neighbour's
-        with files.atomic_path(tmp_path / "t") as second:
-            second.write_text("second")
-        assert (tmp_path / "t").read_text() == "second"
-    assert (tmp_path / "t").read_text() == "first" and neighbour.read_text() == "precious"
-    assert len(list(tmp_path.glob(".t.*"))) == 1
 
 
 @pytest.mark.parametrize("seed", [0, 1])
