@@ -92,9 +92,6 @@ def run(
         return with_claims(stored, chosen)
     files = (*FILES, *(f"{stem}.png" for stem in chosen.figures))
     with only_one(folder, *(f".{name}.*" for name in files)):
-        # another run has just been faster
-        if (stored := find_result(folder, key, chosen.metrics)) is not None:
-            return with_claims(stored, chosen)
         check_writable(folder, files)
         checkpoints = folder / f"checkpoint-{key}"
         made = partial(

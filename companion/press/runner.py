@@ -2,8 +2,8 @@
 one clear line.
 
 papermill does the executing; here is what it leaves to its caller: unknown parameters, habits of
-the reader that would change outputs, dead kernels, cells that took too long, and pages without
-paths of the machine or times that change with every run.
+the reader that would change outputs, dead kernels, and pages without paths of the machine or times
+that change with every run.
 """
 
 import base64
@@ -62,17 +62,12 @@ def check_parameters(notebook: Path) -> None:
             )
 
 
-def execute(
-    source: Path, target: Path, parameters: Mapping[str, object], timeout: float | None = None
-) -> NotebookNode:
+def execute(source: Path, target: Path, parameters: Mapping[str, object]) -> NotebookNode:
     """Execute `source` in its own folder, writing to `target` as it goes, and return the cleaned,
     checked notebook.
 
     Call it inside `kernels`. Raises ReconRunError with one line; `target` then holds what was
     reached, for debugging.
-
-    Args:
-        timeout: seconds a cell may take.
     """
     import papermill
 
@@ -86,7 +81,6 @@ def execute(
             language="python",
             cwd=str(source.parent),
             progress_bar=False,
-            execution_timeout=timeout,
         )
     except Exception as error:  # papermill, nbclient and jupyter_client share no base class
         raise ReconRunError(
@@ -233,8 +227,9 @@ def _where_and_what(error: Exception, target: Path) -> str:
 
     if isinstance(error, PapermillExecutionError):  # its index counts the injected cell
         return f"in cell {error.cell_index}: {error.ename}: {_one_line(error.evalue)}"
-    kind = {"DeadKernelError": "the kernel died", "CellTimeoutError": "the cell took too long"}
-    what = kind.get(type(error).__name__, f"{type(error).__name__}: {_one_line(str(error))}")
+    what = f"{type(error).__name__}: {_one_line(str(error))}"
+    if type(error).__name__ == "DeadKernelError":
+        what = "the kernel died"
     started = []
     with suppress(ReconError):  # papermill notes when it begins a cell
         cells = enumerate(read_notebook(target).cells)

@@ -26,7 +26,6 @@ class Edition:
     Attributes:
         data_root: as `recon.images.registry.load_pool`.
         jobs: chapters at a time, None for as many as there are cores.
-        timeout: seconds that a cell may take.
     """
 
     profile: str = "laptop"
@@ -35,7 +34,6 @@ class Edition:
     seed: int = 0
     data_root: str | Path | None = None
     jobs: int | None = None
-    timeout: float | None = None
 
     def __post_init__(self) -> None:
         if self.profile not in PROFILES:
