@@ -11,7 +11,6 @@ import pytest
 from tiny import chapter, pretend, repo, write  # noqa: F401  (repo is a fixture)
 from toys import (  # noqa: F401  (calm, stage and store are fixtures)
     ANY,
-    DEEP,
     FOLDER,
     NAME,
     call,
@@ -65,12 +64,9 @@ PAGES = NOTEBOOKS | {
 TOCS = {
     **{how: ANY[how] for how in ("binary", "a pipe", "a link to nowhere")},
     **FOLDER,
-    "deeply nested": overwrite(DEEP[:600]),
     "empty": overwrite(b""),
     "not YAML": overwrite(b"a: [b\n  c: }"),
-    "an impossible date": overwrite(b"root: 2020-99-99"),
     "a Python object": overwrite(b"!!python/object/apply:os.system ['touch owned']"),
-    "a circle": overwrite(b"&a [*a, {file: &b {c: *b}}]"),
 }
 
 
