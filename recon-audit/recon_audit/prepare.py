@@ -27,8 +27,8 @@ from recon_audit.fine_tunes import (
     start_of,
 )
 from recon_audit.fit import Fit, Transform, fit_of, infer_transform, transform_of
-from recon_audit.images import Images, classes_of
-from recon_audit.inputs import MIN_IMAGES, load_images
+from recon_audit.images import MIN_IMAGES, Images, load_images
+from recon_audit.labels import classes_of
 from recon_audit.networks import Subject, subject_of
 
 

@@ -17,8 +17,8 @@ from recon.errors import ReconError
 from recon_audit.anatomy import examine
 from recon_audit.files import load_state
 from recon_audit.fit import fit_of, transform_of
-from recon_audit.images import Expected, classes_of
-from recon_audit.inputs import images_of, load_images
+from recon_audit.images import Expected, images_of, load_images
+from recon_audit.labels import classes_of
 from recon_audit.networks import subject_of
 from recon_audit.prepare import prepare
 from recon_audit.shadows import Recipe

@@ -13,8 +13,8 @@ from PIL import Image
 
 from recon.errors import ReconError
 from recon_audit.fit import transform_of
-from recon_audit.images import Expected, Images, classes_of
-from recon_audit.inputs import from_folder, images_of, load_images
+from recon_audit.images import Expected, Images, from_folder, images_of, load_images
+from recon_audit.labels import classes_of
 
 N = 8
 
@@ -63,7 +63,7 @@ def test_what_is_left_out_is_counted(pixels, tmp_path):
     (folder / "notes.txt").write_text("")
     save(folder / "a", pixels[6:7, :3], lambda _: "small.png")
     found = from_folder(folder, Expected(dim=90))
-    assert len(found) == 6 and found.labels == ["a"] * 3 + ["b"] * 3
+    assert len(found) == 6 and found.labels.tolist() == ["a"] * 3 + ["b"] * 3
     reasons = (
         "1 is no image by its name",
         "2 are no ordinary file",  # a pipe, and a link to nowhere
