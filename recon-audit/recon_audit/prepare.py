@@ -26,7 +26,7 @@ from recon_audit.fine_tunes import (
     public_start,
     start_of,
 )
-from recon_audit.fit import Fit, Transform, fit_of, infer_transform, transform_of
+from recon_audit.fit import Fit, Transform, fit_of, transform_of
 from recon_audit.images import MIN_IMAGES, Images, load_images
 from recon_audit.labels import classes_of
 from recon_audit.networks import Subject, subject_of
@@ -105,16 +105,11 @@ def prepare(
     (train, held_out), classifier = _examine_on(subject, train, held_out)
     classes = classes_of(train, held_out, labels, classifier.outputs)
     y = None if classes is None else classes[0]
-    if transform is None or (isinstance(transform, str) and transform == "auto"):
-        transform = infer_transform(classifier, train, y)
-    else:
-        transform = transform_of(transform, train)
+    transform = transform_of(transform, train, classifier, y)
+    fit = None if y is None else fit_of(classifier, train, transform, y, subject.assumed)
     notes = _notes(subject, began)
-    fit = None
-    if y is not None:
-        fit = fit_of(classifier, train, transform, y, subject.assumed)
-        if fit.sharper:
-            notes.append(fit.sharper)
+    if fit is not None and fit.sharper:
+        notes.append(fit.sharper)
     x, x_held_out = transform(train.scaled), transform(held_out.scaled)
     case = Case(
         subject=subject,
