@@ -262,7 +262,7 @@ def infer_transform(classifier: Classifier, train: Images, y: Tensor | None) -> 
 def _sample(train: Images, y: Tensor) -> tuple[Tensor, Tensor]:
     """Pixels and classes of at most `MOST_READ` images, spread over all of them."""
     rows = list(range(0, len(train), -(-len(train) // MOST_READ)))
-    return train.take(rows).scaled, y[rows]
+    return train.scaled[rows], y[rows]
 
 
 def _transforms(train: Images) -> list[Transform]:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from recon.errors import ReconError, one_reason
-from recon_audit.images import Images, as_array, printable
+from recon_audit.images import Images, printable
 
 
 def labels_in(source: Any) -> list[str]:
@@ -23,7 +23,7 @@ def labels_in(source: Any) -> list[str]:
     (['1', '0'], ['3', '4'], ['cat', 'dog'], ['1', '2'])
     """  # noqa: E501
     with one_reason("labels must be a class for each image"):
-        array = as_array(source)
+        array = np.asarray(source.tolist() if isinstance(source, Tensor) else source)
     if (
         array.dtype == object
         and array.ndim == 1
