@@ -137,7 +137,7 @@ def find_start(subject: Subject) -> Any:
 
 def _state_of(source: Any) -> State:
     if isinstance(source, nn.Module):
-        return subject_of(source).module.state_dict()
+        source = source.state_dict()
     if isinstance(source, Mapping):
         return {str(name): value for name, value in source.items() if isinstance(value, Tensor)}
     if (
