@@ -28,7 +28,7 @@ from companion.store.results import (
     save_result,
 )
 from companion.store.sweep import sweep
-from recon.errors import ReconError
+from recon.errors import ReconError, one_reason
 from recon.images.partitions import partition
 from recon.images.pool import ImagePool
 from recon.images.registry import load_pool
@@ -189,12 +189,8 @@ def output_folder(out: str | Path | None, profile: str, data_name: str) -> Path:
     else:
         base = ROOT / "build" if (ROOT / "pyproject.toml").is_file() else Path("recon-results")
         folder = base / "results" / f"{profile}-{data_name}"
-    try:
+    with one_reason(f"results cannot be written to {folder}"):
         folder = folder.expanduser()
         str(folder).encode()  # safetensors opens no file whose name is not UTF-8
         folder.mkdir(parents=True, exist_ok=True)
-    except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: ~nobody
-        raise ReconError(
-            f"results cannot be written to {folder}: {getattr(error, 'strerror', error)}"
-        ) from error
     return folder
