@@ -7,7 +7,8 @@ EDITION ?= laptop-cifar10
 ALL ?=
 JOBS ?= 2
 
-# `make test`: build and types on one processor, the other stages beside them, whatever fails; output is in build/test/STAGE.log
+# `make test`: build and types on one processor, the other stages beside them, whatever fails, and a table at the end;
+# output is in build/test/STAGE.log
 STAGES := build types lint format unit replays references-compared
 LOGS := build/test
 SITE := build/published
@@ -42,13 +43,13 @@ book: env ## execute the chapters and build the HTML (ALL=1: appendices too; PRO
 	@$(BIN)/recon book --profile $(PROFILE) --data $(DATA) $(if $(ALL),--all)
 
 test: env ## lint, types, strict build of the published edition, unit tests, smoke references through nbval
-	@mkdir -p $(SITE); rm -f $(SITE)/exit-code; failed=0; folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; \
-	export RECON_SMOKE_OUT="$$folder" RECON_SITE=$(CURDIR)/$(SITE)/html RECON_SITE_BUILT=$(CURDIR)/$(SITE)/exit-code; \
+	@mkdir -p $(SITE); rm -f $(SITE)/exit-code $(LOGS)/*.line; failed=0; folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; \
+	export RECON_SMOKE_OUT="$$folder" RECON_SITE="$(CURDIR)/$(SITE)/html" RECON_SITE_BUILT="$(CURDIR)/$(SITE)/exit-code"; \
 	export OMP_NUM_THREADS="$${OMP_NUM_THREADS:-1}"; \
 	$(MAKE) --no-print-directory --keep-going build types & beside=$$!; \
 	$(MAKE) --no-print-directory --keep-going $(filter-out build types,$(STAGES)) || failed=1; \
 	wait $$beside || failed=1; \
-	tail -qn 1 $(LOGS)/unit.log $(LOGS)/references-compared.log; exit $$failed
+	cat $(STAGES:%=$(LOGS)/%.line); exit $$failed
 
 run-lint = $(BIN)/ruff check --quiet
 run-format = $(BIN)/ruff format --check --quiet
@@ -61,9 +62,11 @@ run-references-compared = $(PYTEST) --dist loadscope --nbval --nbval-current-env
     tests/reference/$(if $(SLOW),,[0-9])*.ipynb
 
 $(STAGES):
-	@mkdir -p $(LOGS) $(SITE); SECONDS=0; if ($(run-$@)) > $(LOGS)/$@.log 2>&1; then echo "== $@: passed in $$SECONDS s"; \
-	else echo "== $@: FAILED in $$SECONDS s (all of it: $(LOGS)/$@.log)"; \
-	    grep -E '^(FAILED|ERROR)' $(LOGS)/$@.log || tail -n 12 $(LOGS)/$@.log; exit 1; fi
+	@mkdir -p $(LOGS) $(SITE); SECONDS=0; ($(run-$@)) 2>&1 | tee $(LOGS)/$@.log \
+	    | awk 'match($$0, /\[ *[0-9]+%\]$$/) {print "   $@ " substr($$0, RSTART); fflush()}'; \
+	code=$${PIPESTATUS[0]}; how=passed; [ $$code = 0 ] || how=FAILED; \
+	printf '%-20s %s %6d s  %s\n' $@ $$how $$SECONDS "$$(grep -E '^[0-9]+ (passed|failed)' $(LOGS)/$@.log | tail -n 1)" | tee $(LOGS)/$@.line; \
+	[ $$code = 0 ] && exit 0; grep -E '^(FAILED|ERROR)' $(LOGS)/$@.log || tail -n 12 $(LOGS)/$@.log; echo "all of it: $(LOGS)/$@.log"; exit 1
 
 test-all: env ## the same with the tests marked slow: browsers, hostile input, interruptions
 	@$(MAKE) --no-print-directory test SLOW=1

@@ -86,3 +86,15 @@ def layer_passes(network, theta, x, direction=torch.ones_like, alpha=None):
     p = network.passes(theta, x, direction, alpha=alpha)
     pairs = zip(network.names, p.h, p.delta[1:], strict=True)
     return [LayerPass(*names, h, delta) for names, h, delta in pairs]
+
+
+def whole_jacobian(gradient: Gradient, x: Tensor) -> Tensor:
+    """∂(all gradients)/∂x by autograd, (p, c·h·w)."""
+
+    def flat(image: Tensor) -> Tensor:
+        gradients = gradient.network.gradients(
+            gradient.theta, image.view(1, *gradient.network.shape), gradient.labels
+        )
+        return torch.cat([value.flatten() for value in gradients.values()])
+
+    return torch.func.jacrev(flat)(x)

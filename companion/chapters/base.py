@@ -38,11 +38,9 @@ class Sweep(Protocol):
 #: published results depend on them, so the table does not grow; newer experiments draw by name
 #: alone, see `recon.optim.rng.named`.
 STREAMS: dict[str, tuple[int, int]] = {
-    "linear.start": (1, 0),
     "collapse.weights": (1, 0),
     "collapse.noise": (2, 0),
     "affine.start": (1, 0),
-    "affine.other_labels": (2, 0),
     "hidden.weights": (100, 1),
     "hidden.inner_start": (200, 1),
     "hidden.start": (300, 1),
@@ -57,10 +55,8 @@ STREAMS: dict[str, tuple[int, int]] = {
     "separation.weights": (80, 0),
     "separation.noise": (81, 0),
     "separation.order": (82, 0),
-    "separation.convolution": (83, 0),
     "landscape.start": (1, 1),
     "landscape.weights": (10, 1),
-    "landscape.directions": (20, 1),
 }
 SPACING = 1000  # between streams, so that small seeds do not meet each other's
 

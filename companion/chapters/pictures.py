@@ -11,7 +11,7 @@ A figure shows arrays of a result whose names begin with "figure.", and no other
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, Literal, ParamSpec
 
 import matplotlib.pyplot as plt
@@ -76,23 +76,6 @@ FREE_NULLS = {
 }
 
 
-def chart(plot: Callable[P, Figure]) -> Callable[P, Figure]:
-    """For a function that draws curves or dots: the book's style, on a ground a hair off white."""
-    return _in_style(plot, CHART_GROUND, tight=True)
-
-
-def photographs(plot: Callable[P, Figure]) -> Callable[P, Figure]:
-    """For a function that shows images, which stay as they are on dark pages: as `chart`, on white,
-    placed as it says itself.
-    """
-    return _in_style(plot, PHOTOGRAPHS_GROUND, tight=False)
-
-
-def heatmap(plot: Callable[P, Figure]) -> Callable[P, Figure]:
-    """For maps, whose colours mean something and stay on dark pages: as `chart`, on white."""
-    return _in_style(plot, PHOTOGRAPHS_GROUND, tight=True)
-
-
 def _in_style(plot: Callable[P, Figure], ground: str, tight: bool) -> Callable[P, Figure]:
     @wraps(plot)
     def styled(*args: P.args, **kwargs: P.kwargs) -> Figure:
@@ -106,6 +89,15 @@ def _in_style(plot: Callable[P, Figure], ground: str, tight: bool) -> Callable[P
         return figure
 
     return styled
+
+
+#: for a function that draws curves or dots: the book's style, on a ground a hair off white
+chart = partial(_in_style, ground=CHART_GROUND, tight=True)
+#: for maps, whose colours mean something and stay on dark pages: as `chart`, on white
+heatmap = partial(_in_style, ground=PHOTOGRAPHS_GROUND, tight=True)
+#: for a function that shows images, which stay as they are on dark pages: on white, placed as it
+#: says itself
+photographs = partial(_in_style, ground=PHOTOGRAPHS_GROUND, tight=False)
 
 
 def ink(colour: Colour) -> tuple[float, float, float]:

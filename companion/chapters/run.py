@@ -28,7 +28,7 @@ from companion.store.results import (
     save_result,
 )
 from companion.store.sweep import sweep
-from recon.errors import ReconError
+from recon.errors import ReconError, one_reason
 from recon.images.partitions import partition
 from recon.images.pool import ImagePool
 from recon.images.registry import load_pool
@@ -92,9 +92,6 @@ def run(
         return with_claims(stored, chosen)
     files = (*FILES, *(f"{stem}.png" for stem in chosen.figures))
     with only_one(folder, *(f".{name}.*" for name in files)):
-        # another run has just been faster
-        if (stored := find_result(folder, key, chosen.metrics)) is not None:
-            return with_claims(stored, chosen)
         check_writable(folder, files)
         checkpoints = folder / f"checkpoint-{key}"
         made = partial(
@@ -192,12 +189,8 @@ def output_folder(out: str | Path | None, profile: str, data_name: str) -> Path:
     else:
         base = ROOT / "build" if (ROOT / "pyproject.toml").is_file() else Path("recon-results")
         folder = base / "results" / f"{profile}-{data_name}"
-    try:
+    with one_reason(f"results cannot be written to {folder}"):
         folder = folder.expanduser()
         str(folder).encode()  # safetensors opens no file whose name is not UTF-8
         folder.mkdir(parents=True, exist_ok=True)
-    except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: ~nobody
-        raise ReconError(
-            f"results cannot be written to {folder}: {getattr(error, 'strerror', error)}"
-        ) from error
     return folder

@@ -167,7 +167,7 @@ def executed(
                 held.enter_context(locks[name])
             start = time.perf_counter()
             try:
-                nb = runner.execute(source, target, parameters, settings.timeout)
+                nb = runner.execute(source, target, parameters)
             except ReconRunError:
                 _log(
                     f"{source.stem} failed"

@@ -10,11 +10,10 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import yaml
-from sphinx_external_toc.parsing import MalformedError, parse_toc_yaml
+from sphinx_external_toc.parsing import parse_toc_yaml
 
 from companion.press.runner import ReconRunError, fault, read_notebook
-from recon.errors import ReconError
+from recon.errors import ReconError, one_reason
 
 EXECUTED = "book/executed/"
 STRICT = ("-n", "-W", "--keep-going")
@@ -47,19 +46,9 @@ def toc_files(toc: Path) -> list[str]:
     """
     if not toc.is_file():
         raise ReconError(f"there is no table of contents {toc}")
-    try:
-        found = list(parse_toc_yaml(toc))
-    except (
-        OSError,
-        ValueError,
-        TypeError,
-        AttributeError,
-        RecursionError,
-        MalformedError,
-        yaml.YAMLError,
-    ) as error:
-        raise ReconError(f"{toc} cannot be read: {' '.join(str(error).split())}") from error
-    return [name.removesuffix(".ipynb").removesuffix(".md") for name in found]
+    with one_reason(f"{toc} cannot be read"):
+        listed = list(parse_toc_yaml(toc))
+    return [name.removesuffix(".ipynb").removesuffix(".md") for name in listed]
 
 
 def build_html(root: Path, executed: Path, html: Path, log: Path) -> Path:
@@ -132,25 +121,8 @@ def _first_complaint(output: str) -> str:
 
 
 def swap(new: Path, target: Path) -> None:
-    """Put the folder `new` in the place of `target`, which comes back if that fails; see
-    `put_back`.
-    """
-    old = put_back(target)
-    shutil.rmtree(old, ignore_errors=True)
-    if target.exists():
-        target.rename(old)
-    try:
+    """Put the folder `new` in the place of `target`, by two renames on one disk."""
+    with TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as old:
+        if target.exists():
+            target.rename(Path(old, target.name))
         new.rename(target)
-    finally:
-        put_back(target)
-    shutil.rmtree(old, ignore_errors=True)
-
-
-def put_back(target: Path) -> Path:
-    """Undo a `swap` that was killed or failed half-way, when `target` is aside; returns where that
-    is.
-    """
-    old = target.with_name(f".{target.name}.old")
-    if old.exists() and not target.exists():
-        old.rename(target)
-    return old

@@ -14,14 +14,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined, TemplateError
+from jinja2 import Environment, StrictUndefined
 from nbformat import NotebookNode
 
 from companion.chapters import ROOT, load
 from companion.chapters.catalogue import best, rows
 from companion.chapters.claims import claims_page
 from companion.store.results import VERDICTS
-from recon.errors import ReconError
+from recon.errors import one_reason
 from recon.store.files import atomic_path
 
 TEMPLATE = Path("book") / "readme.md.jinja"
@@ -48,10 +48,8 @@ def rendered(text: str, root: Path = ROOT, results: Path | None = None) -> str:
         "counts": partial(counts, root, results),
         "minutes": partial(benchmark, root, "minutes"),
     }
-    try:
+    with one_reason("a text asks for a number that no result has"):
         return environment.from_string(text).render()
-    except (TemplateError, TypeError, ValueError, KeyError, AttributeError) as error:
-        raise ReconError(f"a text asks for a number that no result has: {error}") from error
 
 
 #: an expression in a chapter's text; formulas have braces of their own
@@ -112,10 +110,8 @@ def _result(at_seed_0: Path, at_others: Path, name: str, seed: int = 0) -> Any:
 
 def benchmark(root: Path, name: str) -> Any:
     """What a benchmark wrote; ReconError where it cannot be read."""
-    try:
+    with one_reason(f"benchmarks/{name}.json cannot be read"):
         return json.loads((root / "benchmarks" / f"{name}.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ReconError(f"benchmarks/{name}.json cannot be read: {error}") from error
 
 
 def kinds(root: Path, results: Path) -> list[str]:

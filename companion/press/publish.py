@@ -12,7 +12,7 @@ from nbformat import NotebookNode
 from companion.chapters import ROOT, kept_folder, load, registry, sizes_at
 from companion.press import stamps
 from companion.press.edition import chapters_of
-from companion.press.html import build_html, check_toc, put_back, swap
+from companion.press.html import build_html, check_toc, swap
 from companion.press.numbers import TEMPLATE, write_readme
 from companion.press.runner import fault, read_notebook
 from companion.store.kept import keep_arrays, keep_reconstructions
@@ -48,7 +48,6 @@ def publish(edition: str | Path = "laptop-cifar10", root: Path = ROOT) -> Path:
             f"{folder} is where the published edition lies: name the edition to publish"
         )
     with only_one(folder), only_one(target.parent, new.name):
-        put_back(target)
         pages = _publishable_pages(folder, root)
         new.mkdir()
         for page in pages:
@@ -179,7 +178,7 @@ def _refusal(nb: NotebookNode, source: Path) -> str | None:
         return f"is not a clean execution: {found}"
     stamp = stamps.stamp_of(nb)
     if stamp is None:
-        return "carries no stamp, or half of one"
+        return "carries no stamp"
     if stamp.profile not in PUBLISHABLE:
         return f"was executed at profile {stamp.profile}, not {' or '.join(PUBLISHABLE)}"
     if stamp.data.name != "cifar10":

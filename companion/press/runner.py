@@ -2,8 +2,8 @@
 one clear line.
 
 papermill does the executing; here is what it leaves to its caller: unknown parameters, habits of
-the reader that would change outputs, dead kernels, cells that took too long, and pages without
-paths of the machine or times that change with every run.
+the reader that would change outputs, dead kernels, and pages without paths of the machine or times
+that change with every run.
 """
 
 import base64
@@ -18,10 +18,9 @@ from pathlib import Path
 import nbformat
 import numpy as np
 from nbformat import NotebookNode
-from nbformat.validator import iter_validate
 from PIL import Image
 
-from recon.errors import ReconError
+from recon.errors import ReconError, one_reason
 from recon.store.files import atomic_path
 
 KERNEL = "python3"
@@ -33,16 +32,6 @@ INJECTED = "injected-parameters"
 HABITS = ("PYTHONWARNINGS", "PYTHONSTARTUP", "PYTHONOPTIMIZE")
 #: mean squared error of 8-bit values, above which fewer colours would be seen: 40 dB
 SEEN = 255**2 / 10**4
-#: What nbformat and papermill raise for JSON that is not, or not quite, a notebook.
-MALFORMED = (
-    ValueError,
-    KeyError,
-    TypeError,
-    AttributeError,
-    RecursionError,
-    MemoryError,
-    nbformat.ValidationError,
-)
 
 
 class ReconRunError(RuntimeError):
@@ -50,17 +39,12 @@ class ReconRunError(RuntimeError):
 
 
 def read_notebook(path: Path) -> NotebookNode:
-    """A valid notebook; ReconError for anything else, a pipe or a folder of that name included."""
+    """A valid notebook; ReconError for anything else."""
     if not path.is_file():
-        raise ReconError(
-            f"notebook {path} is {'not a file' if os.path.lexists(path) else 'missing'}"
-        )
-    try:
-        nb = nbformat.convert(nbformat.reader.reads(path.read_text(encoding="utf-8")), 4)
-        if error := next(iter_validate(nb), None):  # nbformat.read only logs it
-            raise error
-    except (*MALFORMED, OSError) as error:
-        raise ReconError(f"notebook {path} cannot be read: {_one_line(str(error))}") from error
+        raise ReconError(f"notebook {path} is missing, or is not a file")
+    with one_reason(f"notebook {path} cannot be read"):
+        nb = nbformat.read(path, as_version=4)
+        nbformat.validate(nb)  # which reading only logs
     return nb
 
 
@@ -69,12 +53,8 @@ def check_parameters(notebook: Path) -> None:
     import papermill
 
     read_notebook(notebook)
-    try:
+    with one_reason(f"notebook {notebook.stem} cannot be read"):
         known = papermill.inspect_notebook(_literal(notebook))
-    except MALFORMED as error:
-        raise ReconError(
-            f"notebook {notebook.stem} cannot be read: {_one_line(str(error))}"
-        ) from error
     for name in PARAMETERS:
         if name not in known:
             raise ReconError(
@@ -82,17 +62,12 @@ def check_parameters(notebook: Path) -> None:
             )
 
 
-def execute(
-    source: Path, target: Path, parameters: Mapping[str, object], timeout: float | None = None
-) -> NotebookNode:
+def execute(source: Path, target: Path, parameters: Mapping[str, object]) -> NotebookNode:
     """Execute `source` in its own folder, writing to `target` as it goes, and return the cleaned,
     checked notebook.
 
     Call it inside `kernels`. Raises ReconRunError with one line; `target` then holds what was
     reached, for debugging.
-
-    Args:
-        timeout: seconds a cell may take.
     """
     import papermill
 
@@ -106,7 +81,6 @@ def execute(
             language="python",
             cwd=str(source.parent),
             progress_bar=False,
-            execution_timeout=timeout,
         )
     except Exception as error:  # papermill, nbclient and jupyter_client share no base class
         raise ReconRunError(
@@ -253,8 +227,9 @@ def _where_and_what(error: Exception, target: Path) -> str:
 
     if isinstance(error, PapermillExecutionError):  # its index counts the injected cell
         return f"in cell {error.cell_index}: {error.ename}: {_one_line(error.evalue)}"
-    kind = {"DeadKernelError": "the kernel died", "CellTimeoutError": "the cell took too long"}
-    what = kind.get(type(error).__name__, f"{type(error).__name__}: {_one_line(str(error))}")
+    what = f"{type(error).__name__}: {_one_line(str(error))}"
+    if type(error).__name__ == "DeadKernelError":
+        what = "the kernel died"
     started = []
     with suppress(ReconError):  # papermill notes when it begins a cell
         cells = enumerate(read_notebook(target).cells)

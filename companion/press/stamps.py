@@ -26,7 +26,6 @@ class Edition:
     Attributes:
         data_root: as `recon.images.registry.load_pool`.
         jobs: chapters at a time, None for as many as there are cores.
-        timeout: seconds that a cell may take.
     """
 
     profile: str = "laptop"
@@ -35,7 +34,6 @@ class Edition:
     seed: int = 0
     data_root: str | Path | None = None
     jobs: int | None = None
-    timeout: float | None = None
 
     def __post_init__(self) -> None:
         if self.profile not in PROFILES:
@@ -83,16 +81,9 @@ def make_stamp(root: Path, source: NotebookNode, settings: Edition, pool: ImageP
 
 
 def stamp_of(nb: NotebookNode) -> NotebookNode | None:
-    """The stamp of an executed notebook, if it has one and it is complete as far as publishing
-    looks at it.
-    """
+    """The stamp of an executed notebook, if it has one."""
     stamp = nb.metadata.get("recon")
-    if not isinstance(stamp, dict) or not isinstance(stamp.get("data"), dict):
-        return None
-    texts = [stamp.get(name) for name in ("commit", "profile", "notebook_sha256")]
-    texts += [stamp["data"].get(name) for name in ("name", "sha256")]
-    complete = all(isinstance(t, str) for t in texts) and isinstance(stamp.get("seed"), int)
-    return nbformat.from_dict(stamp) if complete else None
+    return nbformat.from_dict(stamp) if isinstance(stamp, dict) else None
 
 
 def put_stamp(nb: NotebookNode, stamp: dict) -> None:

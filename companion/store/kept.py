@@ -13,7 +13,7 @@ from PIL import Image
 from torch import Tensor
 
 from companion.store.results import FIGURE, TRACE
-from recon.errors import ReconError
+from recon.errors import one_reason
 from recon.store.tensors import load_tensors, save_tensors
 
 RECONSTRUCTIONS = "x_hat.safetensors"
@@ -86,11 +86,9 @@ def kept_reconstructions(folder: Path) -> tuple[Tensor, dict[str, Tensor]]:
     missing or damaged.
     """
     found = load_tensors(folder / RECONSTRUCTIONS)
-    try:
+    with one_reason(f"{folder / RECONSTRUCTIONS} is damaged"):
         low, high = found.pop("low"), found.pop("high")
         levels = found.pop("levels", None)
         if levels is None:
             levels = _unpacked(found.pop("webp"), low.numel()).unflatten(0, low.shape[:-1])
-    except (KeyError, OSError, RuntimeError) as error:
-        raise ReconError(f"{folder / RECONSTRUCTIONS} is damaged: {error}") from error
     return low + levels / LEVELS * (high - low), found

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from companion.store.record import Record, record
-from recon.errors import ReconError
+from recon.errors import ReconError, one_reason
 from recon.store.files import atomic_path
 
 if TYPE_CHECKING:  # what only prints results loads no torch
@@ -252,17 +252,15 @@ def read_json(path: Path) -> dict[str, Any]:
     """`result.json` as it is, its checksum compared; ReconError where it is missing or damaged."""
     if not os.path.lexists(path):
         raise ReconError(f"there is no result in {path.parent}")
-    try:
+    with one_reason(f"{path} is damaged"):
         if not path.is_file():  # a pipe would be waited for without end
             raise ValueError("it is not a file")
-        meta = json.loads(path.read_text(encoding="utf-8"))
+        meta: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(meta, dict) or not isinstance(meta.get("metrics"), dict):
             raise ValueError("it has no metrics")
         checksum = meta.pop("sha256", None)
         if checksum is not None and checksum != _checksum_of_text(meta):  # older results have none
             raise ValueError("its checksum is not that of its contents")
-    except (OSError, ValueError, RecursionError, MemoryError) as error:
-        raise ReconError(f"{path} is damaged: {error or type(error).__name__}") from error
     return meta
 
 

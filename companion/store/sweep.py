@@ -19,7 +19,6 @@ from recon.errors import ReconError
 from recon.optim.trace import Trace, current, note, recorded
 from recon.store.tensors import find_tensors, save_tensors
 
-ATTEMPTS = 3  # at tasks whose worker died
 Tensors = dict[str, Tensor]
 
 
@@ -34,7 +33,7 @@ def sweep(
     `folder`/`label`/NAME.safetensors where that is there.
 
     Each run computes on one thread, wherever it is, which makes the results independent of
-    `workers`. Raises ReconError for fewer than one worker, or workers that die again and again.
+    `workers`. Raises ReconError for fewer than one worker, or a worker that dies.
 
     Args:
         unit: picklable, a function of the name alone.
@@ -55,27 +54,23 @@ def sweep(
         parallel_config(backend=backend),
         tqdm(total=len(names), initial=len(found), **shown) as bar,
     ):
-        for _ in range(ATTEMPTS):
-            todo = [name for name in names if name not in found]
-            if not todo:
-                break
-            engine = Parallel(n_jobs=min(workers, len(todo)), return_as="generator_unordered")
-            try:
-                runs = (delayed(_on_one_thread)(unit, name) for name in todo)
-                for name, tensors, ended in engine(runs):
-                    found[name] = tensors
-                    if not ended:
-                        _hand_over(found, trace)
-                        raise OutOfTime
-                    save_tensors(tensors, folder / f"{name}.safetensors")
-                    bar.update()
-            except TerminatedWorkerError:  # out of memory, or killed: what it had is done again
-                continue
-    if len(found) < len(names):
-        raise ReconError(
-            f"workers died {ATTEMPTS} times; {len(found)} of {len(names)} runs are stored: try"
-            " fewer workers"
-        )
+        todo = [name for name in names if name not in found]
+        engine = Parallel(n_jobs=max(1, min(workers, len(todo))), return_as="generator_unordered")
+        try:
+            for name, tensors, ended in engine(
+                delayed(_on_one_thread)(unit, name) for name in todo
+            ):
+                found[name] = tensors
+                if not ended:
+                    _hand_over(found, trace)
+                    raise OutOfTime
+                save_tensors(tensors, folder / f"{name}.safetensors")
+                bar.update()
+        except TerminatedWorkerError as error:  # out of memory, or killed
+            raise ReconError(
+                f"a worker died; {len(found)} of {len(names)} runs are stored, and the next run"
+                " goes on from there: try fewer workers"
+            ) from error
     _hand_over(found, trace)
     return {
         name: {key: value for key, value in found[name].items() if not key.startswith(TRACE)}

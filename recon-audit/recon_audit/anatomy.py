@@ -96,7 +96,10 @@ def examine(module: nn.Module, shape: tuple[int, ...]) -> Classifier:
     x = torch.rand(8, *shape, generator=torch.Generator().manual_seed(0)) - 0.5
     flat, answers, calls = watch_layers(module, x)
     answers = answers.float().reshape(len(x), -1)
-    scale = _scale(module, x.flatten(1) if flat else x, answers)
+    taken = x.flatten(1) if flat else x
+    with torch.no_grad():
+        larger = [answers_of(module, factor * taken).float() for factor in LARGE]
+    scale = _scale(answers, torch.cat(larger).view(-1, answers.shape[1]))
     working = [call for call in calls if is_layer(call.module)]
     first = next((c for c in calls if isinstance(c.module, nn.Linear) and _same(c.inputs, x)), None)
     first_why_not = None if first else _no_first(working)
@@ -111,14 +114,12 @@ def examine(module: nn.Module, shape: tuple[int, ...]) -> Classifier:
     )
 
 
-def _scale(module: nn.Module, x: Tensor, answers: Tensor) -> str:
-    """ "probabilities" where answers stay within [0, 1] however large the inputs are; else
+def _scale(answers: Tensor, larger: Tensor) -> str:
+    """ "probabilities" where answers (n, K) stay within [0, 1], those to larger inputs, too; else
     "logits". ReconError for several probabilities that do not add up to 1: those are classes of
     which an image may have many.
     """
-    with torch.no_grad():
-        larger = [answers_of(module, x * factor).float().reshape(len(x), -1) for factor in LARGE]
-    every = torch.cat([answers, *larger])
+    every = torch.cat([answers, larger])
     if not torch.isfinite(every).all() or (every < 0).any() or (every > 1).any():
         return "logits"
     sums = every.sum(1)

@@ -27,7 +27,7 @@ from recon.store.machine import check_seed, device_name, resolve_device, version
 from recon_audit.aggregates import aggregates, check_salt
 from recon_audit.attacks import RECONSTRUCTIONS
 from recon_audit.comparison import Comparison, Settings, save_attempts
-from recon_audit.inputs import MIN_IMAGES
+from recon_audit.images import MIN_IMAGES
 from recon_audit.prepare import Case, prepare
 from recon_audit.report import FILES, PDF, SCHEMA, Leaked, Report, page
 from recon_audit.scoring import Exchangeability, Json, compare_sets
@@ -88,7 +88,7 @@ def audit(
         model: any `nn.Module` that classifies images, or a file of weights (safetensors, .pt,
             .onnx).
         train: the images it was trained on, held_out: images from the same source that it never
-            saw; tensors, arrays, data sets, folders, .npz, see `recon_audit.inputs.load_images`.
+            saw; tensors, arrays, data sets, folders, .npz, see `recon_audit.images.load_images`.
         labels: a pair of sequences, a CSV file, or those of the images.
         theta_init: the network before training, where an adversary may know it.
         start: of a fine-tune, where training began (see `public_start`), by default public weights

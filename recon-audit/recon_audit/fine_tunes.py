@@ -16,7 +16,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os.path import commonprefix
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,26 @@ class Start:
     module: nn.Module
     public: frozenset[str] = frozenset()
     whole: bool = True
+
+
+def subject_and_start(
+    model: Any, arch: str | None, backbone: Any, theta_init: Any, start: Any
+) -> tuple[Subject, Start | None]:
+    """The network, on its backbone if it has one, and where training began, as far as that is
+    known; see `recon.audit`.
+    """
+    if theta_init is not None and start is not None:
+        raise ReconError(
+            "give theta_init, a random start that may be known, or start, of a fine-tune, and not"
+            " both"
+        )
+    subject = subject_of(model, arch)
+    if backbone is not None:
+        subject = replace(subject, module=subject_of(OnBackbone(backbone, subject.module)).module)
+    if theta_init is not None:
+        return subject, start_of(subject, theta_init, arch)
+    start = find_start(subject) if start is None else start
+    return subject, None if start is None else public_start(subject, start)
 
 
 def start_of(subject: Subject, source: Any, arch: str | None) -> Start:
@@ -117,7 +137,7 @@ def find_start(subject: Subject) -> Any:
 
 def _state_of(source: Any) -> State:
     if isinstance(source, nn.Module):
-        return subject_of(source).module.state_dict()
+        source = source.state_dict()
     if isinstance(source, Mapping):
         return {str(name): value for name, value in source.items() if isinstance(value, Tensor)}
     if (

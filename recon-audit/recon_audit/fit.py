@@ -88,15 +88,15 @@ class Transform:
         return x if self.function is not None else x * self.std + self.mean
 
 
-def transform_of(way: Any, train: Images) -> Transform:
+def transform_of(way: Any, train: Images, classifier: Classifier, y: Tensor | None) -> Transform:
     """
     Args:
-        way: None for inputs as they are (bytes over 255) · "image", "channel", "none": training
+        way: None or "auto", inferred (`infer_transform`) · "image", "channel", "none": training
             subtracted its mean image, its mean colour, or nothing · a pair (mean, std) · a function
             of (n, C, H, W).
     """
-    if way is None:
-        return Transform("nothing")
+    if way is None or (isinstance(way, str) and way == "auto"):
+        return infer_transform(classifier, train, y)
     if isinstance(way, str):
         if way not in MEANS:
             raise ReconError(f"unknown mean '{way}': choose one of {', '.join(MEANS)}")
@@ -200,19 +200,18 @@ def fit_of(
     part, y = _sample(train, y)
     n = len(y)
     logits = classifier.logits(transform(part))
-    plain, loss = _read("", logits, y), loss_of(logits, y).item()
+    plain, loss = _read("", logits, y)
     enough = plain.right + _error(plain.right, n)
     ways = [way for way in _transforms(train) if way.words not in transform.words]
-    others = [_read(words, at, y) for words, at in _other_readings(classifier, part, ways, logits)]
+    tried = _other_readings(classifier, part, ways, logits)
+    others = [_read(words, at, y)[0] for words, at in tried]
     better = [reading for reading in others if reading.right > enough]
     for kind in (nn.Tanh, nn.Sigmoid, nn.GELU, nn.SiLU, nn.LeakyReLU) if assumed else ():
         at = _with_activation(kind, classifier).logits(transform(part))
-        read = _read(f"with {kind.__name__} in the place of ReLU", at, y)
+        read, other = _read(f"with {kind.__name__} in the place of ReLU", at, y)
         # as many with a fraction of the loss: training ends where its own activation makes the loss
         # small
-        smaller = (
-            loss > LITTLE and loss_of(at, y).item() < MUCH * loss and read.right >= plain.right
-        )
+        smaller = loss > LITTLE and other < MUCH * loss and read.right >= plain.right
         better += [read] if smaller or read.right > enough else []
     better += _relabel(logits, y, plain.right)
     better.sort(key=lambda reading: -reading.right)
@@ -246,7 +245,7 @@ def infer_transform(classifier: Classifier, train: Images, y: Tensor | None) -> 
     part, y = _sample(train, y)
     for way in ways:
         with suppress(ReconError):  # answers that are not finite
-            read.append((_read(way.words, classifier.logits(way(part)), y), way))
+            read.append((_read(way.words, classifier.logits(way(part)), y)[0], way))
     if not read:
         return ways[0]
     most = max(reading.right for reading, _ in read)
@@ -263,7 +262,7 @@ def infer_transform(classifier: Classifier, train: Images, y: Tensor | None) -> 
 def _sample(train: Images, y: Tensor) -> tuple[Tensor, Tensor]:
     """Pixels and classes of at most `MOST_READ` images, spread over all of them."""
     rows = list(range(0, len(train), -(-len(train) // MOST_READ)))
-    return train.take(rows).scaled, y[rows]
+    return train.scaled[rows], y[rows]
 
 
 def _transforms(train: Images) -> list[Transform]:
@@ -337,18 +336,20 @@ def _relabel(logits: Tensor, y: Tensor, right: int) -> list[Reading]:
     return [Reading(f"with the labels in another order ({changes})", matched, 0.0)]
 
 
-def _read(words: str, logits: Tensor, y: Tensor) -> Reading:
+def _read(words: str, logits: Tensor, y: Tensor) -> tuple[Reading, float]:
+    """And the loss of these logits as they are."""
     predicted = (logits[:, 0] > 0).long() if logits.shape[1] == 1 else logits.argmax(1)
-    right = int((predicted == y).sum())
-    if logits.shape[1] <= 2:  # which output is which class of two, the audit finds out itself
-        right = max(right, len(y) - right)
-        y = y if int((predicted == y).sum()) == right else 1 - y
-    if right == len(y):
-        margins = confidence(logits, y)
-        return Reading(words, right, -(margins.min() / margins.mean().clamp_min(1e-12)).item())
+    right, labels = int((predicted == y).sum()), y
+    # which output is which class of two, the audit finds out itself
+    if logits.shape[1] <= 2 and 2 * right < len(y):
+        right, labels = len(y) - right, 1 - y
     scale = logits.std().clamp_min(1e-12)
     at = 3 * (logits if logits.shape[1] == 1 else logits - logits.mean(1, keepdim=True)) / scale
-    return Reading(words, right, loss_of(at, y).item())
+    loss, sharpness = (loss_of(*pair).item() for pair in ((logits, y), (at, labels)))
+    if right == len(y):
+        margins = confidence(logits, labels)
+        sharpness = -(margins.min() / margins.mean().clamp_min(1e-12)).item()
+    return Reading(words, right, sharpness), loss
 
 
 def _error(right: int, n: int) -> float:

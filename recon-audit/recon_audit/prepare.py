@@ -17,19 +17,16 @@ from recon_audit.fine_tunes import (
     LEAST_FEATURES,
     MOST_PUBLIC,
     Head,
-    OnBackbone,
     Start,
     features_of,
-    find_start,
     head_of,
     part_at,
-    public_start,
-    start_of,
+    subject_and_start,
 )
-from recon_audit.fit import Fit, Transform, fit_of, infer_transform, transform_of
-from recon_audit.images import Images, classes_of
-from recon_audit.inputs import MIN_IMAGES, load_images
-from recon_audit.networks import Subject, subject_of
+from recon_audit.fit import Fit, Transform, fit_of, transform_of
+from recon_audit.images import MIN_IMAGES, Images, load_images
+from recon_audit.labels import classes_of
+from recon_audit.networks import Subject
 
 
 @dataclass(frozen=True)
@@ -98,23 +95,15 @@ def prepare(
     """What is handed in to `recon.audit`, which see, read and checked; ReconError for what does not
     fit.
     """
-    subject = subject_of(model, arch)
-    if backbone is not None:
-        subject = replace(subject, module=subject_of(OnBackbone(backbone, subject.module)).module)
-    began = _start_of(subject, theta_init, start, arch)
+    subject, began = subject_and_start(model, arch, backbone, theta_init, start)
     (train, held_out), classifier = _examine_on(subject, train, held_out)
     classes = classes_of(train, held_out, labels, classifier.outputs)
     y = None if classes is None else classes[0]
-    if transform is None or (isinstance(transform, str) and transform == "auto"):
-        transform = infer_transform(classifier, train, y)
-    else:
-        transform = transform_of(transform, train)
+    transform = transform_of(transform, train, classifier, y)
+    fit = None if y is None else fit_of(classifier, train, transform, y, subject.assumed)
     notes = _notes(subject, began)
-    fit = None
-    if y is not None:
-        fit = fit_of(classifier, train, transform, y, subject.assumed)
-        if fit.sharper:
-            notes.append(fit.sharper)
+    if fit is not None and fit.sharper:
+        notes.append(fit.sharper)
     x, x_held_out = transform(train.scaled), transform(held_out.scaled)
     case = Case(
         subject=subject,
@@ -135,18 +124,6 @@ def prepare(
     if case.classifier.first is None or not rows or len(case.held_out) < 2 * MIN_IMAGES:
         return case
     return _with_public(case)
-
-
-def _start_of(subject: Subject, theta_init: Any, start: Any, arch: str | None) -> Start | None:
-    if theta_init is not None and start is not None:
-        raise ReconError(
-            "give theta_init, a random start that may be known, or start, of a fine-tune, and not"
-            " both"
-        )
-    if theta_init is not None:
-        return start_of(subject, theta_init, arch)
-    start = find_start(subject) if start is None else start
-    return None if start is None else public_start(subject, start)
 
 
 def _notes(subject: Subject, start: Start | None) -> list[str]:

@@ -22,8 +22,7 @@ from recon_audit.anatomy import examine
 from recon_audit.attacks import RECONSTRUCTIONS, Released, Task, separation
 from recon_audit.audit import FOLDER
 from recon_audit.fit import mean_image
-from recon_audit.images import Expected
-from recon_audit.inputs import load_images
+from recon_audit.images import Expected, load_images
 from recon_audit.networks import parse_arch, subject_of
 from recon_audit.scoring import DECISIVE, LEVEL, NULLS, Nulls, blur_p, matches, score
 

@@ -17,8 +17,8 @@ from recon.errors import ReconError
 from recon_audit.anatomy import examine
 from recon_audit.files import load_state
 from recon_audit.fit import fit_of, transform_of
-from recon_audit.images import Expected, classes_of
-from recon_audit.inputs import images_of, load_images
+from recon_audit.images import Expected, images_of, load_images
+from recon_audit.labels import classes_of
 from recon_audit.networks import subject_of
 from recon_audit.prepare import prepare
 from recon_audit.shadows import Recipe
@@ -57,12 +57,12 @@ def model(digits):
     return train_network(x[:N], y[:N])
 
 
-def fit(model, x, y, transform=None):
+def fit(model, x, y, transform="none"):
     train, held_out = load_images((x[:N], y[:N]), (x[N:], y[N:]))
     subject = subject_of(model)
     network = examine(subject.module, train.shape)
     known = classes_of(train, held_out, None, network.outputs)
-    return fit_of(network, train, transform_of(transform, train), known[0])
+    return fit_of(network, train, transform_of(transform, train, network, known[0]), known[0])
 
 
 def test_labels_that_begin_at_one_are_numbers_and_no_text(model, digits):

@@ -13,8 +13,8 @@ from PIL import Image
 
 from recon.errors import ReconError
 from recon_audit.fit import transform_of
-from recon_audit.images import Expected, Images, classes_of
-from recon_audit.inputs import from_folder, images_of, load_images
+from recon_audit.images import Expected, Images, from_folder, images_of, load_images
+from recon_audit.labels import classes_of
 
 N = 8
 
@@ -63,7 +63,7 @@ def test_what_is_left_out_is_counted(pixels, tmp_path):
     (folder / "notes.txt").write_text("")
     save(folder / "a", pixels[6:7, :3], lambda _: "small.png")
     found = from_folder(folder, Expected(dim=90))
-    assert len(found) == 6 and found.labels == ["a"] * 3 + ["b"] * 3
+    assert len(found) == 6 and found.labels.tolist() == ["a"] * 3 + ["b"] * 3
     reasons = (
         "1 is no image by its name",
         "2 are no ordinary file",  # a pipe, and a link to nowhere
@@ -125,15 +125,15 @@ def test_labels_are_classes_where_they_fit():
 def test_transforms(pixels):
     train = images_of(pixels, "train", Expected())
     x = train.scaled
-    pair = transform_of(([0.5, 0.4, 0.3], [0.2, 0.2, 0.1]), train)
+    pair = transform_of(([0.5, 0.4, 0.3], [0.2, 0.2, 0.1]), train, None, None)
     torch.testing.assert_close(pair(x)[:, 2], (x[:, 2] - 0.3) / 0.1)
     torch.testing.assert_close(pair.back(pair(x)), x)
-    assert torch.equal(transform_of(None, train)(x), x)
-    torch.testing.assert_close(transform_of("image", train)(x), x - x.mean(0))
+    assert torch.equal(transform_of("none", train, None, None)(x), x)
+    torch.testing.assert_close(transform_of("image", train, None, None)(x), x - x.mean(0))
     torch.testing.assert_close(
-        transform_of("channel", train)(x), x - x.mean((0, 2, 3), keepdim=True)
+        transform_of("channel", train, None, None)(x), x - x.mean((0, 2, 3), keepdim=True)
     )
-    torch.testing.assert_close(transform_of(lambda z: 2 * z, train)(x), 2 * x)
+    torch.testing.assert_close(transform_of(lambda z: 2 * z, train, None, None)(x), 2 * x)
 
 
 NO_TRANSFORMS = [(0.5, 0.0), ([1, 2], 1.0), 3, "median", lambda z: z[:1], lambda z: z / 0]
@@ -143,4 +143,4 @@ NO_TRANSFORMS = [(0.5, 0.0), ([1, 2], 1.0), 3, "median", lambda z: z[:1], lambda
 def test_what_is_no_transform(pixels, way):
     train = images_of(pixels, "train", Expected())
     with pytest.raises(ReconError):
-        transform_of(way, train)(train.scaled)
+        transform_of(way, train, None, None)(train.scaled)

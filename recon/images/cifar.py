@@ -3,7 +3,6 @@ same indices.
 """
 
 import hashlib
-import http.client
 import socket
 from pathlib import Path
 
@@ -40,8 +39,8 @@ def load(root: str | Path | None = None) -> ImagePool:
     named = files.named_root(root)
     if not named:
         return _from_torchvision(files.cache_folder(), download=True)
-    with files.reading(named) as path:
-        return _from_folder(path)
+    with one_reason(f"the data folder {named} cannot be read"):
+        return _from_folder(Path(named).expanduser())
 
 
 def _from_folder(path: Path) -> ImagePool:
@@ -78,11 +77,8 @@ def _from_torchvision(root: Path, download: bool) -> ImagePool:
     previous = socket.getdefaulttimeout()
     socket.setdefaulttimeout(DOWNLOAD_TIMEOUT_S)  # torchvision's downloader sets none of its own
     try:
-        with one_reason(f"the CIFAR-10 files in {root} are missing, truncated or damaged"):
-            try:
-                data = CIFAR10(str(root), train=True, download=download)
-            except (OSError, http.client.HTTPException) as error:
-                raise ReconError(f"CIFAR-10 could not be downloaded to {root}: {error}") from error
+        with one_reason(f"CIFAR-10 in {root} is damaged, or could not be downloaded to there"):
+            data = CIFAR10(str(root), train=True, download=download)
     finally:
         socket.setdefaulttimeout(previous)
     images, labels = np.asarray(data.data), np.asarray(data.targets, dtype=np.int64)

@@ -7,7 +7,6 @@ import numpy as np
 from PIL import Image
 
 from recon.errors import ReconError, one_reason
-from recon.images import files
 from recon.images.pool import ImagePool, thirds
 
 GREY = ("1", "L", "LA")  # Pillow's modes
@@ -24,7 +23,8 @@ def load(root: str | Path) -> ImagePool:
     a missing folder, no images, one class alone, unreadable files, more than 8 bits a channel, and
     images of different sizes.
     """
-    with files.reading(root) as path:
+    with one_reason(f"the data folder {root} cannot be read"):
+        path = Path(root).expanduser()
         if not path.is_dir():
             raise ReconError(f"there is no folder {path} with images")
         classes, label_of = _list_images(path)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from recon.errors import ReconError
-from recon.scoring.roc import auc, true_rate
+from recon.scoring.roc import auc
 
 if TYPE_CHECKING:  # scikit-learn takes seconds to import
     from sklearn.pipeline import Pipeline
@@ -84,15 +84,11 @@ def probability(model: Pipeline, signs: Signs) -> Tensor:
 
 
 def assessed(probability: Tensor, true: Tensor) -> dict:
-    """How good probabilities (m,) are, given the truth (m,), bool. auc · tpr_at_1pct_fpr: share of
-    the true ones found before more than 1 % of the false ones are · precision_top50 · sure,
-    precision_sure, recall_sure: of what is rated at least `SURE` · brier: mean squared error ·
-    reliability: per bin of probability its mean, the share that is true, and the number. None where
-    one kind is missing.
+    """How good probabilities (m,) are, given the truth (m,), bool. auc, None where one kind is
+    missing · sure, precision_sure, recall_sure: of what is rated at least `SURE` · reliability: per
+    bin of probability its mean, the share that is true, and the number.
     """
     p, t = probability.double().cpu().numpy(), true.cpu().numpy().astype(bool)
-    has_curve = bool(t.any() and not t.all())
-    order = np.argsort(-p, kind="stable")
     sure = p >= SURE
     bins = np.clip((p * BINS).astype(int), 0, BINS - 1)
     reliability = []
@@ -100,13 +96,10 @@ def assessed(probability: Tensor, true: Tensor) -> dict:
         inside = bins == b
         reliability.append([float(p[inside].mean()), float(t[inside].mean()), int(inside.sum())])
     return {
-        "auc": auc(p, t) if has_curve else None,
-        "tpr_at_1pct_fpr": true_rate(p, t, 0.01) if has_curve else None,
-        "precision_top50": float(t[order[:50]].mean()) if len(t) else None,
+        "auc": auc(p, t) if t.any() and not t.all() else None,
         "sure": int(sure.sum()),
         "precision_sure": float(t[sure].mean()) if sure.any() else None,
         "recall_sure": float((t & sure).sum() / max(t.sum(), 1)),
-        "brier": float(np.mean((p - t) ** 2)) if len(t) else None,
         "candidates": len(t),
         "true": int(t.sum()),
         "reliability": reliability,

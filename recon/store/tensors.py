@@ -10,7 +10,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from recon.errors import ReconError
+from recon.errors import ReconError, one_reason
 from recon.store.files import atomic_path
 
 
@@ -33,7 +33,7 @@ def write_tensors(tensors: dict[str, Tensor], path: Path) -> None:
 
 def load_tensors(path: Path) -> dict[str, Tensor]:
     """Read safetensors; ReconError for a damaged file."""
-    try:
+    with one_reason(f"{path} is damaged or is not a safetensors file"):
         if not path.is_file():  # a pipe would be waited for without end
             raise OSError("it is not a file" if os.path.lexists(path) else "it is missing")
         # cloned: sums over the file's unaligned memory round differently, and so would a resumed
@@ -42,8 +42,6 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
         with safetensors.safe_open(path, "pt") as file:
             metadata = file.metadata()
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118  (no mapping)
-    except (safetensors.SafetensorError, OSError, ValueError, MemoryError) as error:
-        raise ReconError(f"{path} is damaged or is not a safetensors file: {error}") from error
     # older files have no metadata
     if metadata is not None and metadata.get("sha256") != _checksum(tensors):
         raise ReconError(f"{path} is damaged: its checksum is not that of its tensors")

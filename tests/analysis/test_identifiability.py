@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from scipy import sparse
-from small_networks import CONVS, LOSSY, SHAPE, some_gradient, some_images, theta_of
+from small_networks import CONVS, LOSSY, SHAPE, some_gradient, some_images, theta_of, whole_jacobian
 
 from companion.chapters.published import PUBLISHED_RANK
 from recon.analysis.identifiability import (
@@ -61,18 +61,6 @@ def test_security_metric_is_the_printed_integer():
 
 #: reads all but the last row; its second layer alone loses the image
 UNREAD = ConvNet((Conv(3, 8), Conv(4, 2, 2)), shape=(2, 9, 8), classes=4)
-
-
-def whole_jacobian(gradient, x):
-    """∂(all gradients)/∂x by autograd, (p, c·h·w)."""
-
-    def flat(image):
-        gradients = gradient.network.gradients(
-            gradient.theta, image.view(1, *gradient.network.shape), gradient.labels
-        )
-        return torch.cat([value.flatten() for value in gradients.values()])
-
-    return torch.func.jacrev(flat)(x)
 
 
 @pytest.mark.parametrize("peel", [True, False])

@@ -8,7 +8,15 @@ from dataclasses import replace
 
 import pytest
 import torch
-from small_networks import LOSSY, SMALL, STRIDED, normal, some_gradient, with_activation
+from small_networks import (
+    LOSSY,
+    SMALL,
+    STRIDED,
+    normal,
+    some_gradient,
+    whole_jacobian,
+    with_activation,
+)
 
 from recon.analysis.identifiability import determined
 from recon.attacks.gauss_newton import Dense, gauss_newton
@@ -29,18 +37,6 @@ def one(network, row=0):
 def rank(matrix):
     values = torch.linalg.svdvals(matrix)
     return int((values > 1e-10 * values[0]).sum())
-
-
-def whole_jacobian(gradient, x):
-    """∂(all gradients)/∂x by autograd, (p, c·h·w)."""
-
-    def flat(image):
-        found = gradient.network.gradients(
-            gradient.theta, image.view(1, *gradient.network.shape), gradient.labels
-        )
-        return torch.cat([each.flatten() for each in found.values()])
-
-    return torch.func.jacrev(flat)(x)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from interruptions import killed_after
+from small_networks import seeded
 
 from companion.store.checkpoints import Checkpoints
 from recon.attacks import recover as module
@@ -43,10 +44,6 @@ def weights():
     return Weights(
         network, train_to_kkt(network, x, y, theta, KKTSettings(100, -100.0)).theta_star.double()
     )
-
-
-def seeded():
-    return torch.Generator().manual_seed(0)
 
 
 def test_every_restart_begins_at_a_given_start(weights):

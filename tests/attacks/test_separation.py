@@ -11,6 +11,7 @@ import pytest
 import torch
 from scipy.optimize import linear_sum_assignment
 from sklearn.decomposition import FastICA
+from small_networks import seeded
 
 from recon.attacks.separation import (
     PIXEL_STD,
@@ -33,10 +34,6 @@ from recon.optim.spectrum import signal_span
 from recon.scoring.metrics import ncc
 
 F64 = torch.float64
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def normal(*size, seed=0, dtype=torch.float32):

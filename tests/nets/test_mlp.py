@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from small_networks import normal
 from torch import nn
 
 from recon.errors import ReconError
@@ -20,10 +21,6 @@ NETS = [
     MLP((5, 3, 4, 1), bias=(False, False, True), smoothing=0.7),
     MLP((5, 3, 3, 2, 1)),
 ]
-
-
-def normal(*shape, seed=0):
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=F64)
 
 
 def sequential(network, theta):

@@ -6,15 +6,12 @@ from __future__ import annotations
 
 import pytest
 import torch
+from small_networks import normal
 
 from recon.nets.mlp import MLP
 from recon.optim.subspace import Subspace, lifted, reduced
 
 F64 = torch.float64
-
-
-def normal(*shape, seed=0):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=F64)
 
 
 def test_the_span_holds_the_rows_and_nothing_else():

@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from sklearn.metrics import brier_score_loss, roc_auc_score
+from sklearn.metrics import roc_auc_score
 
 from recon.attacks.separation import Separated
 from recon.errors import ReconError
@@ -28,14 +28,6 @@ def shadow(r=200, seed=0):
     return separated(-2 + u[0] + 0.5 * true, stability, 0.01 + 0.1 * u[2] + 0.03 * true), true
 
 
-def brute_tpr(p, t, rate=0.01):
-    rates = [0.0]
-    for threshold in set(p.tolist()):
-        if np.mean(p[~t] >= threshold) <= rate:
-            rates.append(np.mean(p[t] >= threshold))
-    return max(rates)
-
-
 @pytest.mark.parametrize(
     ("r", "digits", "seed"), [(12, 1, 0), (12, 1, 1), (40, 2, 2), (300, 2, 3), (450, 3, 5)]
 )
@@ -46,15 +38,11 @@ def test_assessed_by_brute_force(r, digits, seed):
     p = np.round(np.clip(0.5 * random.random(r) + 0.5 * random.random(r) ** 0.3 * t, 0, 1), digits)
     p[2:5] = 1.0, 0.0, SURE
     result = assessed(torch.from_numpy(p), torch.from_numpy(t))
-    first = sorted(range(r), key=lambda k: (-p[k], k))[:50]
     expected = {
         "auc": roc_auc_score(t, p),
-        "tpr_at_1pct_fpr": brute_tpr(p, t),
-        "precision_top50": np.mean(t[first]),
         "sure": np.sum(p >= 0.95),
         "precision_sure": np.mean(t[p >= 0.95]),
         "recall_sure": np.mean(p[t] >= 0.95),
-        "brier": brier_score_loss(t, p),
         "candidates": r,
         "true": t.sum(),
     }
@@ -78,7 +66,7 @@ def test_reliability_counts_every_candidate_once():
 @pytest.mark.parametrize("true", [True, False])
 def test_one_kind_alone_has_no_curve(true):
     result = assessed(torch.tensor([0.2, 0.96]), torch.tensor([true, true]))
-    assert result["auc"] is None and result["tpr_at_1pct_fpr"] is None
+    assert result["auc"] is None
     assert result["precision_sure"] == float(true) and result["recall_sure"] == 0.5 * true
 
 
@@ -119,4 +107,4 @@ def test_nobody_is_sure_and_there_are_no_candidates():
     assert result["sure"] == 0 and result["precision_sure"] is None
     empty = assessed(torch.zeros(0), torch.zeros(0, dtype=torch.bool))
     assert empty["candidates"] == empty["true"] == empty["sure"] == 0
-    assert empty["reliability"] == [] and empty["brier"] is None and empty["auc"] is None
+    assert empty["reliability"] == [] and empty["auc"] is None

@@ -9,6 +9,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from small_networks import seeded
 
 from recon.errors import ReconError
 from recon.images.registry import load_pool
@@ -21,10 +22,6 @@ SHAPE = (3, 32, 32)
 def photographs():
     x = load_pool("photos").pixels(range(280)).flatten(1)
     return x - x.mean(0)
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def test_the_slope_of_a_spectrum_that_is_made():

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 import torch
 from interruptions import killed_after
+from small_networks import seeded
 
 from companion.store.checkpoints import Checkpoints
 from recon.errors import ReconError
@@ -22,10 +23,6 @@ from recon.training.denoiser import (
 )
 
 SMALL = DenoiserSettings(channels=4, steps=30, batch=16, step_size=3e-3)
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 @pytest.fixture(scope="module")

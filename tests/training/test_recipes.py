@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from opacus.accountants.utils import get_noise_multiplier
 from sklearn.metrics import accuracy_score, log_loss
+from small_networks import seeded
 from torch import nn
 
 from recon.errors import ReconError
@@ -29,10 +30,6 @@ from recon.training.recipes import (
 
 F64 = torch.float64
 PLAIN = Recipe(width=12, depth=3, steps=3, batch=None, weight_decay=0.0, cosine=False, momentum=0.0)
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def normal(*size, seed=0, dtype=torch.float32):
