@@ -78,9 +78,9 @@ def test_every_claim_of_the_catalogue_has_its_result_and_the_other_way_round():
 
 
 def test_a_claim_without_a_result_file_fails_the_build(copy):
-    shutil.rmtree(copy.results / "decoreco-truth", ignore_errors=True)
-    shutil.rmtree(copy.root / "book" / "paper-size" / "decoreco-truth")
-    with pytest.raises(ReconError, match="'truth-partition-as-good' has no result file"):
+    shutil.rmtree(copy.results / "collapse", ignore_errors=True)
+    shutil.rmtree(copy.root / "book" / "paper-size" / "collapse")
+    with pytest.raises(ReconError, match="'collapse-repeated-train' has no result file"):
         part("claims/runkel2024", copy)
 
 
