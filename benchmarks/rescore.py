@@ -1,9 +1,9 @@
 """Scores that today's code has and a kept run lacks: `python benchmarks/rescore.py [NAME/SEED …]`
 writes them into its result.json.
 
-What is kept in 8 bits is scored anew by the experiment's own `rescored`. The bilevel attacks keep
-too few images for the slope of their spectrum: from noise they run again, at the kept sizes, and
-must end where the kept run did.
+What is kept in 8 bits is scored anew by the experiment's own `rescored`. The slopes of the bilevel
+attacks are those of the eight results and held-out images that figures keep; a run without figures
+begins again from noise, at the kept sizes, and must end where the kept run did.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from companion.chapters.bilevel import experiment_affine, experiment_hidden  # n
 from companion.chapters.bilevel.common import images_of, measure, slopes, start_of  # noqa: E402
 from companion.chapters.replay import every_kept  # noqa: E402
 from companion.store.checkpoints import Checkpoints  # noqa: E402
-from companion.store.kept import RECONSTRUCTIONS, kept_reconstructions  # noqa: E402
+from companion.store.kept import RECONSTRUCTIONS, kept_arrays, kept_reconstructions  # noqa: E402
 from companion.store.record import Record, record  # noqa: E402
 from companion.store.results import Result, as_json, load_result, read_json  # noqa: E402
 from companion.store.sweep import sweep  # noqa: E402
@@ -60,6 +60,9 @@ def from_noise(name: str, sizes: Any, context: Context) -> tuple[torch.Tensor, A
 
 def bilevel_scores(name: str, metrics: Record, sizes: Any, context: Context) -> Record:
     """The slopes; AssertionError where the attack ends elsewhere than the kept one."""
+    if shown := kept_arrays(kept_folder(name, context.seed)):
+        few = (shown[f"figure.{kind}"].double() / 255 for kind in ("random", "null"))
+        return Record(slope=slopes(*few, context.pool.shape))
     x_hat, images = from_noise(name, sizes, context)
     ended = metrics.random if name == "bilevel-affine" else metrics.inner_start.uniform.random
     again = measure(x_hat, x_hat, images).nn_train_l2
