@@ -60,7 +60,7 @@ def from_noise(name: str, sizes: Any, context: Context) -> tuple[torch.Tensor, A
 
 def bilevel_scores(name: str, metrics: Record, sizes: Any, context: Context) -> Record:
     """The slopes; AssertionError where the attack ends elsewhere than the kept one."""
-    if shown := kept_arrays(kept_folder(name, context.seed)):
+    if "figure.random" in (shown := kept_arrays(kept_folder(name, context.seed))):
         few = (shown[f"figure.{kind}"].double() / 255 for kind in ("random", "null"))
         return Record(slope=slopes(*few, context.pool.shape))
     x_hat, images = from_noise(name, sizes, context)

@@ -22,7 +22,6 @@ from recon.errors import ReconError
 sys.path.append(str(ROOT / "book" / "_ext"))
 
 from claim_parts import (
-    CONTRADICTED,
     FAILED,
     KINDS,
     STOPPING,
@@ -37,7 +36,7 @@ from recon_parts import opening, part  # noqa: E402
 PUBLISHED = ROOT / "book" / "executed"
 
 
-FAILURES = (FAILED, CONTRADICTED, STOPPING)
+FAILURES = (FAILED, STOPPING)
 
 
 #: numbers that are names, or that only say where
