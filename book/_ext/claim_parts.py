@@ -27,11 +27,7 @@ from recon.errors import ReconError
 
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 PUNCTUATION = re.compile(r"([\\`*_{}\[\]()#+\-.!|$<>~^:@])")
-FAILED, CONTRADICTED, STOPPING = (
-    "not reproduced",
-    "contradicted by another attack",
-    "depends on stopping",
-)
+FAILED, STOPPING = "not reproduced", "depends on stopping"
 NOT_REPLAYED, THUMBNAILS = "not replayed", "thumbnails"
 #: verdict -> what the summary calls it
 KINDS = {
@@ -39,7 +35,6 @@ KINDS = {
     "partly": "partly",
     FAILED: "not reproduced",
     STOPPING: STOPPING,
-    CONTRADICTED: "another attack contradicts it",
     MIXED: "mixed",
     UNDECIDED: "undecided",
     "finding": "measured, nothing published",
@@ -271,9 +266,7 @@ def failed(sources: Sources) -> str:
     """
     found = checked(sources)
     counted = best(row for paper in PAPERS if paper != "ours" for row in found[paper])
-    left = {
-        name for name, row in counted.items() if row.verdict in (FAILED, CONTRADICTED, STOPPING)
-    }
+    left = {name for name, row in counted.items() if row.verdict in (FAILED, STOPPING)}
     lines = ["| They say | What we find |", "|---|---|"]
     for item in claims_page(sources.root)["why"]:
         mine = [name for name in item["claims"] if name in left]

@@ -36,7 +36,6 @@ VERDICTS = (
     "reproduced",
     "partly",
     "depends on stopping",
-    "contradicted by another attack",
     "not reproduced",
     "mixed",
     "undecided",
@@ -97,14 +96,6 @@ def orders_below(value: float, limit: float) -> float:
     (3.0, 99.0, -1.0)
     """
     return min(99.0, math.log10(limit / value)) if value > 0 and limit > 0 else 99.0
-
-
-def by_another_attack(claim: Claim) -> Claim:
-    """A paper's sentence held against an attack that is not the paper's: if it fails there, that
-    attack contradicts it, and the paper's own still may reproduce.
-    """
-    failed = claim.verdict == "not reproduced"
-    return replace(claim, verdict="contradicted by another attack") if failed else claim
 
 
 @dataclass(frozen=True)

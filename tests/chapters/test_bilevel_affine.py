@@ -9,7 +9,9 @@ from companion.chapters.bilevel.common import (
     converged,
     held_out_distance,
     measure,
+    slopes,
 )
+from recon.images.registry import load_pool
 from tests.records import bundle_of
 
 
@@ -36,3 +38,15 @@ def test_convergence_looks_at_the_last_quarter():
         converged(torch.ones(8), 0.0) and not converged(falling, 0.0) and converged(falling, 0.98)
     )
     assert converged(torch.tensor([5.0, 1.0, 0.999, 0.998]), 0.0)
+
+
+def test_noise_has_a_flat_spectrum_and_blotches_have_not():
+    draw = torch.Generator().manual_seed(0)
+    noise = torch.rand(40, 3072, generator=draw)
+    coarse = torch.rand(40, 3, 8, 8, generator=draw)
+    blotches = coarse.repeat_interleave(4, -1).repeat_interleave(4, -2).flatten(1)
+    photographs = load_pool("photos").pixels(range(40)).flatten(1)
+    slope = slopes(noise, photographs, (3, 32, 32))
+    assert slope.random < 0.1 * slope.held_out < 0.1 * 3
+    assert slopes(blotches, photographs, (3, 32, 32)).random > 0.5 * slope.held_out
+    assert slopes((noise > 0.5).double(), photographs, (3, 32, 32)).random < 0.1 * slope.held_out

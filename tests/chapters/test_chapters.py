@@ -69,7 +69,7 @@ def test_what_only_prints_loads_no_torch(command):
 
 def test_the_experiments_that_use_a_module_are_listed():
     """Of an attack's, of the landscapes' alone, of an experiment's own."""
-    assert "decoreco-truth" in experiments_that_import("recon.attacks.recover")
+    assert "decoreco-adversary" in experiments_that_import("recon.attacks.recover")
     assert "linear" not in experiments_that_import("recon.attacks.recover")
     assert experiments_that_import("companion.chapters.linear.story") == ["linear"]
     with pytest.raises(ReconError, match="no module 'recon.nothing'"):
@@ -89,7 +89,7 @@ def test_costs_sizes_and_figures_of_an_experiment(name):
 
 
 def test_sizes_are_checked_and_fields_of_fields_replaced():
-    chosen = registry()["decoreco-truth"]
+    chosen = registry()["decoreco-adversary"]
     with pytest.raises(ReconError, match="did you mean 'n_train'"):
         sizes_of(chosen, "smoke", {"n_trainx": 1})
     with pytest.raises(ReconError, match="cannot be 'nonsense'"):

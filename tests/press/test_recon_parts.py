@@ -22,7 +22,6 @@ from recon.errors import ReconError
 sys.path.append(str(ROOT / "book" / "_ext"))
 
 from claim_parts import (
-    CONTRADICTED,
     FAILED,
     KINDS,
     STOPPING,
@@ -37,7 +36,7 @@ from recon_parts import opening, part  # noqa: E402
 PUBLISHED = ROOT / "book" / "executed"
 
 
-FAILURES = (FAILED, CONTRADICTED, STOPPING)
+FAILURES = (FAILED, STOPPING)
 
 
 #: numbers that are names, or that only say where
@@ -78,9 +77,9 @@ def test_every_claim_of_the_catalogue_has_its_result_and_the_other_way_round():
 
 
 def test_a_claim_without_a_result_file_fails_the_build(copy):
-    shutil.rmtree(copy.results / "decoreco-truth", ignore_errors=True)
-    shutil.rmtree(copy.root / "book" / "paper-size" / "decoreco-truth")
-    with pytest.raises(ReconError, match="'truth-partition-as-good' has no result file"):
+    shutil.rmtree(copy.results / "collapse", ignore_errors=True)
+    shutil.rmtree(copy.root / "book" / "paper-size" / "collapse")
+    with pytest.raises(ReconError, match="'collapse-repeated-train' has no result file"):
         part("claims/runkel2024", copy)
 
 

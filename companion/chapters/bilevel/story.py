@@ -48,7 +48,7 @@ def claims(metrics: AffineMetrics, _: AffineSizes) -> list[Claim]:
     margin = partition.nn_train_l2 - 0.9 * null.held_out_nn_l2
     return [
         *(_affine_distance(metrics, name) for name in STARTS),
-        _noise("affine-random-noise", metrics, metrics.random),
+        *_noise("affine-random-noise", metrics, metrics.random),
         claim(
             "affine-truth-perfect",
             metrics,
@@ -80,14 +80,17 @@ def _affine_distance(metrics: AffineMetrics, start: str) -> Claim:
     )
 
 
-def _noise(name: str, metrics: Record, end: Record, ended: bool = True) -> Claim:
+def _noise(name: str, metrics: Record, end: Record, ended: bool = True) -> list[Claim]:
     """Farther from the training images than held-out images are; and with a spectrum as flat as
-    that of noise, which no blotch has: its slope at most a tenth of held-out images'.
+    that of noise, which no blotch has: its slope at most a tenth of held-out images'. A run whose
+    images were not kept has no slope, and is no image set of the claim.
     """
+    if "slope" not in metrics:
+        return []
     null, slope = metrics.null, metrics.slope
     flat = slope.random / (FLAT * slope.held_out)
     margin = min(end.nn_train_l2 / null.held_out_nn_l2, 2 - flat) - 1
-    return claim(
+    made = claim(
         name,
         {"end": end, "null": null, "slope": slope, "so_far": "" if ended else UNDECIDED},
         verdict=verdict(margin > 0) if ended else "undecided",
@@ -95,6 +98,7 @@ def _noise(name: str, metrics: Record, end: Record, ended: bool = True) -> Claim
         null_value=slope.held_out,
         margin=margin,
     )
+    return [made]
 
 
 def hidden_claims(metrics: Metrics, _: Sizes) -> list[Claim]:
@@ -105,7 +109,7 @@ def hidden_claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     aligned, apart = null.other_seed_aligned_sum, null.other_seed_sum
     return [
         _distance(metrics),
-        _noise("hidden-random-noise", metrics, random, random.converged == 1),
+        *_noise("hidden-random-noise", metrics, random, random.converged == 1),
         _inner_start_decides(metrics),
         claim(
             "hidden-seeds-agree-up-to-order",

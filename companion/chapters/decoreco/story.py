@@ -80,7 +80,7 @@ def published_claims(metrics: PublishedMetrics, _: PublishedSizes) -> list[Claim
             value=similar.true,
             null_value=similar.held_out_true,
         ),
-        thesis(metrics.judged, arm),
+        *([thesis(metrics.judged, arm)] if "judged" in metrics else []),
     ]
 
 

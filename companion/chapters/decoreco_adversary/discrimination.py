@@ -19,7 +19,6 @@ from recon.scoring import roc
 from recon.scoring.roc import ratio
 
 Array = np.ndarray
-FALSE_RATE = 0.01
 TRUSTED = 20
 
 
@@ -54,13 +53,6 @@ def auc(network: Scored, weights: Array) -> Array:
     return np.asarray(roc.auc(network.score, network.true, weights))
 
 
-def true_rate(network: Scored, weights: Array) -> Array:
-    """Share of the true candidates that are accepted while at most `FALSE_RATE` of the false ones
-    are, (B,).
-    """
-    return np.asarray(roc.true_rate(network.score, network.true, FALSE_RATE, weights))
-
-
 def precision(network: Scored, weights: Array) -> Array:
     """Share of true ones among the `TRUSTED` with the highest scores (all of fewer), (B,). NaN for
     none.
@@ -80,22 +72,16 @@ def share_true(network: Scored, weights: Array) -> Array:
 Measure = Callable[[Scored, Array], Array]
 MEASURES: dict[str, Measure] = {
     "auc": auc,
-    "tpr_at_1pct_fpr": true_rate,
     "precision_at_20": precision,
 }
 
 
 def guess(networks: Sequence[Scored]) -> Record:
-    """What scores drawn at random have on average, where an AUC has ½: the null of the other
-    `MEASURES`. None for no networks.
-
-    With F false candidates, k = ⌊F · FALSE_RATE⌋ may be accepted; a random order has (k + 1)/(F +
-    1) of the true ones before the next. Only networks with true and false candidates count there.
+    """What scores drawn at random have on average, where an AUC has ½: the share of true ones. None
+    for no networks.
     """
-    false = [int((~network.true).sum()) for network in networks if network.both]
-    rates = [(int(FALSE_RATE * number) + 1) / (number + 1) for number in false]
     shares = [float(network.true.mean()) for network in networks if len(network.true)]
-    return Record(tpr_at_1pct_fpr=_mean(rates), precision_at_20=_mean(shares))
+    return Record(precision_at_20=_mean(shares))
 
 
 def _mean(values: Sequence[float]) -> float | None:

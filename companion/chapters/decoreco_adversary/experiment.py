@@ -51,8 +51,8 @@ class Metrics(Record):
     has true and other candidates. arms.natural.share_true: Mean over networks, central 95 % of the
     bootstrap over images and networks, and each network's; None where it is not defined.
     arms.natural.evidence: How well one kind of evidence tells true from false, see
-    `discrimination`: area under the ROC curve; the same if a negative counts as true; share of the
-    true accepted with at most 1 % of the false; share of true ones among the 20 most trusted.
+    `discrimination`: area under the ROC curve; the same if a negative counts as true; share of true
+    ones among the 20 most trusted.
     """
 
 

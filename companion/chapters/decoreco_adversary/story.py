@@ -103,11 +103,11 @@ def certain(judged: Record, group: Record) -> bool:
 
 def _ours(group: Record, kind: str) -> str:
     judged, smooth = group.evidence[kind], group.evidence["smoothness"]
-    first, trusted = in_words(judged.tpr_at_1pct_fpr), in_words(judged.precision_at_20)
+    trusted = in_words(judged.precision_at_20)
     return (
-        f"AUC {in_words(judged.auc)} ({kind}; smoothness alone {in_words(smooth.auc)}); {first} of"
-        f" the true ones before {first_false(group)}; of the 20 they trust most {trusted} are true,"
-        f" {_text(group.attainable)} at best ({group.true} true, {group.negative} negatives,"
+        f"AUC {in_words(judged.auc)} ({kind}; smoothness alone {in_words(smooth.auc)}); of the 20"
+        f" they trust most {trusted} are true, {_text(group.attainable)} at best"
+        f" ({group.true} true, {group.negative} negatives,"
         f" {group.doubtful} doubtful, {group.false} false)"
     )
 
@@ -120,15 +120,8 @@ def in_words(number: Record) -> str:
     return f"{number.mean:.2f}{spread}"
 
 
-def first_false(group: Record) -> str:
-    """What "1 % of those that are not true" comes to in a network of the group, in words."""
-    others = round((group.candidates - group.true) / max(group.networks, 1))
-    return f"{'1 %' if others >= 100 else 'the first'} of the others, about {others} a network"
-
-
 def _null(group: Record) -> str:
-    rate, share = group.guess.tpr_at_1pct_fpr, group.guess.precision_at_20
-    return f"a guess: AUC 0.5, {_text(rate)}, {_text(share)}"
+    return f"a guess: AUC 0.5, {_text(group.guess.precision_at_20)}"
 
 
 def _text(value: float | None) -> str:

@@ -30,7 +30,7 @@ DIFFERENT = [row for row in range(SIDE**2) if row < SIDE or row % SIDE]
 #: of every row its place among those
 EVERY = [DIFFERENT.index(row if row % SIDE else 0) for row in range(SIDE**2)]
 WEIGHT_DECAY = 1e-2  # of the affine net's training
-DESCENT = HeavyBall(0.3, 0.5)  # of both searches on it
+DESCENT = HeavyBall(0.3, 0.5)  # of the attack on it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,8 @@ def set_distances(x_hat: Tensor, sets: Mapping[str, Tensor], shape: Shape) -> di
     """Mean L2 distance of images x_hat (S, n, d) in [0, 1] to their neighbours in each set (k, d);
     (S,) each.
 
-    The neighbour is the most alike by SSIM, as in Runkel et al. (2024), §4.5.
+    The neighbour is the most alike by SSIM; "structurally most similar" in Runkel et al. (2024),
+    §4.5.
 
     Args:
         shape: (C, H, W).
