@@ -25,8 +25,7 @@ from companion.store.record import Record, record
 from companion.store.results import FIGURE, as_json, load_result, read_json
 from recon.images.bundle import Bundle
 from recon.images.registry import load_pool
-from recon.scoring.matching import padded, target_decoy
-from recon.scoring.nulls import null_table
+from recon.scoring.matching import match_counts, padded, target_decoy
 from recon.store.tensors import save_tensors
 
 Rescored = Callable[[Record, Record, Context, Path], Record]
@@ -39,17 +38,21 @@ def draws(images: Bundle, context: Context, m: int, shift: float = 0.0) -> Tenso
     return {"photographs": padded(x[:m], m), "photographs_2": padded(x[m : 2 * m], m)}
 
 
+COUNTED: dict[tuple[int, ...], Record] = {}
+
+
 def with_photographs(
     table: Record, images: Bundle, context: Context, m: int, shift: float = 0.0
 ) -> Record:
     """A table of matches of m candidates with two nulls more."""
-    sets = draws(images, context, m, shift)
-    nothing = torch.zeros_like(images.train[:1])
-    train, held_out = images.train - shift, images.held_out - shift
-    more = null_table(sets, train, held_out, images.mean + shift, nothing, images.shape).nulls
+    sets, place = draws(images, context, m, shift), (context.seed, len(images), m)
+    train, mean = images.train - shift, images.mean + shift
+    if place not in COUNTED:
+        counted = {name: match_counts(x, train, mean, images.shape) for name, x in sets.items()}
+        COUNTED[place] = record(counted)
     before = {name: row for name, row in table.nulls.items() if name not in (*sets, "others")}
     held = before.pop("held_out")
-    nulls = {**before, **{name: record(more[name]) for name in sets}, "held_out": held}
+    nulls = {**before, **COUNTED[place], "held_out": held}
     best = {by: max(row[by] for row in nulls.values()) for by in held}
     whose = {by: next(name for name in nulls if nulls[name][by] == best[by]) for by in held}
     excess = {by: table.matches[by] - best[by] for by in held}
@@ -81,17 +84,6 @@ def published(metrics: Record, sizes: Record, context: Context, folder: Path) ->
         save_tensors(kept, folder / KEPT)
     arm = with_photographs(metrics.arm, images, context, len(x_hat))
     return Record(metrics, arm=arm, shown=shown)
-
-
-def truth(metrics: Record, sizes: Record, context: Context, folder: Path) -> Record:
-    images = context.images(sizes.n_train)
-    if "after_attack" not in metrics:
-        parts = {name: metrics.get(f"{name}_after_attack") for name in TABLE}
-        table = Record({name: part["partition"] for name, part in parts.items() if part})
-        metrics = Record(metrics, after_attack=table)
-    names = ("n_train", "energy_fitted", "energy_after_attack", "after_attack", "converged")
-    found = with_photographs(metrics.after_attack, images, context, sizes.n_train)
-    return Record(metrics.only(*names), after_attack=found)
 
 
 def prior(metrics: Record, sizes: Record, context: Context, folder: Path) -> Record:
@@ -142,7 +134,6 @@ RESCORED: dict[str, Rescored] = {
     "decoreco-partition": recipe_arm,
     "decoreco-published": published,
     "decoreco-second": published,
-    "decoreco-truth": truth,
     "separation-prior": prior,
     "separation-size": cells,
     "separation-recipes": cells,

@@ -93,19 +93,6 @@ def best_null_is_the_largest(table: dict[str, Any]) -> bool:
     )
 
 
-def other_photographs_are_among_the_nulls(table: dict[str, Any]) -> bool:
-    """Of every count of images, by their own count or among the named nulls; the best is no less.
-    Features of a head have public features in their place.
-    """
-    best = table.get("best_null")
-    if not isinstance(best, dict) or not has(best, "ncc_0.7"):
-        return True
-    nulls = table.get("nulls", {})
-    theirs = [nulls.get("photographs"), nulls.get("photographs_2"), table.get("photographs")]
-    theirs = [counts for counts in theirs if counts]
-    return bool(theirs) and all(counts[by] <= best[by] for counts in theirs for by in best)
-
-
 def excess_is_above_the_best_null(table: dict[str, Any]) -> bool:
     if not has(table, "matches", "best_null", "excess"):
         return True
@@ -159,7 +146,6 @@ RULES: dict[str, Callable[[dict[str, Any]], bool]] = {
     "fewer match above a higher threshold": counts_fall,
     "best_null is the largest null, and best_null_name says whose": best_null_is_the_largest,
     "excess = matches - best_null": excess_is_above_the_best_null,
-    "other photographs are among the nulls": other_photographs_are_among_the_nulls,
     "no more matches than images": no_more_matches_than_images,
     "fdr = (decoys + 1) / targets": fdr_is_decoys_over_targets,
     "converged: fell by less than 1 %": converged_is_a_fall_below_one_percent,

@@ -21,8 +21,9 @@ class Metrics(Record):
     · converged: of the attack's own energy, see `companion.chapters.common.FALL`.
 
     energy_fitted: Of n images each, as they are: the training images, those of the partition,
-    noise. energy_after_attack: Of what the attack makes of each. after_attack: The `MatchTable` of
-    what it makes of the partition.
+    noise. energy_after_attack: Of what the attack makes of each. matches_after_attack,
+    best_null_after_attack, best_null_name_after_attack: Of what it makes of the partition, see
+    `recon.scoring.nulls.NullTable`.
     """
 
 
@@ -98,7 +99,9 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         n_train=sizes.n_train,
         energy_fitted=before,
         energy_after_attack=after,
-        after_attack=table,
+        matches_after_attack=Record(partition=table.matches),
+        best_null_after_attack=Record(partition=table.best_null),
+        best_null_name_after_attack=Record(partition=table.best_null_name),
         converged=ended,
     )
     return Outcome(metrics, arrays)

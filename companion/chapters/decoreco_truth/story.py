@@ -17,30 +17,19 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     """The paper's thesis in energies, before against before and after against after: undecided
     unless both attacks had converged.
     """
-    after, table = metrics.energy_after_attack, metrics.after_attack
-    matches, others = table.matches.ssim_04, table.null.ssim_04
-    best = null_text(table.best_null.ssim_04, table.best_null_name.ssim_04)
+    after, matches = metrics.energy_after_attack, metrics.matches_after_attack.partition.ssim_04
+    best = metrics.best_null_after_attack.partition.ssim_04
+    name = metrics.best_null_name_after_attack.partition.ssim_04
     ratio = after.partition / after.truth
     ended = metrics.converged.truth and metrics.converged.partition
     judged = (
-        "not reproduced"
-        if ratio > AS_GOOD
-        else "partly"
-        if clears(matches, others)
-        else "reproduced"
+        "not reproduced" if ratio > AS_GOOD else "partly" if clears(matches, best) else "reproduced"
     )
     so_far = "" if ended else "; not converged: undecided"
     return [
         claim(
             "truth-partition-as-good",
-            {
-                **metrics,
-                "ratio": ratio,
-                "matches": matches,
-                "others": others,
-                "best": best,
-                "so_far": so_far,
-            },
+            {**metrics, "ratio": ratio, "best": null_text(best, name), "so_far": so_far},
             verdict=judged if ended else "undecided",
             value=ratio,
             null_value=after.random / after.truth,
