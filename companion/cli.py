@@ -22,8 +22,7 @@ def add_commands(command: Callable[..., Any], **shared: argparse.ArgumentParser)
         shared: the parents `images`, `budget` and `chapters`.
     """
     images, budget, chapters = shared["images"], shared["budget"], shared["chapters"]
-    option = command("list", _list, "experiments: chapter, paper section, cost per profile")
-    option("--uses", metavar="MODULE", help="those alone whose code imports a module of ours")
+    command("list", _list, "experiments: chapter, paper section, cost per profile")
 
     option = command("run", _run, "run one experiment, or find its result on disk", images, budget)
     option("name", metavar="NAME")
@@ -110,13 +109,10 @@ def _press(function: str, **arguments: Any) -> None:
     say(resolve_name(f"companion.press.{function}")(**arguments))
 
 
-def _list(uses: str | None) -> None:
+def _list() -> None:
     from companion.chapters import entries
-    from companion.chapters.uses import experiments_that_import
 
-    names = experiments_that_import(uses) if uses else list(entries())
-    for name in names:
-        entry = entries()[name]
+    for name, entry in entries().items():
         costs = zip(PROFILES, entry.cost.split(", "), strict=True)
         cost = ", ".join(f"{profile} {text}" for profile, text in costs)
         say(f"{name:16} {entry.chapter:20} {entry.section:6} {cost:52} {entry.summary}")

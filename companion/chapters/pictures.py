@@ -66,14 +66,6 @@ STYLE: dict[Any, Any] = {
 CHART_GROUND = "#fefefe"
 PHOTOGRAPHS_GROUND = "#ffffff"
 FRAMES = {"black": "#111111", "grey": "#a0a0a0", "none": "none"}
-#: the nulls of `recon.scoring.nulls` that need no attack, as legends name them
-FREE_NULLS = {
-    "span": "mixtures of the span",
-    "mixtures": "mixtures of training images",
-    "rows": "rows of ±W1",
-    "directions": "singular directions",
-    "means": "mean images",
-}
 
 
 def chart(plot: Callable[P, Figure]) -> Callable[P, Figure]:

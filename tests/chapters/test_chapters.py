@@ -17,7 +17,6 @@ import torch
 from companion.chapters import ROOT, entries, load, registry, sizes_of
 from companion.chapters.claims import texts
 from companion.chapters.run import folder_of, run, too_few
-from companion.chapters.uses import experiments_that_import
 from companion.store.record import Record
 from companion.store.results import read_json
 from recon.errors import ReconError
@@ -65,15 +64,6 @@ def test_what_only_prints_loads_no_torch(command):
         f"import sys, recon.cli; recon.cli.main(['{command}']); assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
-
-
-def test_the_experiments_that_use_a_module_are_listed():
-    """Of an attack's, of the landscapes' alone, of an experiment's own."""
-    assert "decoreco-truth" in experiments_that_import("recon.attacks.recover")
-    assert "linear" not in experiments_that_import("recon.attacks.recover")
-    assert experiments_that_import("companion.chapters.linear.story") == ["linear"]
-    with pytest.raises(ReconError, match="no module 'recon.nothing'"):
-        experiments_that_import("recon.nothing")
 
 
 @pytest.mark.parametrize("name", registry())

@@ -33,7 +33,7 @@ from recon.images.pool import ImagePool
 from recon.nets.gram import gram
 from recon.nets.mlp import MLP
 from recon.released import Weights
-from recon.scoring.matching import nearest, one_to_one, padded, rescale
+from recon.scoring.matching import nearest, rescale
 from recon.scoring.metrics import Shape, ncc, ssim
 from recon.scoring.naturalness import Photographs
 
@@ -81,21 +81,6 @@ def gallery(pool: ImagePool, without: Tensor, mean: Tensor) -> Tensor:
     return torch.from_numpy(pool.images)[others].flatten(1).to(mean) / 255 - mean
 
 
-def null_arrays(nulls: Tensors, images: Bundle, most: int = 10) -> Tensors:
-    """Per null its best candidates (≤ most, d), the rows of the training images they match, and
-    their NCC.
-    """
-    arrays = Tensors()
-    for name, x in nulls.items():
-        candidates = padded(x, len(images))
-        match = one_to_one(images.train, candidates)
-        best = match.score.argsort(descending=True)[:most]
-        arrays[f"null_best_{name}"] = candidates[match.index[best]]
-        arrays[f"null_best_row_{name}"] = best
-        arrays[f"null_ncc_{name}"] = match.score[best]
-    return arrays
-
-
 TOP = 40  # as many as Fig. 8 shows
 FIRST, FIFTY = 10, 50  # "within the top ten", and "not even in the top 50": Fig. 6
 LISTS = 500  # made with images that nobody trained on
@@ -128,7 +113,7 @@ def compute(sizes: PublishedSizes, context: Context) -> Outcome[Metrics]:
     counts, ranked = ranking_of(x_hat[order], images, context, nulls)
     arm = arm_of(attack, weights, START, table, alpha=alpha)
     arrays = {"x_hat": x_hat[order], "contribution": share[order], **ranked}
-    arrays |= kept_arrays(images) | null_arrays(nulls, images)
+    arrays |= kept_arrays(images) | {"x_null": nulls["mixtures"]}
     return Outcome(Metrics(n_train=sizes.n_train, arm=arm, shown=counts), arrays)
 
 
