@@ -7,10 +7,10 @@ recipe's kept reconstructions are ranked anew, and that what no code reads any m
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from companion.chapters import ROOT, experiment, kept_folder, kept_seeds, sizes_at, with_claims
 from companion.chapters.base import Context, Tensors
@@ -18,7 +18,7 @@ from companion.chapters.common import n_photographs, nulls_without_weights
 from companion.chapters.decoreco.experiment_published import ranking_of
 from companion.chapters.decoreco.story import similar_selected
 from companion.chapters.separation_common import counts, other_photographs
-from companion.chapters.weights_leak.experiment_recipes import CHANGES, classified
+from companion.chapters.weights_leak.experiment_recipes import classified
 from companion.chapters.weights_leak.experiment_size import best_of, judged_by_all
 from companion.store.kept import KEPT, kept_arrays, kept_reconstructions
 from companion.store.record import Record, record
@@ -101,18 +101,26 @@ def prior(metrics: Record, sizes: Record, context: Context, folder: Path) -> Rec
 
 def cells(metrics: Record, sizes: Record, context: Context, folder: Path) -> Record:
     """Of separation: two candidates a direction, or as many as images."""
-    rows = []
-    for cell in metrics.cells:
-        if "family" in cell:
-            change = CHANGES[cell.family][cell.cell]
-            images = classified(context, cell.n_train, change.get("classes", 2))[0]
-        else:
-            images = context.images(cell.n_train)
-        sets = draws(images, context, max(2 * cell.rank, cell.n_train))
-        found: list[Tensor] = [counts(x, images.train) for x in sets.values()]
-        more = {"photographs": best_of(*found), "n_photographs": n_photographs(sets)}
-        rows.append(judged_by_all(Record(cell, **more)))
-    return Record(metrics, cells=rows)
+
+    @cache
+    def images_of(n: int, recipe: bool) -> Bundle:
+        return classified(context, n, 2)[0] if recipe else context.images(n)
+
+    @cache
+    def photographs(n: int, recipe: bool, m: int) -> Record:
+        images = images_of(n, recipe)
+        sets = draws(images, context, m)
+        best = best_of(*(counts(x, images.train) for x in sets.values()))
+        return Record(photographs=best, n_photographs=n_photographs(sets))
+
+    return Record(
+        metrics,
+        cells=[
+            judged_by_all(Record(cell, **photographs(n, "family" in cell, max(2 * cell.rank, n))))
+            for cell in metrics.cells
+            for n in (cell.n_train,)
+        ],
+    )
 
 
 def separation(metrics: Record, sizes: Record, context: Context, folder: Path) -> Record:
