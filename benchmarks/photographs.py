@@ -17,6 +17,7 @@ from companion.chapters.base import Context, Tensors
 from companion.chapters.common import n_photographs, nulls_without_weights
 from companion.chapters.decoreco.experiment_published import ranking_of
 from companion.chapters.decoreco.story import similar_selected
+from companion.chapters.reference_common import start_images
 from companion.chapters.separation_common import counts, other_photographs
 from companion.chapters.weights_leak.experiment_recipes import classified
 from companion.chapters.weights_leak.experiment_size import best_of, judged_by_all
@@ -45,7 +46,7 @@ def with_photographs(
     table: Record, images: Bundle, context: Context, m: int, shift: float = 0.0
 ) -> Record:
     """A table of matches of m candidates with two nulls more."""
-    sets, place = draws(images, context, m, shift), (context.seed, len(images), m)
+    sets, place = draws(images, context, m, shift), (context.seed, len(images), m, int(2 * shift))
     train, mean = images.train - shift, images.mean + shift
     if place not in COUNTED:
         counted = {name: match_counts(x, train, mean, images.shape) for name, x in sets.items()}
@@ -69,6 +70,14 @@ def recipe_arm(metrics: Record, sizes: Record, context: Context, folder: Path) -
             mixtures = runs[name].nulls.mixtures
             assert mixtures == metrics.variants.reference.nulls.mixtures, "another number of them"
     variants = {name: with_photographs(arm, images, context, 1000) for name, arm in runs.items()}
+    if metrics.variants.reference.start == "partition":
+        x = start_images(context, images)
+        nulls = variants["reference"].nulls
+        counted = record(match_counts(x, images.train, images.mean, images.shape))
+        arm = Record(variants["reference"], nulls={"start_photographs": counted, **nulls})
+        variants["reference"] = with_photographs(arm, images, context, 1000)
+        others = match_counts(x, images.held_out, images.mean, images.shape)
+        print(f"    its starting photographs match {counted}, and of held-out images {others}")
     return Record(metrics.only("n_train", "reference_net"), variants=Record(variants))
 
 

@@ -32,6 +32,7 @@ NULL_NAMES = {
     "means": "mean images",
     "photographs": "other photographs as they are",
     "photographs_2": "other photographs as they are",
+    "start_photographs": "the photographs that it starts from",
     "held_out": "held-out images",
 }
 #: of attacks that have been given more than the weights
