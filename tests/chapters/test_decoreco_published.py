@@ -63,7 +63,7 @@ def test_the_ranked_show_each_training_image_once(smoke):
     arrays = smoke.arrays | {
         "mean": torch.zeros(3072),
         "similar_rows": rows,
-        "realistic_ranks": torch.tensor([1, 3, 5]),
+        "false_ranks": torch.tensor([1, 3, 5]),
         "x_train": torch.cat([train, smoke.array("x_train")]),
         "x_hat": torch.cat([similar[rows.argsort()], smoke.array("x_hat")]),
     }

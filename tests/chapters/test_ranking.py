@@ -80,10 +80,10 @@ def test_what_is_false_comes_after_the_first_fifty_and_looks_realistic():
     bar[[20, 55, 57]] = 0.95
     order = torch.randperm(60, generator=torch.Generator().manual_seed(1))
     similarity, lists = torch.linspace(0.9, 0.6, 60)[order], bar[order].expand(100, -1)
-    counts, rows, realistic = most_similar(looks[order], similarity, lists, torch.tensor(0.5))
+    counts, rows, false = most_similar(looks[order], similarity, lists, torch.tensor(0.5))
     assert (counts.natural, counts.true, counts.false, counts.as_realistic) == (60, 10, 2, 1)
     assert counts.top_realistic == 10
-    assert torch.equal(order[rows], torch.arange(60)) and realistic.tolist() == [55]
+    assert torch.equal(order[rows], torch.arange(60)) and false.tolist() == [55, 57]
 
 
 def test_real_photographs_look_realistic_and_blends_of_them_do_not():

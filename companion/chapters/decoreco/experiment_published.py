@@ -48,8 +48,8 @@ class Metrics(Record):
     blends explain · held_out_true: the same on average with images that nobody trained on ·
     p_value: share of the lists of such images with as many · false: after the first fifty, no more
     like it than that · as_realistic: of these, as `looks_realistic` has it · top_realistic: of
-    the first `top`. The arrays `similar_rows` and `realistic_ranks` say which they are: their rows,
-    and of the false and realistic ones the places from 0.
+    the first `top`. The arrays `similar_rows` and `false_ranks` say which they are: their rows, and
+    of the false ones the places from 0.
     """
 
 
@@ -192,14 +192,14 @@ def ranking(
     true = nearest(first, train, "ncc").score > by_lists.clamp_min(by_blends)
     natural = Photographs.of(photographs, shape).look_like(x_hat).nonzero().flatten()
     pictures = rescale(x_hat[natural] + mean)
-    similar, order, realistic = most_similar(
+    similar, order, false = most_similar(
         looks_realistic(x_hat[natural], photographs, mean, shape, generator),
         nearest(pictures, train + mean, "ssim", shape).score,
         _nearest_in(lists, ssim(pictures, pool + mean, shape)),
         nearest(rescale(blends + mean), train + mean, "ssim", shape).score.quantile(1 - CHANCE),
     )
     counts = Record(top40=len(first), top40_true=int(true.sum()), similar=similar)
-    return counts, Tensors(similar_rows=natural[order], realistic_ranks=realistic)
+    return counts, Tensors(similar_rows=natural[order], false_ranks=false)
 
 
 def _nearest_in(lists: list[Tensor], similarity: Tensor) -> Tensor:
@@ -233,7 +233,7 @@ def most_similar(
     """Natural-looking reconstructions, which of them are realistic, looks (k,), similarity (k,) to
     the training images and lists (LISTS, k) to others: how many of the `FIRST` exceed what `CHANCE`
     of the lists and of the blends reach, and how many after the first `FIFTY` do not, and look
-    realistic; their order, and the places in it, from 0, of the latter.
+    realistic; their order, and the places in it, from 0, of those that do not.
     """
     natural = len(similarity)
     order, top = similarity.argsort(descending=True, stable=True), min(FIRST, natural)
@@ -246,15 +246,14 @@ def most_similar(
         by_chance = (lists > bar).gather(1, lists.topk(top, dim=1).indices).sum(1)
         held_out_true = by_chance.double().mean().item()
         p_value = (int((by_chance >= true).sum()) + 1) / (len(by_chance) + 1)
-    realistic = false[looks[order[false]]]
     counts = Record(
         natural=natural,
         top=top,
         true=true,
         false=len(false),
-        as_realistic=len(realistic),
+        as_realistic=int(looks[order[false]].sum()),
         top_realistic=int(looks[order[:top]].sum()),
         held_out_true=held_out_true,
         p_value=p_value,
     )
-    return counts, order, realistic
+    return counts, order, false

@@ -176,12 +176,12 @@ def published_selected(_: PublishedMetrics, arrays: Tensors, n: int = PAIRS) -> 
 
 def similar_selected(arrays: Tensors, n: int = PAIRS) -> Tensors:
     """By SSIM with the nearest training image, each of these once: the first n natural-looking
-    reconstructions, and the first n after rank 50 that are false and look realistic.
+    reconstructions, and the first n after rank 50 that are false.
     """
     train, mean, x = arrays["x_train"], arrays["mean"], arrays["x_hat"][arrays["similar_rows"]]
     chosen = Tensors()
     alike = nearest(rescale(x + mean), train + mean, "ssim", shape_of(x.shape[1]))
-    for name, ranks in (("first", range(len(x))), ("false", arrays["realistic_ranks"].tolist())):
+    for name, ranks in (("first", range(len(x))), ("false", arrays["false_ranks"].tolist())):
         first = {int(alike.index[rank]): rank for rank in reversed(ranks)}  # of each training image
         rank = torch.tensor(sorted(first.values())[:n], dtype=torch.long)
         ranked = {"x_hat": x[rank], "train": train[alike.index[rank]]}
@@ -200,11 +200,10 @@ def plot_best(result: Result[PublishedMetrics]) -> Figure:
 @photographs
 def plot_ranked(result: Result[PublishedMetrics]) -> Figure:
     """Figs. 6 and 7: natural-looking reconstructions with their rank by SSIM with the nearest
-    training image, which stands below them: the first, and false ones after rank 50 that look as
-    realistic.
+    training image, which stands below them: the first, and false ones after rank 50.
     """
     groups = []
-    for name, label in (("first", "the first"), ("false", "false, as\nrealistic")):
+    for name, label in (("first", "the first"), ("false", "false, after\nrank 50")):
         ranks = zip(result.figure(f"{name}.rank"), result.figure(f"{name}.ssim"), strict=True)
         groups.append((name, label, [f"rank {rank}: {score:.2f}" for rank, score in ranks]))
     return _pairs(result, "nearest\ntraining image", groups)
