@@ -20,7 +20,7 @@ from companion.chapters.decoreco.story import similar_selected
 from companion.chapters.reference_common import start_images
 from companion.chapters.separation_common import counts, other_photographs
 from companion.chapters.weights_leak.experiment_recipes import classified
-from companion.chapters.weights_leak.experiment_size import best_of, judged_by_all
+from companion.chapters.weights_leak.experiment_size import best_of
 from companion.store.kept import KEPT, kept_arrays, kept_reconstructions
 from companion.store.record import Record, record
 from companion.store.results import FIGURE, as_json, load_result, read_json
@@ -106,6 +106,13 @@ def prior(metrics: Record, sizes: Record, context: Context, folder: Path) -> Rec
     )
     blends["photographs"] = pair
     return Record(metrics, components=components, found=attacked, blends=Record(blends))
+
+
+def judged_by_all(table: Record) -> Record:
+    """With the held-out images and the other photographs among its nulls, and the excess."""
+    best = best_of(table.null, table.best_null, table.photographs)
+    excess = Record({name: table.matches[name] - best[name] for name in best})
+    return Record(table, best_null=best, excess=excess)
 
 
 def cells(metrics: Record, sizes: Record, context: Context, folder: Path) -> Record:

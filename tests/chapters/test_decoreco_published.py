@@ -6,11 +6,9 @@ import pytest
 import torch
 from small_networks import layer_passes
 
-from companion.chapters.base import Context
-from companion.chapters.decoreco import experiment_published, story
-from companion.chapters.decoreco.experiment_published import contribution, gallery, released
+from companion.chapters.decoreco import story
+from companion.chapters.decoreco.experiment_published import contribution, gallery
 from companion.chapters.pictures import levels
-from companion.store.checkpoints import Checkpoints
 from recon.attacks.haim_recipe import ALPHA
 from recon.images.registry import load_pool
 from recon.nets.gram import per_image_gradients
@@ -32,17 +30,6 @@ def test_a_contribution_is_the_length_of_a_gradient():
     gradients = per_image_gradients(layer_passes(network, weights.params, x, alpha=ALPHA))
     length = sum(gradient.flatten(1).square().sum(1) for gradient in gradients.values()).sqrt()
     torch.testing.assert_close(contribution(weights, x, multipliers), multipliers / 4 * length)
-
-
-def test_a_run_that_goes_on_attacks_the_network_that_it_began_with(tmp_path, monkeypatch):
-    context = Context(
-        load_pool("photos"), torch.device("cpu"), 0, Checkpoints(tmp_path), sweep=None
-    )
-    images = context.images(20)
-    trained = released(context, images, width=8)
-    monkeypatch.setattr(experiment_published, "train_reference", None)  # would be called
-    again = released(context, images, width=8)
-    assert torch.equal(again.theta_star, trained.theta_star) and again.network == trained.network
 
 
 def test_a_gallery_is_the_pool_without_these_images():

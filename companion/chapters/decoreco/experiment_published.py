@@ -31,10 +31,9 @@ from recon.images.bundle import Bundle
 from recon.images.features import backbone
 from recon.images.pool import ImagePool
 from recon.nets.gram import gram
-from recon.nets.mlp import MLP
 from recon.released import Weights
 from recon.scoring.matching import nearest, rescale
-from recon.scoring.metrics import Shape, ncc, ssim
+from recon.scoring.metrics import Shape, ssim
 from recon.scoring.naturalness import Photographs
 
 
@@ -42,8 +41,7 @@ class Metrics(Record):
     """arm: the published recipe from the tuned scale of its start, a `ReferenceArm` without the
     fields of `Ended`.
 
-    shown: Of the `top40` of its m results that contribute most, top40_true are more like a training
-    image than chance explains. shown.similar: The paper's order: natural-looking reconstructions by
+    shown.similar: The paper's order: natural-looking reconstructions by
     SSIM with the nearest training image. true: of the first `top`, more like it than chance and
     blends explain · held_out_true: the same on average with images that nobody trained on ·
     p_value: share of the lists of such images with as many · false: after the first fifty, no more
@@ -81,7 +79,6 @@ def gallery(pool: ImagePool, without: Tensor, mean: Tensor) -> Tensor:
     return torch.from_numpy(pool.images)[others].flatten(1).to(mean) / 255 - mean
 
 
-TOP = 40  # as many as Fig. 8 shows
 FIRST, FIFTY = 10, 50  # "within the top ten", and "not even in the top 50": Fig. 6
 LISTS = 500  # made with images that nobody trained on
 CHANCE = 0.01  # of the lists, and of the blends
@@ -95,7 +92,7 @@ def compute(sizes: PublishedSizes, context: Context) -> Outcome[Metrics]:
     weights.
     """
     images = context.images(sizes.n_train)
-    weights = released(context, images, sizes.width)
+    weights, _ = train_reference(context, images, sizes.width)
     scale, *_, alpha = RUNS[sizes.run]
     settings = PublishedSettings(2 * sizes.n_train, sizes.steps, scale, run=sizes.run)
     attack = by_published_recipe(
@@ -138,18 +135,6 @@ def ranking_of(
     return ranking(x_hat, images.train, others, mixtures, images.mean, images.shape, draws)
 
 
-def released(context: Context, images: Bundle, width: int) -> Weights:
-    """The trained network; kept with the checkpoints, since a run that goes on elsewhere has to
-    attack the same one.
-    """
-    checkpoint = context.checkpoints.at("released")
-    theta = (checkpoint.load() or {}).get("theta")
-    if theta is None:
-        theta = train_reference(context, images, width)[0].theta_star
-        checkpoint.save({"theta": theta})
-    return Weights(MLP((images.dim, width, width, 1)), theta.to(images.train.device))
-
-
 def contribution(weights: Weights, x: Tensor, multipliers: Tensor, alpha: float = ALPHA) -> Tensor:
     """‖(λ_i/m) ∇_θ Φ(x_i)‖ over all layers, (m,), of candidates x (m, d) with multipliers λ
     (m,).
@@ -167,14 +152,12 @@ def ranking(
     shape: Shape,
     generator: torch.Generator,
 ) -> tuple[Record, Tensors]:
-    """Reconstructions x_hat (m, d), most contributing first, against training images (n, d) and
-    blends of them (b, d).
+    """Reconstructions x_hat (m, d) by SSIM, against training images (n, d) and blends of them
+    (b, d): `most_similar` of those that look natural.
 
     Some of them, at most a third, say what looks natural; of the rest every list takes n at random
     (at most half). All are centred by `mean` (d,). A reconstruction has to exceed the similarity
     that `CHANCE` of the lists give it, and the one that `CHANCE` of the blends have.
-
-    top40_true: of the `top40` that contribute most, by NCC · similar: `most_similar`, by SSIM.
 
     Args:
         others (g, d): images that nobody trained on.
@@ -186,25 +169,16 @@ def ranking(
     lists = [
         torch.randperm(len(pool), generator=generator)[:size].to(x_hat.device) for _ in range(LISTS)
     ]
-    first = x_hat[:TOP]
-    by_lists = _nearest_in(lists, ncc(first, pool)).quantile(1 - CHANCE, dim=0)
-    by_blends = nearest(blends, train, "ncc").score.quantile(1 - CHANCE)
-    true = nearest(first, train, "ncc").score > by_lists.clamp_min(by_blends)
     natural = Photographs.of(photographs, shape).look_like(x_hat).nonzero().flatten()
     pictures = rescale(x_hat[natural] + mean)
+    to_pool = ssim(pictures, pool + mean, shape)
     similar, order, false = most_similar(
         looks_realistic(x_hat[natural], photographs, mean, shape, generator),
         nearest(pictures, train + mean, "ssim", shape).score,
-        _nearest_in(lists, ssim(pictures, pool + mean, shape)),
+        torch.stack([to_pool[:, rows].amax(1) for rows in lists]),
         nearest(rescale(blends + mean), train + mean, "ssim", shape).score.quantile(1 - CHANCE),
     )
-    counts = Record(top40=len(first), top40_true=int(true.sum()), similar=similar)
-    return counts, Tensors(similar_rows=natural[order], false_ranks=false)
-
-
-def _nearest_in(lists: list[Tensor], similarity: Tensor) -> Tensor:
-    """To the nearest image of each list, (lists, k), of similarities (k, r) to r images."""
-    return torch.stack([similarity[:, rows].amax(1) for rows in lists])
+    return Record(similar=similar), Tensors(similar_rows=natural[order], false_ranks=false)
 
 
 def looks_realistic(
