@@ -166,8 +166,7 @@ def levels(x: Tensor) -> Tensor:
 
 def count_label(label: str, table: MatchTable) -> str:
     """A row's name with how many training and held-out images it matches by SSIM."""
-    trained, others = table.matches.ssim_04, table.nulls.held_out.ssim_04
-    return f"{label}\nSSIM: {trained} trained on,\n{others} held out"
+    return f"{label}\nSSIM: {table.matches.ssim_04} trained on,\n{table.null.ssim_04} held out"
 
 
 def as_pixels(image: Tensor) -> np.ndarray:

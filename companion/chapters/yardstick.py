@@ -22,7 +22,7 @@ from scipy.stats import binom
 
 from companion.chapters.tables import null_text
 from companion.store.record import Record
-from companion.store.results import orders_below
+from companion.store.results import graded, orders_below
 from recon.scoring.matching import Competition
 from recon.scoring.nulls import HELD_OUT, NullTable
 
@@ -53,9 +53,7 @@ class Recovery:
         one of the other two, and not by none of the three.
         """
         preferred, *others = (p < LEVEL for p in self.p_values)
-        if preferred and any(others):
-            return "reproduced"
-        return "partly" if preferred or any(others) else "not reproduced"
+        return graded(preferred, any(others), best="reproduced")
 
 
 @cache
@@ -102,18 +100,13 @@ def in_words(
 ) -> tuple[str, str]:
     """What was found, and the null, as a card has them."""
     found, best, names = recovery(table, competition, n), table.best_null, table.best_null_name
-    others = table.nulls[HELD_OUT]
-    ours = (
-        f"of {n} training images against as many held-out ones SSIM above 0.4:"
-        f" {table.matches.ssim_04} : {others.ssim_04}; NCC above 0.8: {table.matches.ncc_08} :"
-        f" {others.ncc_08}; "
-    )
-    null = (
-        f"best null: SSIM {null_text(best.ssim_04, names.ssim_04)},"
-        f" NCC 0.8 {null_text(best.ncc_08, names.ncc_08)}"
-    )
-    pair = f"{competition.targets} : {competition.decoys}"
+    matches, others = table.matches, table.nulls[HELD_OUT]
     return (
-        ours + f"NCC above 0.6, in one competition: {pair} (p = {found.p_values[0]:.1g})",
-        f"{null}; of what the best blend matches {found.share:.0%} were trained on",
+        f"of {n} training images against as many held-out ones SSIM above 0.4: {matches.ssim_04} :"
+        f" {others.ssim_04}; NCC above 0.8: {matches.ncc_08} : {others.ncc_08}; NCC above 0.6, in"
+        f" one competition: {competition.targets} : {competition.decoys}"
+        f" (p = {found.p_values[0]:.1g})",
+        f"best null: SSIM {null_text(best.ssim_04, names.ssim_04)}, NCC 0.8"
+        f" {null_text(best.ncc_08, names.ncc_08)}; of what the best blend matches"
+        f" {found.share:.0%} were trained on",
     )

@@ -49,7 +49,7 @@ def _recovers(name: str, arm: ReferenceArm, n: int, found: bool = True) -> Claim
         null=null,
         verdict=if_in_full(arm, judged if found else OPPOSITE.get(judged, judged)),
         value=arm.matches.ssim_04,
-        null_value=arm.best_null.ssim_04,
+        null_value=arm.nulls.held_out.ssim_04,
         margin=recovered.margin if found else -recovered.margin,
     )
 

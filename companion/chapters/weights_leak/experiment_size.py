@@ -97,7 +97,8 @@ def count_table(x_hat: Tensor, images: Bundle, w1: Tensor, context: Context) -> 
     candidates or images, whichever are more.
     """
     m = max(len(x_hat), len(images.train))
-    public, draws = other_photographs(images, context, m), context.stream("separation.nulls")
+    public = other_photographs(images, context, m)
+    draws = context.stream("separation.nulls")
     candidates = null_candidates(w1, images.train, images.init, public, m, draws)
     nulls = {name: counts(x, images.train) for name, x in candidates.items()}
     matches, null = counts(x_hat, images.train), counts(x_hat, images.held_out)
