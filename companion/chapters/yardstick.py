@@ -2,7 +2,7 @@
 training with as many held-out images.
 
 A raw count condemns nobody and acquits nobody. Above NCC 0.6 blends of photographs match a fifth of
-500 training images. By SSIM a thousand other photographs, as they are, match up to 25, and by NCC
+500 training images. By SSIM a thousand other photographs, as they are, match up to 32, and by NCC
 above 0.8 up to nine. But what knows nothing of the training set matches as many held-out images. So
 a verdict asks whether of the images that an attack matches more were trained on than of those that
 the best blend matches (exact binomial test, p < 0.01); a share, so that chance matches dilute it
