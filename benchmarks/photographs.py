@@ -7,26 +7,26 @@ recipe's kept reconstructions are ranked anew, and that what no code reads any m
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from companion.chapters import ROOT, experiment, kept_folder, kept_seeds, sizes_at, with_claims
 from companion.chapters.base import Context, Tensors
 from companion.chapters.common import n_photographs, nulls_without_weights
 from companion.chapters.decoreco.experiment_published import ranking_of
 from companion.chapters.decoreco.story import similar_selected
+from companion.chapters.reference_common import start_images
 from companion.chapters.separation_common import counts, other_photographs
-from companion.chapters.weights_leak.experiment_recipes import CHANGES, classified
-from companion.chapters.weights_leak.experiment_size import best_of, judged_by_all
+from companion.chapters.weights_leak.experiment_recipes import classified
+from companion.chapters.weights_leak.experiment_size import best_of
 from companion.store.kept import KEPT, kept_arrays, kept_reconstructions
 from companion.store.record import Record, record
 from companion.store.results import FIGURE, as_json, load_result, read_json
 from recon.images.bundle import Bundle
 from recon.images.registry import load_pool
-from recon.scoring.matching import padded, target_decoy
-from recon.scoring.nulls import null_table
+from recon.scoring.matching import match_counts, padded, target_decoy
 from recon.store.tensors import save_tensors
 
 Rescored = Callable[[Record, Record, Context, Path], Record]
@@ -39,17 +39,21 @@ def draws(images: Bundle, context: Context, m: int, shift: float = 0.0) -> Tenso
     return {"photographs": padded(x[:m], m), "photographs_2": padded(x[m : 2 * m], m)}
 
 
+COUNTED: dict[tuple[int, ...], Record] = {}
+
+
 def with_photographs(
     table: Record, images: Bundle, context: Context, m: int, shift: float = 0.0
 ) -> Record:
     """A table of matches of m candidates with two nulls more."""
-    sets = draws(images, context, m, shift)
-    nothing = torch.zeros_like(images.train[:1])
-    train, held_out = images.train - shift, images.held_out - shift
-    more = null_table(sets, train, held_out, images.mean + shift, nothing, images.shape).nulls
+    sets, place = draws(images, context, m, shift), (context.seed, len(images), m, int(2 * shift))
+    train, mean = images.train - shift, images.mean + shift
+    if place not in COUNTED:
+        counted = {name: match_counts(x, train, mean, images.shape) for name, x in sets.items()}
+        COUNTED[place] = record(counted)
     before = {name: row for name, row in table.nulls.items() if name not in (*sets, "others")}
     held = before.pop("held_out")
-    nulls = {**before, **{name: record(more[name]) for name in sets}, "held_out": held}
+    nulls = {**before, **COUNTED[place], "held_out": held}
     best = {by: max(row[by] for row in nulls.values()) for by in held}
     whose = {by: next(name for name in nulls if nulls[name][by] == best[by]) for by in held}
     excess = {by: table.matches[by] - best[by] for by in held}
@@ -66,6 +70,14 @@ def recipe_arm(metrics: Record, sizes: Record, context: Context, folder: Path) -
             mixtures = runs[name].nulls.mixtures
             assert mixtures == metrics.variants.reference.nulls.mixtures, "another number of them"
     variants = {name: with_photographs(arm, images, context, 1000) for name, arm in runs.items()}
+    if metrics.variants.reference.start == "partition":
+        x = start_images(context, images)
+        nulls = variants["reference"].nulls
+        counted = record(match_counts(x, images.train, images.mean, images.shape))
+        arm = Record(variants["reference"], nulls={"start_photographs": counted, **nulls})
+        variants["reference"] = with_photographs(arm, images, context, 1000)
+        others = match_counts(x, images.held_out, images.mean, images.shape)
+        print(f"    its starting photographs match {counted}, and of held-out images {others}")
     return Record(metrics.only("n_train", "reference_net"), variants=Record(variants))
 
 
@@ -83,17 +95,6 @@ def published(metrics: Record, sizes: Record, context: Context, folder: Path) ->
     return Record(metrics, arm=arm, shown=shown)
 
 
-def truth(metrics: Record, sizes: Record, context: Context, folder: Path) -> Record:
-    images = context.images(sizes.n_train)
-    if "after_attack" not in metrics:
-        parts = {name: metrics.get(f"{name}_after_attack") for name in TABLE}
-        table = Record({name: part["partition"] for name, part in parts.items() if part})
-        metrics = Record(metrics, after_attack=table)
-    names = ("n_train", "energy_fitted", "energy_after_attack", "after_attack", "converged")
-    found = with_photographs(metrics.after_attack, images, context, sizes.n_train)
-    return Record(metrics.only(*names), after_attack=found)
-
-
 def prior(metrics: Record, sizes: Record, context: Context, folder: Path) -> Record:
     images = context.images(sizes.n_train).at_side(sizes.side)
     m = 2 * metrics.rank
@@ -107,20 +108,35 @@ def prior(metrics: Record, sizes: Record, context: Context, folder: Path) -> Rec
     return Record(metrics, components=components, found=attacked, blends=Record(blends))
 
 
+def judged_by_all(table: Record) -> Record:
+    """With the held-out images and the other photographs among its nulls, and the excess."""
+    best = best_of(table.null, table.best_null, table.photographs)
+    excess = Record({name: table.matches[name] - best[name] for name in best})
+    return Record(table, best_null=best, excess=excess)
+
+
 def cells(metrics: Record, sizes: Record, context: Context, folder: Path) -> Record:
     """Of separation: two candidates a direction, or as many as images."""
-    rows = []
-    for cell in metrics.cells:
-        if "family" in cell:
-            change = CHANGES[cell.family][cell.cell]
-            images = classified(context, cell.n_train, change.get("classes", 2))[0]
-        else:
-            images = context.images(cell.n_train)
-        sets = draws(images, context, max(2 * cell.rank, cell.n_train))
-        found: list[Tensor] = [counts(x, images.train) for x in sets.values()]
-        more = {"photographs": best_of(*found), "n_photographs": n_photographs(sets)}
-        rows.append(judged_by_all(Record(cell, **more)))
-    return Record(metrics, cells=rows)
+
+    @cache
+    def images_of(n: int, recipe: bool) -> Bundle:
+        return classified(context, n, 2)[0] if recipe else context.images(n)
+
+    @cache
+    def photographs(n: int, recipe: bool, m: int) -> Record:
+        images = images_of(n, recipe)
+        sets = draws(images, context, m)
+        best = best_of(*(counts(x, images.train) for x in sets.values()))
+        return Record(photographs=best, n_photographs=n_photographs(sets))
+
+    return Record(
+        metrics,
+        cells=[
+            judged_by_all(Record(cell, **photographs(n, "family" in cell, max(2 * cell.rank, n))))
+            for cell in metrics.cells
+            for n in (cell.n_train,)
+        ],
+    )
 
 
 def separation(metrics: Record, sizes: Record, context: Context, folder: Path) -> Record:
@@ -142,7 +158,6 @@ RESCORED: dict[str, Rescored] = {
     "decoreco-partition": recipe_arm,
     "decoreco-published": published,
     "decoreco-second": published,
-    "decoreco-truth": truth,
     "separation-prior": prior,
     "separation-size": cells,
     "separation-recipes": cells,

@@ -55,8 +55,8 @@ def bars(root: Path) -> list[Bar]:
         recipe("weights whose start weight decay has erased", "SGD, decay 0.02"),
         counted(
             "weights from a small start, 500 images",
-            many.matches.ncc_07,
-            many.best_null.ncc_07,
+            many.matches.ncc_08,
+            many.best_null.ncc_08,
             many.n_train,
         ),
         counted(

@@ -90,7 +90,7 @@ def n_photographs(nulls: Mapping[str, Tensor]) -> int:
     """Other photographs among `null_candidates`: fewer than candidates where the pool has no more,
     whose places are zeros.
     """
-    return int(nulls["photographs"].any(1).sum()) if "photographs" in nulls else 0
+    return int(nulls["photographs"].any(1).sum())
 
 
 def rescored_table(x_hat: Tensor, images: Bundle, nulls: Tensors) -> Record:

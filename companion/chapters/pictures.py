@@ -66,14 +66,6 @@ STYLE: dict[Any, Any] = {
 CHART_GROUND = "#fefefe"
 PHOTOGRAPHS_GROUND = "#ffffff"
 FRAMES = {"black": "#111111", "grey": "#a0a0a0", "none": "none"}
-#: the nulls of `recon.scoring.nulls` that need no attack, as legends name them
-FREE_NULLS = {
-    "span": "mixtures of the span",
-    "mixtures": "mixtures of training images",
-    "rows": "rows of ±W1",
-    "directions": "singular directions",
-    "means": "mean images",
-}
 
 
 def _in_style(plot: Callable[P, Figure], ground: str, tight: bool) -> Callable[P, Figure]:
@@ -189,8 +181,7 @@ def levels(x: Tensor) -> Tensor:
 
 def count_label(label: str, table: MatchTable) -> str:
     """A row's name with how many training and held-out images it matches by SSIM."""
-    trained, others = table.matches.ssim_04, table.nulls.held_out.ssim_04
-    return f"{label}\nSSIM: {trained} trained on,\n{others} held out"
+    return f"{label}\nSSIM: {table.matches.ssim_04} trained on,\n{table.null.ssim_04} held out"
 
 
 def as_pixels(image: Tensor) -> np.ndarray:

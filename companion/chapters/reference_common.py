@@ -116,6 +116,7 @@ def run_arm(
     )
     x_hat, notes = attack.images.flatten(1), attack.diagnostics
     nulls = nulls_of(context, images, weights.network, weights.theta_star, len(x_hat))
+    nulls |= {} if x_init is None else {"start_photographs": x_init}
     table = flat(match_table(x_hat, images, nulls))
     table |= flat(where_ended(x_hat, notes["x_init"], images))
     arrays = {

@@ -32,10 +32,8 @@ NULL_NAMES = {
     "means": "mean images",
     "photographs": "other photographs as they are",
     "photographs_2": "other photographs as they are",
+    "start_photographs": "the photographs that it starts from",
     "held_out": "held-out images",
-}
-#: of attacks that have been given more than the weights
-OTHER_NULLS = {
     "denoised": "denoised mixtures of the span",
     "projected": "other photographs projected on the span",
 }
@@ -43,7 +41,7 @@ OTHER_NULLS = {
 
 def null_text(count: int, name: str) -> str:
     """A null in words: "14 (mixtures of the training images)"."""
-    return f"{count} ({(NULL_NAMES | OTHER_NULLS)[name]})"
+    return f"{count} ({NULL_NAMES[name]})"
 
 
 def flat(table: Any) -> dict[str, Any]:

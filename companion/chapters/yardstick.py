@@ -2,7 +2,7 @@
 training with as many held-out images.
 
 A raw count condemns nobody and acquits nobody. Above NCC 0.6 blends of photographs match a fifth of
-500 training images. By SSIM a thousand other photographs, as they are, match up to 25, and by NCC
+500 training images. By SSIM a thousand other photographs, as they are, match up to 32, and by NCC
 above 0.8 up to nine. But what knows nothing of the training set matches as many held-out images. So
 a verdict asks whether of the images that an attack matches more were trained on than of those that
 the best blend matches (exact binomial test, p < 0.01); a share, so that chance matches dilute it
@@ -11,9 +11,6 @@ and cannot raise it:
     preference   above NCC 0.6, both sets in one assignment
     SSIM > 0.4   the yardstick of Haim et al. (2022) and Buzaglo et al. (2023), each set by itself
     NCC > 0.8    each set by itself
-
-Up to `FEW` images, where blends themselves show a preference, since each holds a large part of one
-image, counts over their best null stand in the place of all three.
 """
 
 import json
@@ -25,11 +22,11 @@ from scipy.stats import binom
 
 from companion.chapters.tables import null_text
 from companion.store.record import Record
-from companion.store.results import orders_below
+from companion.store.results import graded, orders_below
 from recon.scoring.matching import Competition
-from recon.scoring.nulls import HELD_OUT, NullTable, clears, margin
+from recon.scoring.nulls import HELD_OUT, NullTable
 
-FEW, LEVEL = 50, 0.01
+LEVEL = 0.01
 BLENDS = Path(__file__).parents[2] / "benchmarks" / "blends.json"
 
 
@@ -38,34 +35,25 @@ class Recovery:
     """What each yardstick says of an attack:
 
     Attributes:
-        by_preference (up to `FEW` images by the count above 0.6), by_ssim, by_ncc.
-        p_value: of the preference.
+        p_values: of the preference, by SSIM, by NCC.
         share: of the best blend's matches that were trained on.
-        margin: orders of magnitude by which p_value is below `LEVEL`; up to `FEW` images, those
-            above NCC 0.6 beyond what it takes.
     """
 
-    by_preference: bool
-    by_ssim: bool
-    by_ncc: bool
-    p_value: float
+    p_values: tuple[float, float, float]
     share: float
-    margin: float
 
     @property
-    def shown(self) -> bool:
-        """The preference, and one of the other two: images were recovered."""
-        return self.by_preference and (self.by_ssim or self.by_ncc)
-
-    @property
-    def excluded(self) -> bool:
-        """None of the three: nothing was."""
-        return not (self.by_preference or self.by_ssim or self.by_ncc)
+    def margin(self) -> float:
+        """Orders of magnitude by which the p-value of the preference is below `LEVEL`."""
+        return orders_below(self.p_values[0], LEVEL)
 
     @property
     def verdict(self) -> str:
-        """Of a sentence that says that images are recovered."""
-        return "reproduced" if self.shown else "not reproduced" if self.excluded else "partly"
+        """Of a sentence that says that images are recovered: it is reproduced by the preference and
+        one of the other two, and not by none of the three.
+        """
+        preferred, *others = (p < LEVEL for p in self.p_values)
+        return graded(preferred, any(others), best="reproduced")
 
 
 @cache
@@ -83,14 +71,14 @@ def blend_share(n: int) -> float:
     return max(targets / (targets + decoys) for targets, decoys in pairs)
 
 
-def preference(trained: int, held_out: int, share: float) -> float:
-    """Probability that of as many matches so many or more are training images, if each is one with
-    probability `share`.
+def preference(found: Competition | Record, share: float) -> float:
+    """Probability that of as many matches as there are so many or more are training images, if each
+    is one with probability `share`.
 
-    >>> round(preference(11, 1, 0.5), 4), preference(0, 0, 0.5)
+    >>> round(preference(Competition(11, 1, 0.2, 0.0), 0.5), 4), preference(Competition(0, 0, 1.0, 1.0), 0.5)
     (0.0032, 1.0)
-    """
-    return float(binom.sf(trained - 1, trained + held_out, share))
+    """  # noqa: E501
+    return float(binom.sf(found.targets - 1, found.targets + found.decoys, share))
 
 
 def recovery(table: NullTable | Record, competition: Competition | Record, n: int) -> Recovery:
@@ -100,28 +88,11 @@ def recovery(table: NullTable | Record, competition: Competition | Record, n: in
         competition: above NCC 0.6.
         n: training images.
     """
-    share, matches, best = blend_share(n), table.matches, table.best_null
-    others = table.nulls[HELD_OUT]
-    p_value = preference(competition.targets, competition.decoys, share)
-    few = (
-        clears(matches.ncc_06, best.ncc_06),
-        clears(matches.ssim_04, best.ssim_04),
-        clears(matches.ncc_08, best.ncc_08),
-    )
-    many = (
-        p_value,
-        preference(matches.ssim_04, others.ssim_04, share),
-        preference(matches.ncc_08, others.ncc_08, share),
-    )
-    by_preference, by_ssim, by_ncc = few if n <= FEW else (p < LEVEL for p in many)
-    return Recovery(
-        by_preference,
-        by_ssim,
-        by_ncc,
-        p_value=p_value,
-        share=share,
-        margin=(margin(matches.ncc_06, best.ncc_06) if n <= FEW else orders_below(p_value, LEVEL)),
-    )
+    share, matches, others = blend_share(n), table.matches, table.nulls[HELD_OUT]
+    by_ssim = Competition(matches.ssim_04, others.ssim_04, 1.0, 1.0)
+    by_ncc = Competition(matches.ncc_08, others.ncc_08, 1.0, 1.0)
+    p, p_ssim, p_ncc = (preference(pair, share) for pair in (competition, by_ssim, by_ncc))
+    return Recovery((p, p_ssim, p_ncc), share)
 
 
 def in_words(
@@ -129,23 +100,13 @@ def in_words(
 ) -> tuple[str, str]:
     """What was found, and the null, as a card has them."""
     found, best, names = recovery(table, competition, n), table.best_null, table.best_null_name
-    others = table.nulls[HELD_OUT]
-    ours = (
-        f"of {n} training images against as many held-out ones SSIM above 0.4:"
-        f" {table.matches.ssim_04} : {others.ssim_04}; NCC above 0.8: {table.matches.ncc_08} :"
-        f" {others.ncc_08}; "
-    )
-    null = (
-        f"best null: SSIM {null_text(best.ssim_04, names.ssim_04)},"
-        f" NCC 0.8 {null_text(best.ncc_08, names.ncc_08)}"
-    )
-    if n <= FEW:
-        return (
-            ours + f"NCC above 0.6: {table.matches.ncc_06}",
-            f"{null}, NCC 0.6 {best.ncc_06} ({names.ncc_06})",
-        )
-    pair = f"{competition.targets} : {competition.decoys}"
+    matches, others = table.matches, table.nulls[HELD_OUT]
     return (
-        ours + f"NCC above 0.6, in one competition: {pair} (p = {found.p_value:.1g})",
-        f"{null}; of what the best blend matches {found.share:.0%} were trained on",
+        f"of {n} training images against as many held-out ones SSIM above 0.4: {matches.ssim_04} :"
+        f" {others.ssim_04}; NCC above 0.8: {matches.ncc_08} : {others.ncc_08}; NCC above 0.6, in"
+        f" one competition: {competition.targets} : {competition.decoys}"
+        f" (p = {found.p_values[0]:.1g})",
+        f"best null: SSIM {null_text(best.ssim_04, names.ssim_04)}, NCC 0.8"
+        f" {null_text(best.ncc_08, names.ncc_08)}; of what the best blend matches"
+        f" {found.share:.0%} were trained on",
     )

@@ -19,7 +19,6 @@ from recon.optim.spectrum import right_singular
 from recon.scoring.matching import ByYardstick, Counts, match_counts, padded
 from recon.scoring.metrics import Shape
 
-NULLS = ("span", "mixtures", "rows", "directions", "means", "photographs", "photographs_2")
 HELD_OUT = "held_out"
 
 

@@ -57,9 +57,8 @@ def x_hat(images):
 
 @pytest.fixture(scope="module")
 def table(images, x_hat):
-    return match_table(
-        x_hat, images, {"span": normal(5, DIM, seed=5), "mixtures": images.train[:2].repeat(2, 1)}
-    )
+    photographs, mixtures = normal(5, DIM, seed=5), images.train[:2].repeat(2, 1)
+    return match_table(x_hat, images, {"photographs": photographs, "mixtures": mixtures})
 
 
 def scores(part, x_hat):
@@ -88,7 +87,7 @@ def test_counts_are_those_of_the_best_assignment(table, images, x_hat, part):
 
 
 def test_nulls_excess_and_competition(table, images, x_hat):
-    assert set(table.nulls) == {"span", "mixtures", "held_out"}
+    assert set(table.nulls) == {"photographs", "mixtures", "held_out"}
     assert table.nulls["held_out"] == table.null
     assert table.best_null.ncc_06 == table.nulls["mixtures"].ncc_06 == 2
     assert table.best_null_name.ncc_06 == "mixtures"

@@ -33,14 +33,6 @@ def ranked(x_hat, train=TRAIN, others=OTHERS, seed=2):
     return ranking(x_hat, train, others, blends, MEAN, SHAPE, generator)
 
 
-def test_what_counts_is_above_the_lists_and_the_blends():
-    """Four copies of training images; of 35 blends one in a hundred by the rule, more or less."""
-    counts, _ = ranked(reconstructions())
-    assert counts.top40 == 40 and 4 <= counts.top40_true <= 7
-    assert ranked(OTHERS[-5:] + 0.0, others=OTHERS[:-5])[0].top40_true == 0
-    assert ranked(TRAIN[:5] + 0.0)[0].top40_true == 5
-
-
 def test_the_rows_in_the_order_of_similarity_are_of_all_reconstructions():
     """By SSIM with the training images as the rule takes it; noise looks like no photograph and has
     no rank.
@@ -57,7 +49,7 @@ def test_held_out_images_in_the_place_of_the_training_images_fail(seed):
     x_hat = reconstructions()[[*range(3), *range(4, 40)]]
     # without the one that was copied, with those that nobody knows of
     counts, _ = ranked(x_hat, HELD_OUT, torch.cat([TRAIN, OTHERS[20:-1]]), seed)
-    assert counts.top40_true <= 3 and counts.similar.true <= 1
+    assert counts.similar.true <= 1
 
 
 def test_the_most_similar_by_hand():
@@ -80,10 +72,10 @@ def test_what_is_false_comes_after_the_first_fifty_and_looks_realistic():
     bar[[20, 55, 57]] = 0.95
     order = torch.randperm(60, generator=torch.Generator().manual_seed(1))
     similarity, lists = torch.linspace(0.9, 0.6, 60)[order], bar[order].expand(100, -1)
-    counts, rows, realistic = most_similar(looks[order], similarity, lists, torch.tensor(0.5))
+    counts, rows, false = most_similar(looks[order], similarity, lists, torch.tensor(0.5))
     assert (counts.natural, counts.true, counts.false, counts.as_realistic) == (60, 10, 2, 1)
     assert counts.top_realistic == 10
-    assert torch.equal(order[rows], torch.arange(60)) and realistic.tolist() == [55]
+    assert torch.equal(order[rows], torch.arange(60)) and false.tolist() == [55, 57]
 
 
 def test_real_photographs_look_realistic_and_blends_of_them_do_not():

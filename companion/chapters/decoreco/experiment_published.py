@@ -33,10 +33,9 @@ from recon.images.bundle import Bundle
 from recon.images.features import backbone
 from recon.images.pool import ImagePool
 from recon.nets.gram import gram
-from recon.nets.mlp import MLP
 from recon.released import Weights
-from recon.scoring.matching import nearest, one_to_one, padded, rescale
-from recon.scoring.metrics import Shape, ncc, ssim
+from recon.scoring.matching import nearest, rescale
+from recon.scoring.metrics import Shape, ssim
 from recon.scoring.naturalness import Photographs
 
 
@@ -44,15 +43,14 @@ class Metrics(Record):
     """arm: the published recipe from the tuned scale of its start, a `ReferenceArm` without the
     fields of `Ended`.
 
-    shown: Of the `top40` of its m results that contribute most, top40_true are more like a training
-    image than chance explains. shown.similar: The paper's order: natural-looking reconstructions by
+    shown.similar: The paper's order: natural-looking reconstructions by
     SSIM with the nearest training image. true: of the first `top`, more like it than chance and
     blends explain · held_out_true: the same on average with images that nobody trained on ·
     p_value: share of the lists of such images with as many · false: after the first fifty, no more
     like it than that · as_realistic: of these, as `looks_realistic` has it · top_realistic: of
-    the first `top`. The arrays `similar_rows` and `realistic_ranks` say which they are: their rows,
-    and of the false and realistic ones the places from 0. judged: by an adversary who has no
-    training image, see `companion.chapters.decoreco_adversary.experiment.judged_plainly`.
+    the first `top`. The arrays `similar_rows` and `false_ranks` say which they are: their rows, and
+    of the false ones the places from 0. judged: by an adversary who has no training image, see
+    `companion.chapters.decoreco_adversary.experiment.judged_plainly`.
     """
 
 
@@ -84,22 +82,6 @@ def gallery(pool: ImagePool, without: Tensor, mean: Tensor) -> Tensor:
     return torch.from_numpy(pool.images)[others].flatten(1).to(mean) / 255 - mean
 
 
-def null_arrays(nulls: Tensors, images: Bundle, most: int = 10) -> Tensors:
-    """Per null its best candidates (≤ most, d), the rows of the training images they match, and
-    their NCC.
-    """
-    arrays = Tensors()
-    for name, x in nulls.items():
-        candidates = padded(x, len(images))
-        match = one_to_one(images.train, candidates)
-        best = match.score.argsort(descending=True)[:most]
-        arrays[f"null_best_{name}"] = candidates[match.index[best]]
-        arrays[f"null_best_row_{name}"] = best
-        arrays[f"null_ncc_{name}"] = match.score[best]
-    return arrays
-
-
-TOP = 40  # as many as Fig. 8 shows
 FIRST, FIFTY = 10, 50  # "within the top ten", and "not even in the top 50": Fig. 6
 LISTS = 500  # made with images that nobody trained on
 CHANCE = 0.01  # of the lists, and of the blends
@@ -113,7 +95,7 @@ def compute(sizes: PublishedSizes, context: Context) -> Outcome[Metrics]:
     weights.
     """
     images = context.images(sizes.n_train)
-    weights = released(context, images, sizes.width)
+    weights, _ = train_reference(context, images, sizes.width)
     scale, *_, alpha = RUNS[sizes.run]
     settings = PublishedSettings(2 * sizes.n_train, sizes.steps, scale, run=sizes.run)
     attack = by_published_recipe(
@@ -131,7 +113,7 @@ def compute(sizes: PublishedSizes, context: Context) -> Outcome[Metrics]:
     counts, ranked = ranking_of(x_hat[order], images, context, nulls)
     arm = arm_of(attack, weights, START, table, alpha=alpha)
     arrays = {"x_hat": x_hat[order], "contribution": share[order], **ranked}
-    arrays |= kept_arrays(images) | null_arrays(nulls, images)
+    arrays |= kept_arrays(images) | {"x_null": nulls["mixtures"]}
     released_as = {"theta_star": weights.theta_star, "multipliers": attack.score[order]}
     arrays |= {RELEASED + name: array for name, array in released_as.items()}
     judged = judged_plainly(x_hat[order], images, context)
@@ -160,18 +142,6 @@ def ranking_of(
     return ranking(x_hat, images.train, others, mixtures, images.mean, images.shape, draws)
 
 
-def released(context: Context, images: Bundle, width: int) -> Weights:
-    """The trained network; kept with the checkpoints, since a run that goes on elsewhere has to
-    attack the same one.
-    """
-    checkpoint = context.checkpoints.at("released")
-    theta = (checkpoint.load() or {}).get("theta")
-    if theta is None:
-        theta = train_reference(context, images, width)[0].theta_star
-        checkpoint.save({"theta": theta})
-    return Weights(MLP((images.dim, width, width, 1)), theta.to(images.train.device))
-
-
 def contribution(weights: Weights, x: Tensor, multipliers: Tensor, alpha: float = ALPHA) -> Tensor:
     """‖(λ_i/m) ∇_θ Φ(x_i)‖ over all layers, (m,), of candidates x (m, d) with multipliers λ
     (m,).
@@ -189,14 +159,12 @@ def ranking(
     shape: Shape,
     generator: torch.Generator,
 ) -> tuple[Record, Tensors]:
-    """Reconstructions x_hat (m, d), most contributing first, against training images (n, d) and
-    blends of them (b, d).
+    """Reconstructions x_hat (m, d) by SSIM, against training images (n, d) and blends of them
+    (b, d): `most_similar` of those that look natural.
 
     Some of them, at most a third, say what looks natural; of the rest every list takes n at random
     (at most half). All are centred by `mean` (d,). A reconstruction has to exceed the similarity
     that `CHANCE` of the lists give it, and the one that `CHANCE` of the blends have.
-
-    top40_true: of the `top40` that contribute most, by NCC · similar: `most_similar`, by SSIM.
 
     Args:
         others (g, d): images that nobody trained on.
@@ -208,25 +176,16 @@ def ranking(
     lists = [
         torch.randperm(len(pool), generator=generator)[:size].to(x_hat.device) for _ in range(LISTS)
     ]
-    first = x_hat[:TOP]
-    by_lists = _nearest_in(lists, ncc(first, pool)).quantile(1 - CHANCE, dim=0)
-    by_blends = nearest(blends, train, "ncc").score.quantile(1 - CHANCE)
-    true = nearest(first, train, "ncc").score > by_lists.clamp_min(by_blends)
     natural = Photographs.of(photographs, shape).look_like(x_hat).nonzero().flatten()
     pictures = rescale(x_hat[natural] + mean)
-    similar, order, realistic = most_similar(
+    to_pool = ssim(pictures, pool + mean, shape)
+    similar, order, false = most_similar(
         looks_realistic(x_hat[natural], photographs, mean, shape, generator),
         nearest(pictures, train + mean, "ssim", shape).score,
-        _nearest_in(lists, ssim(pictures, pool + mean, shape)),
+        torch.stack([to_pool[:, rows].amax(1) for rows in lists]),
         nearest(rescale(blends + mean), train + mean, "ssim", shape).score.quantile(1 - CHANCE),
     )
-    counts = Record(top40=len(first), top40_true=int(true.sum()), similar=similar)
-    return counts, Tensors(similar_rows=natural[order], realistic_ranks=realistic)
-
-
-def _nearest_in(lists: list[Tensor], similarity: Tensor) -> Tensor:
-    """To the nearest image of each list, (lists, k), of similarities (k, r) to r images."""
-    return torch.stack([similarity[:, rows].amax(1) for rows in lists])
+    return Record(similar=similar), Tensors(similar_rows=natural[order], false_ranks=false)
 
 
 def looks_realistic(
@@ -255,7 +214,7 @@ def most_similar(
     """Natural-looking reconstructions, which of them are realistic, looks (k,), similarity (k,) to
     the training images and lists (LISTS, k) to others: how many of the `FIRST` exceed what `CHANCE`
     of the lists and of the blends reach, and how many after the first `FIFTY` do not, and look
-    realistic; their order, and the places in it, from 0, of the latter.
+    realistic; their order, and the places in it, from 0, of those that do not.
     """
     natural = len(similarity)
     order, top = similarity.argsort(descending=True, stable=True), min(FIRST, natural)
@@ -268,15 +227,14 @@ def most_similar(
         by_chance = (lists > bar).gather(1, lists.topk(top, dim=1).indices).sum(1)
         held_out_true = by_chance.double().mean().item()
         p_value = (int((by_chance >= true).sum()) + 1) / (len(by_chance) + 1)
-    realistic = false[looks[order[false]]]
     counts = Record(
         natural=natural,
         top=top,
         true=true,
         false=len(false),
-        as_realistic=len(realistic),
+        as_realistic=int(looks[order[false]].sum()),
         top_realistic=int(looks[order[:top]].sum()),
         held_out_true=held_out_true,
         p_value=p_value,
     )
-    return counts, order, realistic
+    return counts, order, false

@@ -21,7 +21,6 @@ from companion.chapters.decoreco.experiment_published import CHANCE, PublishedSi
 from companion.chapters.decoreco.experiment_published import Metrics as PublishedMetrics
 from companion.chapters.decoreco_adversary.story import thesis
 from companion.chapters.pictures import (
-    FREE_NULLS,
     count_label,
     image_rows,
     levels,
@@ -32,7 +31,7 @@ from companion.chapters.yardstick import LEVEL, blend_share, preference, recover
 from companion.chapters.yardstick import in_words as yardsticks
 from companion.store.results import Claim, Result, graded, orders_below, verdict
 from recon.images.pool import shape_of
-from recon.scoring.matching import nearest, one_to_one, rescale
+from recon.scoring.matching import Competition, nearest, one_to_one, rescale
 
 #: of a sentence, and of one that says the opposite
 OPPOSITE = {"reproduced": "not reproduced", "not reproduced": "reproduced"}
@@ -51,7 +50,7 @@ def _recovers(name: str, arm: ReferenceArm, n: int, found: bool = True) -> Claim
         null=null,
         verdict=if_in_full(arm, judged if found else OPPOSITE.get(judged, judged)),
         value=arm.matches.ssim_04,
-        null_value=arm.best_null.ssim_04,
+        null_value=arm.nulls.held_out.ssim_04,
         margin=recovered.margin if found else -recovered.margin,
     )
 
@@ -99,7 +98,7 @@ def partition_claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     """
     arm, n = metrics.variants.reference, metrics.n_train
     m, stayed, moved = arm.m, arm.nearest_is_start_partition, arm.moved_to_training
-    p_value = preference(moved, arm.moved_to_held_out, blend_share(n))
+    p_value = preference(Competition(moved, arm.moved_to_held_out, 1.0, 1.0), blend_share(n))
     some_few = p_value < LEVEL and moved - arm.moved_to_held_out <= 0.1 * m
     chance, odds = m / (m + n), stayed * n / max((m - stayed) * m, 1)
     competition = arm.competition.ncc_06
@@ -175,29 +174,28 @@ def _ncc(result: Result[Any], group: str) -> list[str]:
 PAIRS = 7  # of a reconstruction and a training image, in a row
 
 
-def published_selected(metrics: PublishedMetrics, arrays: Tensors, n: int = PAIRS) -> Tensors:
-    """The n best one-to-one matches; those of `_best_null`, at the training images' contrast; and
+def published_selected(_: PublishedMetrics, arrays: Tensors, n: int = PAIRS) -> Tensors:
+    """The n best one-to-one matches; those of blends of the training images, at their contrast; and
     `similar_selected`.
     """
-    train, x_hat, null = arrays["x_train"], arrays["x_hat"], _best_null(metrics)
-    match = one_to_one(train, x_hat)
-    picked = match.score.argsort(descending=True)[:n]
-    best = {"x_hat": x_hat[match.index[picked]], "train": train[picked]}
-    free = train.norm(dim=1).median() * normalize(arrays[f"null_best_{null}"][:n], dim=1)
-    costless = {"x_hat": free, "train": train[arrays[f"null_best_row_{null}"][:n]]}
-    chosen = _group("best", arrays, best, ncc=match.score[picked])
-    chosen |= _group("null", arrays, costless, ncc=arrays[f"null_ncc_{null}"][:n].clone())
-    return chosen | similar_selected(arrays, n)
+    train, chosen = arrays["x_train"], similar_selected(arrays, n)
+    blends = train.norm(dim=1).median() * normalize(arrays["x_null"])
+    for name, x in (("best", arrays["x_hat"]), ("null", blends)):
+        match = one_to_one(train, x)
+        picked = match.score.argsort(descending=True)[:n]
+        pairs = {"x_hat": x[match.index[picked]], "train": train[picked]}
+        chosen |= _group(name, arrays, pairs, ncc=match.score[picked])
+    return chosen
 
 
 def similar_selected(arrays: Tensors, n: int = PAIRS) -> Tensors:
     """By SSIM with the nearest training image, each of these once: the first n natural-looking
-    reconstructions, and the first n after rank 50 that are false and look realistic.
+    reconstructions, and the first n after rank 50 that are false.
     """
     train, mean, x = arrays["x_train"], arrays["mean"], arrays["x_hat"][arrays["similar_rows"]]
     chosen = Tensors()
     alike = nearest(rescale(x + mean), train + mean, "ssim", shape_of(x.shape[1]))
-    for name, ranks in (("first", range(len(x))), ("false", arrays["realistic_ranks"].tolist())):
+    for name, ranks in (("first", range(len(x))), ("false", arrays["false_ranks"].tolist())):
         first = {int(alike.index[rank]): rank for rank in reversed(ranks)}  # of each training image
         rank = torch.tensor(sorted(first.values())[:n], dtype=torch.long)
         ranked = {"x_hat": x[rank], "train": train[alike.index[rank]]}
@@ -205,18 +203,10 @@ def similar_selected(arrays: Tensors, n: int = PAIRS) -> Tensors:
     return chosen
 
 
-def _best_null(metrics: PublishedMetrics) -> str:
-    """The one that matches most above NCC 0.6 of those that need no attack."""
-    nulls = metrics.arm.nulls
-    return max(FREE_NULLS, key=lambda name: nulls[name].ncc_06)
-
-
 @photographs
 def plot_best(result: Result[PublishedMetrics]) -> Figure:
-    """The best one-to-one matches with their training images; and the best of `_best_null`."""
-    words = FREE_NULLS[_best_null(result.metrics)].replace(" of ", "\nof ")
-    words = words.replace("training images", "training\nimages")
-    labels = {"best": "best", "null": f"null: best\n{words}"}
+    """The best one-to-one matches with their training images; and those of blends."""
+    labels = {"best": "best", "null": "null: best\nmixtures\nof training\nimages"}
     groups = [(name, label, _ncc(result, name)) for name, label in labels.items()]
     return _pairs(result, "training\nimage", groups)
 
@@ -224,11 +214,10 @@ def plot_best(result: Result[PublishedMetrics]) -> Figure:
 @photographs
 def plot_ranked(result: Result[PublishedMetrics]) -> Figure:
     """Figs. 6 and 7: natural-looking reconstructions with their rank by SSIM with the nearest
-    training image, which stands below them: the first, and false ones after rank 50 that look as
-    realistic.
+    training image, which stands below them: the first, and false ones after rank 50.
     """
     groups = []
-    for name, label in (("first", "the first"), ("false", "false, as\nrealistic")):
+    for name, label in (("first", "the first"), ("false", "false, after\nrank 50")):
         ranks = zip(result.figure(f"{name}.rank"), result.figure(f"{name}.ssim"), strict=True)
         groups.append((name, label, [f"rank {rank}: {score:.2f}" for rank, score in ranks]))
     return _pairs(result, "nearest\ntraining image", groups)

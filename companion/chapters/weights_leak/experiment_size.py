@@ -100,25 +100,20 @@ def count_table(x_hat: Tensor, images: Bundle, w1: Tensor, context: Context) -> 
     candidates or images, whichever are more.
     """
     m = max(len(x_hat), len(images.train))
-    public, draws = other_photographs(images, context, m), context.stream("separation.nulls")
+    public = other_photographs(images, context, m)
+    draws = context.stream("separation.nulls")
     candidates = null_candidates(w1, images.train, images.init, public, m, draws)
     nulls = {name: counts(x, images.train) for name, x in candidates.items()}
-    return judged_by_all(
-        Record(
-            matches=counts(x_hat, images.train),
-            null=counts(x_hat, images.held_out),
-            best_null=best_of(*nulls.values()),
-            photographs=best_of(nulls["photographs"], nulls["photographs_2"]),
-            n_photographs=n_photographs(candidates),
-        )
+    matches, null = counts(x_hat, images.train), counts(x_hat, images.held_out)
+    best = best_of(null, *nulls.values())
+    return Record(
+        matches=matches,
+        null=null,
+        best_null=best,
+        excess=Record({name: matches[name] - best[name] for name in best}),
+        photographs=best_of(nulls["photographs"], nulls["photographs_2"]),
+        n_photographs=n_photographs(candidates),
     )
-
-
-def judged_by_all(table: Record) -> Record:
-    """With the held-out images and the other photographs among its nulls, and the excess."""
-    best = best_of(table.null, table.best_null, table.photographs)
-    excess = Record({name: table.matches[name] - best[name] for name in best})
-    return Record(table, best_null=best, excess=excess)
 
 
 def best_of(*nulls: Record) -> Record:

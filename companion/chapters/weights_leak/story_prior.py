@@ -24,8 +24,8 @@ from companion.chapters.pictures import (
 from companion.chapters.tables import null_text
 from companion.chapters.weights_leak.experiment_prior import Metrics as PriorMetrics
 from companion.chapters.weights_leak.experiment_prior import PriorSizes
-from companion.chapters.yardstick import FEW, LEVEL, blend_share, preference
-from companion.store.results import Claim, Result
+from companion.chapters.yardstick import LEVEL, blend_share, preference
+from companion.store.results import Claim, Result, graded
 from recon.attacks.separation import PIXEL_STD
 from recon.scoring.nulls import clears
 
@@ -46,9 +46,7 @@ def claims(metrics: PriorMetrics, _: PriorSizes) -> list[Claim]:
     # blends of this run, other photographs among them, and those of benchmarks/blends.json
     own = (each.targets / max(each.targets + each.decoys, 1) for each in metrics.blends.values())
     share = max([blend_share(n), *own])
-    p_value = preference(pair.targets, pair.decoys, share)
-    prefers = clears(found.matches.ncc_06, found.best_null.ncc_06) if n <= FEW else p_value < LEVEL
-    held = (enough, more, prefers)
+    p_value = preference(pair, share)
     nulls = {
         name: null_text(count, found.best_null_name[name])
         for name, count in found.best_null.items()
@@ -57,7 +55,7 @@ def claims(metrics: PriorMetrics, _: PriorSizes) -> list[Claim]:
         claim(
             "separation-prior",
             {**metrics, "p_value": p_value, "share": share, "nulls": nulls},
-            verdict="finding" if all(held) else "partly" if any(held) else "not reproduced",
+            verdict=graded(enough, more, p_value < LEVEL),
             value=found.matches.ncc_08,
             null_value=found.best_null.ncc_08,
             margin=found.excess.ncc_08 - GOAL * n,
