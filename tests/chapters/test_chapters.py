@@ -17,6 +17,7 @@ import torch
 from companion.chapters import ROOT, entries, load, registry, sizes_of
 from companion.chapters.claims import texts
 from companion.chapters.run import folder_of, run, too_few
+from companion.chapters.uses import experiments_that_import
 from companion.store.record import Record
 from companion.store.results import read_json
 from recon.errors import ReconError
