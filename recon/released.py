@@ -27,6 +27,7 @@ W = TypeVar("W", bound=MLP | ModuleNetwork)
 #: the network of a gradient: likewise
 G = TypeVar("G", bound=ConvNet | ModuleNetwork)
 ONE_IMAGE = 1e-3  # a fully connected gradient of one image has rank 1 up to this share of its norm
+ALONE = 1e-6  # up to this where the label is read off it
 COARSE = (torch.bfloat16, torch.float16, torch.float32, torch.float64)
 
 
@@ -255,13 +256,13 @@ def _label_of(gradients: Params) -> Tensor:
     """Of one image: of the layer whose ∂ℓ/∂b sums to 0 with one negative entry, and has rank 1
     together with its weight gradient.
     """
-    close, labels = max(ONE_IMAGE, rounding(gradients)), []
+    close, labels = max(ALONE, rounding(gradients)), []
     for name, bias in gradients.items():
         weight = gradients.get(f"{name.removesuffix('bias')}weight", bias)
         if bias.dim() == 1 < weight.dim() and len(weight) == len(bias):
             sent = torch.cat([weight.flatten(1), bias[:, None]], dim=1).double()
             negative = (bias < 0).nonzero()
-            balanced = sent[:, -1].sum().abs() <= close * sent[:, -1].norm()
+            balanced = sent[:, -1].sum().abs() <= max(ONE_IMAGE, close) * sent[:, -1].norm()
             if len(negative) == 1 and balanced and torch.linalg.matrix_rank(sent, rtol=close) == 1:
                 labels.append(negative[0])
     if len(labels) != 1:
