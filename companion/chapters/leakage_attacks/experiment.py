@@ -132,14 +132,13 @@ def _rgap(gradient: Gradient, _budget: Budget, _place: Checkpoints) -> Tensor:
     return by_rgap(gradient, gradient.network.shape).images
 
 
-def _any_solution(gradient: Gradient, _budget: Budget, _place: Checkpoints) -> Tensor:
-    solutions = [gauss_newton(JointSystem.of(single)).x for single in gradient.split()]
-    return torch.stack(solutions).view(-1, *gradient.network.shape)
-
-
-def _smoothest(gradient: Gradient, _budget: Budget, _place: Checkpoints) -> Tensor:
-    systems = [JointSystem.of(single) for single in gradient.split()]
-    solutions = [tv_min(system, gauss_newton(system).x).x for system in systems]
+def _solution(
+    gradient: Gradient, _budget: Budget, _place: Checkpoints, smoothest: bool = False
+) -> Tensor:
+    solutions = []
+    for system in map(JointSystem.of, gradient.split()):
+        x = gauss_newton(system).x
+        solutions.append(tv_min(system, x).x if smoothest else x)
     return torch.stack(solutions).view(-1, *gradient.network.shape)
 
 
@@ -174,7 +173,7 @@ WAYS: dict[str, dict[str, Any]] = {
 ATTACKS = {
     "rgap": Method(_rgap, "R-GAP", table="rgap"),
     "dlg": Method(_dlg, "DLG", table="dlg"),
-    "gauss_newton": Method(_any_solution, "any\nsolution", column=True),
+    "gauss_newton": Method(_solution, "any\nsolution", column=True),
     "cosine_tv": Method(
         partial(_cosine_tv, **WAYS[""]),
         "CosineTV,\npaper's",
@@ -203,7 +202,7 @@ ATTACKS = {
     "hybrid_both": Method(
         partial(_hybrid, **WAYS["_both"]), choice="Hybrid, with one cosine and these steps"
     ),
-    "smoothest": Method(_smoothest, "smoothest\nsolution", column=True),
+    "smoothest": Method(partial(_solution, smoothest=True), "smoothest\nsolution", column=True),
 }
 
 

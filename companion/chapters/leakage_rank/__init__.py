@@ -10,11 +10,9 @@ from companion.chapters.leakage_rank import (
     experiment,
     experiment_designs,
     experiment_identifiability,
-    experiment_shifts,
     story,
     story_designs,
     story_identifiability,
-    story_shifts,
 )
 
 RANK = gradient_experiment(
@@ -31,9 +29,4 @@ DESIGNS = gradient_experiment(
     experiment_designs,
     story_designs,
     name="leakage-designs",
-)
-SHIFTS = gradient_experiment(
-    experiment_shifts,
-    story_shifts,
-    name="leakage-shifts",
 )

@@ -47,15 +47,14 @@ def claims(metrics: Metrics, _: IdentifiabilitySizes) -> list[Claim]:
 
 def found_and_known(metrics: Metrics) -> Claim:
     """By all layers together, against layer by layer."""
-    rows = metrics.networks.values()
-    determined, known, false = (
-        sum(row.counts[name] for row in rows) for name in ("determined", "known", "falsely_known")
-    )
-    rgap, total = sum(row.rgap_found for row in rows), metrics.n_images * len(rows)
+    rows, names = metrics.networks.values(), ("determined", "known", "falsely_known")
+    counts = {name: sum(row.counts[name] for row in rows) for name in names}
+    determined, known, false = counts.values()
+    rgap = sum(row.rgap_found for row in rows)
     holds = graded([known == determined, false == 0]) if known > rgap else "not reproduced"
     return claim(
         "identifiability-known",
-        {"total": total, "determined": determined, "known": known, "false": false, "rgap": rgap},
+        counts | {"total": metrics.n_images * len(rows), "rgap": rgap},
         verdict=holds if determined > rgap else "undecided",
         value=float(known),
         null_value=float(rgap),
