@@ -275,9 +275,10 @@ def _solve(
     moved = system.start + (noise[:1] if single else noise)
     runs = [gauss_newton(system, x, steps=steps) for x in moved]
     best, solutions = min(runs, key=lambda run: float(run.energy[-1])), list[Tensor]()
-    jacobian = system.linear(best.x).jacobian
-    read = (jacobian != 0).any(0)
-    values = (jacobian @ row_space(jacobian)).norm(dim=0)
+    read = values = torch.ones_like(best.x)
+    if not single:
+        jacobian = system.linear(best.x).jacobian
+        read, values = jacobian.any(0), (jacobian @ row_space(jacobian)).norm(dim=0)
     lacking = int(read.sum()) - len(values)
     for run in runs:
         image = (run.x * read).view(-1, *shape).to(device)
