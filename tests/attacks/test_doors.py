@@ -183,14 +183,12 @@ def test_batch_norm_of_the_batch_is_said():
     assert about["certificate"] == ["none"]
 
 
-@pytest.mark.parametrize(("ends", "count"), [(((0, 1), (1, 0)), 1), (((0, 1), (0, 2)), 2)])
+@pytest.mark.parametrize(("ends", "count"), [([0, 1, 1, 0], 1), ([0, 1, 0, 2], 2)])
 def test_distinct_solutions_are_counted_but_for_their_order(ends, count, monkeypatch):
-    """Two images of one label; of the third, a stranger's gradient is that of the second."""
-    runs = iter(X[list(rows)].flatten() for rows in ends)
-    monkeypatch.setattr(from_gradients, "relative_residual", lambda gradient, x: 0.0)
-    monkeypatch.setattr(
-        from_gradients, "gauss_newton", lambda *_, **__: Solved(next(runs), torch.zeros(1))
-    )
+    """Of two images, by two runs that end there; a third has the gradient of the second."""
+    runs = iter(Solved(x.flatten(), torch.zeros(1)) for x in X[ends].split(2))
+    monkeypatch.setattr(from_gradients, "relative_residual", lambda *_: 0.0)
+    monkeypatch.setattr(from_gradients, "gauss_newton", lambda *_, **__: next(runs))
     about, *_ = solved(open_form(), sent(open_form(), X[:2], (1, 1)), [1, 1], X, starts=2)
     assert len(about["solutions"][0]) == count and ("distinct" in about["warning"]) == (count > 1)
     assert about["certificate"] == ["local"]

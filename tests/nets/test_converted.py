@@ -85,7 +85,7 @@ def tied():
         (
             as_convnet,
             nn.Sequential(nn.Conv2d(2, 3, 3, bias=False), nn.Flatten()),
-            "last layer is dense",
+            "dense with a bias",
         ),
         (as_convnet, nn.Conv2d(2, 3, 3), r"answers of shape \(8, 3, 5, 4\)"),
         (as_convnet, nn.Flatten(), "no layers"),
