@@ -233,7 +233,7 @@ def _move(network: Any, device: Device, dtype: torch.dtype | None) -> Any:
 def _check(name: str, tensor: Tensor, shape: Shape) -> None:
     if tensor.shape != shape:
         raise ReconError(f"{name} must have shape {shape}, not {tuple(tensor.shape)}")
-    if not tensor.is_floating_point() or not torch.isfinite(tensor).all():
+    if not (tensor.is_floating_point() and tensor.double().norm().isfinite()):
         raise ReconError(f"{name} holds numbers that are not finite, or no real numbers")
 
 

@@ -99,8 +99,10 @@ def register(needs: Needs) -> Callable[[Attack], Attack]:
                 if isinstance(released, Gradient):
                     shape_or_prior = _image_shape(released, shape_or_prior)
                 candidates = attack(released, shape_or_prior, *args, **kwargs)
-            if isinstance(released, Gradient) and not candidates.images.isfinite().all():
-                raise ReconError(f"{needs.title} diverged: its images are not finite")
+            if isinstance(released, Gradient):
+                numbers = candidates.images.sum() + candidates.score.sum()
+                if not numbers.isfinite():
+                    raise ReconError(f"{needs.title} diverged: its numbers are not finite")
             return candidates
 
         return check  # type: ignore[return-value]

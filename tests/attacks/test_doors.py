@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from small_networks import IMAGE, convolutional, fill, normal, seeded
+from small_networks import IMAGE, convolutional, dense, fill, normal, seeded
 from torch import nn
 
 from recon import attacks
@@ -72,7 +72,7 @@ MALFORMED = {
     "tensor": (
         *(torch.Tensor.numpy, torch.Tensor.tolist, torch.Tensor.long, torch.Tensor.half),
         *(torch.zeros_like, torch.Tensor.sqrt, lambda g: g + 0j, lambda g: "a"),
-        *(lambda g: 1e150 * g, lambda g: g[..., None]),
+        *(lambda g: 1e200 * g, lambda g: g[..., None]),
     ),
     "module": (lambda: fill(Attention()), normed),
     "x": (X[:2],),
@@ -115,8 +115,9 @@ class Declared(nn.Module):
 def test_the_label_is_that_of_the_layer_that_answers(channels, classes):
     for seed in range(6):
         module, label = fill(Declared(channels, classes), seed), seed % classes
-        one = Gradient.received(module, F.cross_entropy, sent(module, y=(label,)))
-        assert one.labels.tolist() == [label]
+        for each in (module, dense(128, channels, classes, seed=seed)):
+            one = Gradient.received(each, F.cross_entropy, sent(each, y=(label,)))
+            assert one.labels.tolist() == [label]
         if classes > 2:  # of two classes every ∂ℓ/∂b is a multiple of (1, −1)
             with pytest.raises(ReconError, match="pass the labels"):
                 both = sent(module, X[:2], (label, label))
@@ -208,9 +209,14 @@ def test_noisy_gradients_have_a_door():
 
 def test_saturated_units_are_inverted_up_to_rounding():
     module = convolutional()
-    module[0].weight.data *= 8
-    assert (module[:2](X[:1]).abs() > 0.9999).any()
-    assert solved(module, sent(module), None)[1] < 1e-6
+    module[0].weight.data *= 12
+    released = Gradient.received(module, F.cross_entropy, sent(module))
+    assert (attacks.by_rgap(released, IMAGE).images - X[:1]).abs().max() < 1e-6
+
+
+def test_attention_has_second_derivatives():
+    module = fill(Attention())
+    assert solved(module, sent(module), 1)[0]["scale"] > 0
 
 
 def test_images_in_another_range_are_noticed_and_can_be_set():
