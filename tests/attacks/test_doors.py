@@ -226,3 +226,10 @@ def test_images_in_another_range_are_noticed_and_can_be_set():
     assert outside.images.max() == 0.5 and "at bounds" in outside.diagnostics["warning"]
     quick = replace(quick, descent=replace(quick.descent, middle=0.5))
     assert attacks.by_cosine_tv(released, IMAGE, quick).images.max() > 0.5
+
+
+def test_what_diverges_is_refused(monkeypatch):
+    module = convolutional()
+    monkeypatch.setattr(from_gradients, "dlg", lambda *_: (X[:1] * torch.nan, torch.zeros(1)))
+    with pytest.raises(ReconError, match="DLG diverged"):
+        attacks.by_dlg(Gradient.received(module, F.cross_entropy, sent(module)), IMAGE)
