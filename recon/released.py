@@ -27,6 +27,7 @@ W = TypeVar("W", bound=MLP | ModuleNetwork)
 #: the network of a gradient: likewise
 G = TypeVar("G", bound=ConvNet | ModuleNetwork)
 ONE_IMAGE = 1e-3  # a fully connected gradient of one image has rank 1 up to this share of its norm
+ALONE = 1e-6  # up to this where the label is read off it
 COARSE = (torch.bfloat16, torch.float16, torch.float32, torch.float64)
 
 
@@ -147,7 +148,7 @@ class Gradient(Generic[G]):
         with one_reason("the network, its loss, the images and the labels do not fit"):
             theta = network.parameters()
             gradients = network.gradient(theta, loss, torch.as_tensor(x), labels)
-        return _of_module(network, loss, gradients, labels)
+        return Gradient.received(module, loss, gradients, labels)
 
     @staticmethod
     def received(
@@ -171,10 +172,11 @@ class Gradient(Generic[G]):
                 gradients = dict(zip(theta, gradients, strict=True))
             device = next(iter(theta.values())).device
             tensors = {
-                name: torch.as_tensor(gradients[name]).detach().to(device)
+                name: torch.as_tensor(gradients[name]).detach().to(device)[None]
                 for name in dict.fromkeys([*theta, *gradients])
             }
-        return _of_module(network, loss, tensors, _label_of(tensors) if y is None else _labels(y))
+        labels = _label_of(tensors) if y is None else _labels(y).to(device)
+        return Gradient(network, theta, labels, tensors, loss)
 
     @staticmethod
     def each(network: ConvNet, theta: Params, x: Tensor, labels: Tensor) -> Gradient:
@@ -231,16 +233,8 @@ def _move(network: Any, device: Device, dtype: torch.dtype | None) -> Any:
 def _check(name: str, tensor: Tensor, shape: Shape) -> None:
     if tensor.shape != shape:
         raise ReconError(f"{name} must have shape {shape}, not {tuple(tensor.shape)}")
-    if not tensor.is_floating_point() or not torch.isfinite(tensor).all():
+    if not (tensor.is_floating_point() and tensor.double().norm().isfinite()):
         raise ReconError(f"{name} holds numbers that are not finite, or no real numbers")
-
-
-def _of_module(
-    network: ModuleNetwork, loss: Loss, gradients: Params, labels: Tensor
-) -> Gradient[ModuleNetwork]:
-    theta = network.parameters()
-    there = labels.to(next(iter(gradients.values())).device)
-    return Gradient(network, theta, there, {name: g[None] for name, g in gradients.items()}, loss)
 
 
 def _labels(y: Any) -> Tensor:
@@ -255,20 +249,18 @@ def _label_of(gradients: Params) -> Tensor:
     """Of one image: of the layer whose ∂ℓ/∂b sums to 0 with one negative entry, and has rank 1
     together with its weight gradient.
     """
-    close, labels = max(ONE_IMAGE, rounding(gradients)), []
+    close, labels = max(ALONE, rounding(gradients)), []
     for name, bias in gradients.items():
         weight = gradients.get(f"{name.removesuffix('bias')}weight", bias)
-        if bias.dim() == 1 < weight.dim() and len(weight) == len(bias):
-            sent = torch.cat([weight.flatten(1), bias[:, None]], dim=1).double()
-            negative = (bias < 0).nonzero()
-            balanced = sent[:, -1].sum().abs() <= close * sent[:, -1].norm()
-            if len(negative) == 1 and balanced and torch.linalg.matrix_rank(sent, rtol=close) == 1:
-                labels.append(negative[0])
+        if bias.dim() != 2 or weight.dim() < 3 or weight.shape[1] != bias.shape[1]:
+            continue
+        sent = torch.cat([weight[0].flatten(1), bias.mT], dim=1).double()
+        delta = sent[:, -1]
+        balanced = delta.sum().abs() <= max(ONE_IMAGE, close) * delta.norm()
+        if balanced and (delta < 0).sum() == 1 == torch.linalg.matrix_rank(sent, rtol=close):
+            labels.append(delta.argmin()[None])
     if len(labels) != 1:
-        raise ReconError(
-            "the label of one image cannot be read off the layer that answers: pass the labels of"
-            " the images"
-        )
+        raise ReconError("no layer alone answers for one image: pass the labels of the images")
     return labels[0]
 
 

@@ -129,19 +129,6 @@ def multipliers(steps: int, put: Put, weights: Callable[[Put], Weights]) -> Any:
     return attacks.by_multipliers(weights(put), pool)
 
 
-def retraining(steps: int, put: Put) -> Any:
-    w = start_of(affine(127), put).view(1, 128)
-
-    def train(x: Tensor, labels: Tensor) -> Tensor:
-        """One step that depends on the image smoothly."""
-        return w + torch.tanh(x) * (labels[:, None] - x @ w.mT)
-
-    weights = Weights(affine(127), train(put(normal(1, 128).sigmoid()), put(torch.ones(1)))[0])
-    guesses = put(torch.full((2, *IMAGE), 0.5).double())
-    settings = from_weights.InversionSettings(steps)
-    return attacks.by_retraining(weights, from_weights.AllButOne(train, guesses), settings)
-
-
 def sparse_features(steps: int, put: Put) -> Any:
     public = heads.Public(put(normal(60, 40, seed=1).clamp_min(0)))
     layer = FirstLayer(put(normal(20, 6) @ normal(6, 40, seed=2).clamp_min(0)))
@@ -237,7 +224,6 @@ ATTACKS = {
     "by_bilevel__with_a_start": Case(bilevel_with_a_start, SPAN),
     "by_multipliers": Case(partial(multipliers, weights=lambda put: released(put, 128, 6, 1))),
     "by_multipliers__of_our_own": Case(partial(multipliers, weights=untrained)),
-    "by_retraining": Case(retraining, NEWTON),
     "by_rgap": Case(lambda steps, put: attacks.by_rgap(ours(put), IMAGE)),
     "by_dlg": Case(dlg, TORCH, steps=(1, 2)),
     "by_cosine_tv": Case(partial(cosine, gradient=ours), LOOP),

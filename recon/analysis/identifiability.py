@@ -7,12 +7,14 @@ the image that it reads, and how well each is known under noise. An adversary ca
 at an image of their own that has the gradient.
 """
 
+from dataclasses import dataclass
+
 import scipy.linalg
 import torch
 from torch import Tensor
 
 from recon.attacks.batches import BatchSystem
-from recon.attacks.gauss_newton import Determined
+from recon.attacks.gauss_newton import row_space
 from recon.attacks.gradient_system import JointSystem
 from recon.attacks.rgap import Stacked, all_above
 from recon.released import Gradient
@@ -41,11 +43,35 @@ def security_metric(deficiencies: list[int]) -> int:
     return sum(round((d - i) / d * deficiency) for i, deficiency in enumerate(deficiencies))
 
 
+@dataclass(frozen=True)
+class Determined:
+    """What a gradient fixes of an image, to first order, at that image.
+
+    Attributes:
+        rank: of the joint Jacobian, as `row_space` counts it.
+        deficiency: rank − unknowns ≤ 0.
+        unread: entries (c·h·w,) that no equation reads.
+    """
+
+    rank: int
+    deficiency: int
+    unread: Tensor
+
+    @property
+    def whole(self) -> bool:
+        """Whether all that is read is fixed: nothing is missing but entries that do not matter to
+        the gradient.
+        """
+        return self.deficiency == -int(self.unread.sum())
+
+
 def determined(system: JointSystem, x: Tensor) -> Determined:
-    """At an image x (c·h·w,) that solves the system. One of depth 0 fixes everything."""
+    """At an image x (c·h·w,) that solves the system.  One of depth 0 fixes everything."""
     if system.depth == 0:
         return Determined(system.unknowns, 0, torch.zeros(system.unknowns, dtype=torch.bool))
-    return Determined.of(system.jacobian(x.double()))
+    jacobian = system.jacobian(x.double())
+    rank = row_space(jacobian).shape[1]
+    return Determined(rank, rank - jacobian.shape[1], (jacobian == 0).all(0))
 
 
 def posterior_variance(gradient: Gradient, x: Tensor, sigma: float, prior: float = 1.0) -> Tensor:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
         by_decoreco,
         by_multipliers,
         by_published_recipe,
-        by_retraining,
         by_separation,
     )
     from recon.attacks.registry import Candidates
@@ -40,7 +39,6 @@ __all__ = [
     "by_hybrid",
     "by_multipliers",
     "by_published_recipe",
-    "by_retraining",
     "by_rgap",
     "by_separation",
 ]

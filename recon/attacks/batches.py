@@ -30,10 +30,11 @@ from recon.released import Gradient, check_labels
 FAINT = 0.1  # standard deviation of a start
 
 
-def _faint_noise(size: int, seed: int, device: torch.device) -> Tensor:
-    """N(0, 0.1²), (size,), drawn on the CPU."""
-    generator = torch.Generator().manual_seed(seed)
-    return FAINT * torch.randn(size, generator=generator, dtype=torch.float64).to(device)
+def _faint_noise(labels: Tensor, shape: Shape, seed: int = 0) -> Tensor:
+    """N(0, 0.1²) for every image, drawn on the CPU, as one vector."""
+    generator, size = torch.Generator().manual_seed(seed), len(labels) * math.prod(shape)
+    noise = torch.randn(size, generator=generator, dtype=torch.float64)
+    return FAINT * noise.to(labels.device)
 
 
 @dataclass(frozen=True)
@@ -68,8 +69,7 @@ class BatchSystem:
     @property
     def start(self) -> Tensor:
         """Faint noise (n·c·h·w,)."""
-        size = len(self.labels) * math.prod(self.network.shape)
-        return _faint_noise(size, self.seed, self.target.device)
+        return _faint_noise(self.labels, self.network.shape, self.seed)
 
     def images(self, x: Tensor) -> Tensor:
         """(n, c, h, w)."""
@@ -165,8 +165,7 @@ class ModuleSystem:
     @property
     def start(self) -> Tensor:
         """Faint noise (n·c·h·w,)."""
-        size = len(self.gradient.labels) * math.prod(self.shape)
-        return _faint_noise(size, 0, self.target.device)
+        return _faint_noise(self.gradient.labels, self.shape)
 
     @cached_property
     def target(self) -> Tensor:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from recon.attacks.batches import FAINT, ModuleSystem
-from recon.attacks.gauss_newton import Determined, gauss_newton
+from recon.attacks.gauss_newton import gauss_newton, row_space
 from recon.attacks.gradient_matching import (
     CHEN_DESCENT,
     COSINE_STEPS,
@@ -248,11 +248,12 @@ def by_gauss_newton(
     network that has closed forms, `recon.attacks.batches` for all else, from grey and from faint
     noise. In float64.
 
-    diagnostics: of every gradient `energy`, of all iterations · `determined`, the rank and its
-    condition · `solutions` (k, n, *shape), those that explain it and differ in what the network
-    reads, of all starts · `certificate`: "global" where every layer has full rank, so that no other
-    image has the gradient; "local" where all layers together have it, so that no image *nearby* has
-    it; "none" where rank lacks, or nothing explains the gradient.
+    diagnostics: of every gradient `energy`, of all iterations · `rank` of all layers together,
+    `open` entries that are read and not fixed, and `condition` of what is · `solutions`, images (n,
+    *shape) that explain it and differ in what is read, of all starts · `certificate`: "global"
+    where every layer has full rank, so that no other image has the gradient; "local" where all
+    layers together have it, so that no image *nearby* has it; "none" where rank lacks, or nothing
+    explains the gradient.
     """
     steps = STEPS
     try:
@@ -273,8 +274,7 @@ def by_gauss_newton(
             for victim, system in zip(victims, systems, strict=True)
         ]
     about = {key: [row[key] for row in rows] for key in rows[0]}
-    images = torch.cat(about.pop("images")).to(released.labels.device)
-    warning = "".join(dict.fromkeys(about.pop("warning")))
+    images, warning = torch.cat(about.pop("images")), "".join(dict.fromkeys(about.pop("warning")))
     return _scored(released.to(torch.float64), images, about, warning=warning)
 
 
@@ -282,24 +282,30 @@ def _solve(
     gradient: AnyGradient, system: Any, shape: Shape, steps: int, noise: Tensor
 ) -> dict[str, Any]:
     """One gradient, from the system's own start with noise (starts, unknowns) on it."""
-    single = getattr(system, "depth", 1) == 0  # every layer has full rank
+    device, single = gradient.labels.device, getattr(system, "depth", 1) == 0  # by layers
     moved = system.start + (noise[:1] if single else noise)
     runs = [gauss_newton(system, x, steps=steps) for x in moved]
-    best = min(runs, key=lambda run: float(run.energy[-1]))
-    here, solutions = Determined.of(system.linear(best.x).jacobian), list[Tensor]()
+    best, solutions = min(runs, key=lambda run: float(run.energy[-1])), list[Tensor]()
+    read = values = torch.ones_like(best.x)
+    if not single:
+        jacobian = system.linear(best.x).jacobian
+        read, values = jacobian.any(0), (jacobian @ row_space(jacobian)).norm(dim=0)
+    lacking = int(read.sum()) - len(values)
     for run in runs:
-        image = (run.x * ~here.unread).view(-1, *shape)
+        image = (run.x * read).view(-1, *shape).to(device)
         # images of a batch in any order
         apart = [torch.cdist(image.flatten(1), other.flatten(1), math.inf) for other in solutions]
         explained = relative_residual(gradient, image) <= certain(gradient)
         if explained and all(distance.amin(1).max() > ALIKE for distance in apart):
             solutions.append(image)
-    certified, count = bool(solutions) and here.whole, len(solutions)
+    count = len(solutions)
     return {
-        "images": best.x.view(-1, *shape),
-        "energy": best.energy,
-        "determined": here,
+        "images": best.x.view(-1, *shape).to(device),
+        "energy": best.energy.to(device),
+        "rank": len(values),
+        "open": lacking,
+        "condition": float(values.max() / values.min()),
         "solutions": solutions,
-        "certificate": ("none", "local", "global")[certified * (1 + single)],
-        "warning": OPEN * (not here.whole) + DISTINCT.format(count) * (count > 1),
+        "certificate": ("none", "local", "global")[(count > 0 == lacking) * (1 + single)],
+        "warning": OPEN * (lacking > 0) + DISTINCT.format(count) * (count > 1),
     }

@@ -24,7 +24,6 @@ from recon.attacks.registry import (
     register,
 )
 from recon.attacks.separation import SeparationSettings, separate
-from recon.attacks.training_inversion import Train, invert_training
 from recon.errors import ReconError
 from recon.optim.descent import HeavyBall
 from recon.optim.lbfgs import LBFGSSettings
@@ -245,54 +244,3 @@ def by_multipliers(
     knows = "θ* and candidates with their classes" + ("; θ⁰" if theta_init is not None else "")
     about = {"multipliers": fit.values, "residual": fit.residual}
     return Candidates(pool.x, fit.score, knows, about)
-
-
-@dataclass(frozen=True)
-class AllButOne:
-    """Everything but one image:
-
-    Attributes:
-        train, images (S, d) and labels (S,) -> θ (S, p).
-        guesses (K, d): one for each label, where the search begins.
-    """
-
-    train: Train
-    guesses: Tensor
-
-
-@dataclass(frozen=True)
-class InversionSettings:
-    """
-    Attributes:
-        steps: of Gauss–Newton, at most.
-    """
-
-    steps: int = 25
-
-
-@register(
-    Needs(
-        "Training inversion",
-        Weights,
-        "needed",
-        "found",
-        "all other images and the recipe",
-        "any, small",
-    )
-)
-def by_retraining(
-    released: AnyWeights,
-    shape_or_prior: AllButOne,
-    settings: InversionSettings | None = None,
-    generator: MaybeGenerator = None,
-) -> Candidates:
-    """The one image that training would need to end at θ*; see `recon.attacks.training_inversion`.
-    Nothing is drawn. score: −‖θ(x̂) − θ*‖/‖θ*‖.
-    """
-    guesses, theta_star = shape_or_prior.guesses, released.theta_star.double()
-    steps = (settings or InversionSettings()).steps
-    solution, label = invert_training(shape_or_prior.train, theta_star, guesses.flatten(1), steps)
-    history = solution.energy.sqrt() / theta_star.norm()
-    knows = "θ*, θ⁰, the recipe and all other images"
-    about = {"label": label, "history": history}
-    return Candidates(solution.x.view_as(guesses[:1]), -history[-1:], knows, about)

@@ -153,40 +153,8 @@ def gauss_newton(
     return Solved(x, torch.stack(energies))
 
 
-@dataclass(frozen=True)
-class Determined:
-    """What equations fix of an image, to first order, at that image: nothing of images far away.
-
-    Attributes:
-        rank: of the joint Jacobian, as `row_space` counts it.
-        deficiency: rank − unknowns ≤ 0.
-        unread: entries (unknowns,) that no equation reads.
-        condition: largest singular value over the least that counts.
-    """
-
-    rank: int
-    deficiency: int
-    unread: Tensor
-    condition: float = 1.0
-
-    @staticmethod
-    def of(jacobian: Tensor) -> Determined:
-        """Of J (rows, unknowns)."""
-        basis = row_space(jacobian)
-        values = (jacobian @ basis).norm(dim=0)
-        rank, condition = len(values), float(values.max() / values.min())
-        return Determined(rank, rank - len(basis), (jacobian == 0).all(0), condition)
-
-    @property
-    def whole(self) -> bool:
-        """Whether all that is read is fixed: nothing is missing but entries that do not matter to
-        the gradient.
-        """
-        return self.deficiency == -int(self.unread.sum())
-
-
 def row_space(jacobian: Tensor) -> Tensor:
-    """Right singular vectors (unknowns, rank), of what a Jacobian (rows, unknowns) sees. By
+    """Orthonormal columns (unknowns, rank), of what a Jacobian (rows, unknowns) sees. By
     eigenvalues of the smaller Gram matrix: singular values above √(ε · Σσ²), about 1e-8 of the
     largest, count.
     """

@@ -9,7 +9,7 @@ attack's closed form or refused in one sentence, or of this package's own networ
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import wraps
+from functools import reduce, wraps
 from operator import index
 from typing import Any, TypeVar, cast
 
@@ -99,8 +99,10 @@ def register(needs: Needs) -> Callable[[Attack], Attack]:
                 if isinstance(released, Gradient):
                     shape_or_prior = _image_shape(released, shape_or_prior)
                 candidates = attack(released, shape_or_prior, *args, **kwargs)
-            if isinstance(released, Gradient) and not candidates.images.isfinite().all():
-                raise ReconError(f"{needs.title} diverged: its images are not finite")
+            if isinstance(released, Gradient):
+                numbers = candidates.images.sum() + candidates.score.sum()
+                if not numbers.isfinite():
+                    raise ReconError(f"{needs.title} diverged: its numbers are not finite")
             return candidates
 
         return check  # type: ignore[return-value]
@@ -192,7 +194,9 @@ def convolutional_gradient(gradient: AnyGradient, shape: Shape) -> Gradient:
     _check_loss(gradient, convnet.classes)
     theta = {ours: gradient.theta[name] for ours, name in names.items()}
     gradients = {ours: gradient.gradients[name] for ours, name in names.items()}
-    return Gradient(convnet, theta, gradient.labels, gradients)
+    formats = (tensor.dtype for tensor in (*theta.values(), *gradients.values()))
+    converted = Gradient(convnet, theta, gradient.labels, gradients)
+    return converted.to(reduce(torch.promote_types, formats))
 
 
 def _check_loss(gradient: AnyGradient, classes: int) -> None:

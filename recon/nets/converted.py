@@ -58,8 +58,6 @@ class ForwardPass:
         x = torch.rand(PROBES, *shape, generator=generator, dtype=torch.float64).to(device) - 0.5
         _, answers, calls = watch_layers(double.module, x)
         layers = [call for call in calls if is_layer(call.module)]
-        if len({call.name for call in layers}) < len(layers):
-            raise ReconError("a layer that is used more than once has no closed form")
         names = [
             f"{call.name}.{name}".removeprefix(".")
             for call in layers
@@ -67,6 +65,8 @@ class ForwardPass:
         ]
         if strange := sorted(set(theta) ^ set(names)):
             raise ReconError(f"the parameter '{strange[0]}' belongs to no layer that is called")
+        if not 0 < len({call.name for call in layers}) == len(layers):
+            raise ReconError("no layers, or one that is used more than once, have no closed form")
         parts = ", ".join(dict.fromkeys(_kind(call.module) for call in calls))
         ordered = {name: theta[name] for name in names}
         return ForwardPass(x, answers.reshape(PROBES, -1), layers, ordered, parts)
@@ -117,7 +117,7 @@ def as_mlp(network: ModuleNetwork, shape: Shape) -> tuple[MLP, Names]:
                 " wanted"
             )
         layers.append(call.module)
-    if not layers or layers[0].in_features != math.prod(shape):
+    if layers[0].in_features != math.prod(shape):
         raise ReconError("the first dense layer is not given the whole image")
     widths = [layers[0].in_features, *(layer.out_features for layer in layers)]
     mlp = MLP(tuple(widths), tuple(layer.bias is not None for layer in layers))
@@ -136,13 +136,11 @@ def as_convnet(network: ModuleNetwork, shape: Shape) -> tuple[ConvNet, Names]:
     no groups and no dilation.
     """
     forward = ForwardPass.of(network, shape)
-    if not forward.layers:
-        raise ReconError("the module has no layers")
     *convolutions, last = forward.layers
-    if not isinstance(last.module, nn.Linear) or last.module.bias is None:
-        raise ReconError("layer by layer, the last layer must be a dense one with a bias")
-    if len(shape) != 3:
-        raise ReconError(f"layer by layer, images have shape (C, H, W), not {tuple(shape)}")
+    if not isinstance(last.module, nn.Linear) or last.module.bias is None or len(shape) != 3:
+        raise ReconError(
+            "layer by layer, images have shape (C, H, W), and the last layer is dense with a bias"
+        )
     channels, height, width = shape
     convs = tuple(_conv(call) for call in convolutions)
     for activation in ("tanh", "leaky_relu", "relu"):
@@ -160,21 +158,17 @@ def as_convnet(network: ModuleNetwork, shape: Shape) -> tuple[ConvNet, Names]:
 
 def _conv(call: Call) -> Conv:
     layer = call.module
-    if not isinstance(layer, nn.Conv2d):
-        raise ReconError(
-            f"the layer '{call.name}' is a {_kind(layer)}, which no linear system is for;"
-            f" {OTHERWISE}"
-        )
-    sides = (layer.kernel_size, layer.stride, layer.padding)
     if (
-        layer.bias is not None
+        not isinstance(layer, nn.Conv2d)
+        or layer.bias is not None
         or layer.groups != 1
         or set(layer.dilation) != {1}
         or layer.padding_mode != "zeros"
-        or any(len(set(side)) > 1 for side in sides)  # also padding in words
+        # also padding in words
+        or any(len(set(side)) > 1 for side in (layer.kernel_size, layer.stride, layer.padding))
     ):
         raise ReconError(
-            f"the convolution '{call.name}' is {layer}, and linear systems know no bias, groups,"
-            f" dilation, sides that differ, nor padding but with zeros; {OTHERWISE}"
+            f"the layer '{call.name}' is {layer}, and linear systems are for convolutions without"
+            f" bias, groups, dilation, sides that differ, and padding but with zeros; {OTHERWISE}"
         )
     return Conv(layer.kernel_size[0], layer.out_channels, layer.stride[0], int(layer.padding[0]))

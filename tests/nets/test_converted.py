@@ -82,9 +82,13 @@ def tied():
 @pytest.mark.parametrize(
     ("convert", "module", "message"),
     [
-        (as_convnet, nn.Sequential(nn.Conv2d(2, 3, 3, bias=False), nn.Flatten()), "dense one with"),
+        (
+            as_convnet,
+            nn.Sequential(nn.Conv2d(2, 3, 3, bias=False), nn.Flatten()),
+            "dense with a bias",
+        ),
         (as_convnet, nn.Conv2d(2, 3, 3), r"answers of shape \(8, 3, 5, 4\)"),
-        (as_convnet, nn.Flatten(), "has no layers"),
+        (as_convnet, nn.Flatten(), "no layers"),
         (
             as_mlp,
             nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2, 1)),

@@ -1,22 +1,31 @@
-"""Chapter 10: rank deficiency of every layer's system at the first victim, c(M), and c(M) against
-PSNRs.
+"""Chapter 10: rank deficiency of every layer's system at the first victim, c(M), c(M) against
+PSNRs, and a digit whose shifts have its gradient.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import torch
+import torch.nn.functional as F
 from scipy.stats import permutation_test, spearmanr
+from torch import nn
 
-from companion.chapters.base import Context, Outcome
-from companion.chapters.leakage_common import TABLE_1, Attacked, Networks, Victims
+from companion.chapters.base import Context, Outcome, Tensors
+from companion.chapters.leakage_common import TABLE_1, Attacked, Networks, Victims, count_found
+from companion.chapters.pictures import levels
 from companion.chapters.published import DIVERGED, METHODS, PUBLISHED, PUBLISHED_RANK
 from companion.store.record import Record
 from recon.analysis.identifiability import rank_deficiency, security_metric
-from recon.attacks import by_rgap
+from recon.attacks import by_gauss_newton, by_rgap
+from recon.attacks.from_gradients import GaussNewtonSettings
 from recon.attacks.rgap import generic_deficiencies, systems
+from recon.images.registry import load_pool
+from recon.optim.rng import named
+from recon.released import Gradient
 from recon.scoring.metrics import mse, psnr
 
 
@@ -37,6 +46,11 @@ class Metrics(Networks):
     networks: One network, layer by layer from the image on. rd: rank deficiency of each layer's
     system · generic_rd: by the formula in the layer's shape · unknowns: dim x_{i−1} · c: the
     security metric c(M) · published_…: in Table 1.
+
+    pooled, flat: A digit of 64 pixels by two convolutions with circular padding and a dense layer,
+    with pooling over all positions before it and without; by Gauss–Newton from several initial
+    images. rank: of all layers together · condition · certificate: by the attack · distinct: images
+    with the gradient · same: those that have the digit's pixels, in any order.
     """
 
     def correlations(self) -> dict[str, float]:
@@ -51,17 +65,25 @@ class Sizes:
     """
     Attributes:
         networks: names in `companion.chapters.leakage_common.TABLE_1`.
+        starts: initial images of the digit.
     """
 
     networks: tuple[str, ...] = tuple(TABLE_1)
+    starts: int = 12
 
 
-SIZES = {"smoke": Sizes(networks=("CNN3 V2", "CNN3 V4")), "laptop": Sizes(), "paper": Sizes()}
+SIZES = {
+    "smoke": Sizes(networks=("CNN3 V2", "CNN3 V4"), starts=4),
+    "laptop": Sizes(),
+    "paper": Sizes(),
+}
 PERMUTATIONS = 2000  # of the networks
 
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
-    """Table 1, and the correlation of c(M) with the published PSNRs and with our own by R-GAP."""
+    """Table 1, the correlation of c(M) with the published PSNRs and with our own by R-GAP, and the
+    digit.
+    """
     victims = Victims.of(context.pool)
     networks, c, psnrs = {}, {}, {}
     for name in sizes.networks:
@@ -74,7 +96,32 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     ranked = correlations(c, psnrs)
     rho = {key: pair and pair[0] for key, pair in ranked.items()}
     chance = {key: pair and pair[1] for key, pair in ranked.items()}
-    return Outcome(Metrics(**networks, spearman_with_published_psnr=rho, chance=chance), {})
+    rows, arrays = digits(sizes, context)
+    metrics = Metrics(**networks, **rows, spearman_with_published_psnr=rho, chance=chance)
+    return Outcome(metrics, arrays)
+
+
+def digits(sizes: Sizes, context: Context) -> tuple[dict[str, Record], Tensors]:
+    """scikit-learn's first, by weights N(0, 0.3²)."""
+    digit = torch.from_numpy(load_pool("digits").images[:1]).double() / 255 - 0.5
+    circular: dict[str, Any] = {"padding": 1, "padding_mode": "circular"}
+    rows, arrays = {}, {"truth": levels(digit + 0.5)}
+    for name, side in (("flat", 8), ("pooled", 1)):
+        layers = nn.Conv2d(1, 8, 3, **circular), nn.Tanh(), nn.Conv2d(8, 16, 3, **circular)
+        last = nn.AdaptiveAvgPool2d(side), nn.Flatten(), nn.Linear(16 * side**2, 10)
+        network = nn.Sequential(*layers, nn.Tanh(), *last).double().eval()
+        generator = named(context.seed, "digits")
+        for parameter in network.parameters():
+            nn.init.normal_(parameter, std=0.3, generator=generator)
+        gradient = Gradient.of(network, F.cross_entropy, digit, 0)
+        settings = GaussNewtonSettings(sizes.starts)
+        about = by_gauss_newton(gradient, (1, 8, 8), settings, generator).diagnostics
+        solutions = torch.cat([digit[:0], *about["solutions"][0]])
+        arrays[name] = levels(solutions + 0.5)
+        same = count_found(solutions.flatten(1).sort().values, digit.flatten().sort().values)
+        numbers = {key: about[key][0] for key in ("rank", "condition", "certificate")}
+        rows[name] = Record(**numbers, distinct=len(solutions), same=same)
+    return rows, arrays
 
 
 def ranks(name: str, attacked: Attacked, victims: Victims) -> Record:

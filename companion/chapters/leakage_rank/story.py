@@ -7,11 +7,12 @@ from typing import Any
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
+from companion.chapters.base import Tensors
 from companion.chapters.claims import claim
 from companion.chapters.elements import element
 from companion.chapters.leakage_common import TABLE_1, graded
 from companion.chapters.leakage_rank.experiment import Metrics, Sizes, as_published
-from companion.chapters.pictures import PAGE, SERIES, chart, note
+from companion.chapters.pictures import PAGE, SERIES, chart, image_rows, note, photographs
 from companion.chapters.published import LABELS, METHODS, PUBLISHED_RANK
 from companion.store.record import Record
 from companion.store.results import Claim, Result
@@ -43,7 +44,33 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
             null_value=float(counted),
         ),
         metric_predicts(metrics),
+        local(metrics),
     ]
+
+
+def local(metrics: Metrics) -> Claim:
+    """Several images of full rank with one gradient; without pooling there is one."""
+    pooled, flat = metrics.pooled, metrics.flat
+    verdict = "finding" if pooled.distinct > flat.distinct else "not reproduced"
+    return claim(
+        "full-rank-is-local",
+        metrics,
+        verdict=verdict if pooled.certificate == flat.certificate == "local" else "undecided",
+        value=float(pooled.distinct),
+        null_value=float(flat.distinct),
+    )
+
+
+def selected(_: Metrics, arrays: Tensors) -> Tensors:
+    """Those of the digit."""
+    return arrays
+
+
+@photographs
+def plot_shifts(result: Result[Metrics]) -> Figure:
+    """A digit, and all images that have its gradient by the two networks."""
+    words = {"truth": "the image", "flat": "without pooling", "pooled": "with pooling"}
+    return image_rows([(words[name], result.figure(name), "black") for name in words])
 
 
 def uncorrected(name: str, row: Record) -> list[int]:
@@ -140,4 +167,4 @@ def drawing() -> str:
     )
 
 
-FIGURES = {"rank": plot_rank}
+FIGURES = {"rank": plot_rank, "shifts": plot_shifts}

@@ -20,10 +20,13 @@ def whole(row: Record) -> bool:
 
 
 def claims(metrics: Metrics, _: IdentifiabilitySizes) -> list[Claim]:
-    """Another photograph with the same gradient, on the networks where there is room for it."""
+    """What is found where all is fixed, and another photograph with the same gradient, on the
+    networks where there is room for it.
+    """
+    known = found_and_known(metrics)
     rows = {name: row.counterfactual for name, row in metrics.networks.items() if not whole(row)}
     if not rows:
-        return []
+        return [known]
     residuals = [row.residual for row in rows.values()]
     same = [residual <= 1e-8 for residual in residuals]
     elsewhere = [row.mse_to_victim > row.mse_to_start for row in rows.values()]
@@ -31,14 +34,31 @@ def claims(metrics: Metrics, _: IdentifiabilitySizes) -> list[Claim]:
     closed = max((row.counterfactual.mse_to_victim for row in everything), default=None)
     start = next(iter(rows.values())).start_mse
     return [
+        known,
         claim(
             "identifiability-counterfactual",
             {"rows": rows, "differ": max(residuals), "start": start, "closed": closed},
             verdict=graded([*same, *elsewhere]) if any(same) else "not reproduced",
             value=min(row.mse_to_victim for row in rows.values()),
             null_value=closed,
-        )
+        ),
     ]
+
+
+def found_and_known(metrics: Metrics) -> Claim:
+    """By all layers together, against layer by layer."""
+    rows, names = metrics.networks.values(), ("determined", "known", "falsely_known")
+    counts = {name: sum(row.counts[name] for row in rows) for name in names}
+    determined, known, false = counts.values()
+    rgap = sum(row.rgap_found for row in rows)
+    holds = graded([known == determined, false == 0]) if known > rgap else "not reproduced"
+    return claim(
+        "identifiability-known",
+        counts | {"total": metrics.n_images * len(rows), "rgap": rgap},
+        verdict=holds if determined > rgap else "undecided",
+        value=float(known),
+        null_value=float(rgap),
+    )
 
 
 def selected(metrics: Metrics, arrays: Tensors) -> Tensors:
