@@ -164,8 +164,7 @@ def compute(sizes: WeightSizes, context: Context) -> Outcome[Metrics]:
         name, attack = unit.split("--")
         row = unpacked(tensors)
         networks.setdefault(name, Record()).update(row if attack == EXACT else {attack: row})
-        images = {key: shown(x) for key, x in tensors.items() if key != "json"}
-        arrays |= {f"x_hat {name} {key}": x for key, x in images.items()}
+        arrays |= {f"x_hat {name} {key}": shown(x) for key, x in tensors.items() if key != "json"}
     about = {"grey": judged.grey, "index": judged.index, "tuning_index": tuning.index}
     return Outcome(Metrics(**networks, **about), arrays)
 
