@@ -196,7 +196,7 @@ def weight_unit(sizes: WeightSizes, context: Context, unit: str) -> Tensors:
         errors, _ = at(weight, tuning, "tuning")
         row.tuning[key_of(weight)] = float(10 ** logs(errors).mean())
     row["best"] = best = min(sizes.weights, key=lambda weight: row.tuning[key_of(weight)])
-    for weight in (*{*WAYS[attack].published} - {best}, best):
+    for weight in (*(other for other in WAYS[attack].published if other != best), best):
         row.judged[key_of(weight)], x_hat = at(weight, judged, "judged")
     return {**packed(row), attack: x_hat}
 
