@@ -164,8 +164,7 @@ def compute(sizes: WeightSizes, context: Context) -> Outcome[Metrics]:
         name, attack = unit.split("--")
         row = unpacked(tensors)
         networks.setdefault(name, Record()).update(row if attack == EXACT else {attack: row})
-        images = {key: shown(x) for key, x in tensors.items() if key != "json"}
-        arrays |= {f"x_hat {name} {key}": x for key, x in images.items()}
+        arrays |= {f"x_hat {name} {key}": shown(x) for key, x in tensors.items() if key != "json"}
     about = {"grey": judged.grey, "index": judged.index, "tuning_index": tuning.index}
     return Outcome(Metrics(**networks, **about), arrays)
 
@@ -197,7 +196,7 @@ def weight_unit(sizes: WeightSizes, context: Context, unit: str) -> Tensors:
         errors, _ = at(weight, tuning, "tuning")
         row.tuning[key_of(weight)] = float(10 ** logs(errors).mean())
     row["best"] = best = min(sizes.weights, key=lambda weight: row.tuning[key_of(weight)])
-    for weight in (*{*WAYS[attack].published} - {best}, best):
+    for weight in (*(other for other in WAYS[attack].published if other != best), best):
         row.judged[key_of(weight)], x_hat = at(weight, judged, "judged")
     return {**packed(row), attack: x_hat}
 

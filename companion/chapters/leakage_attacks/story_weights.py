@@ -137,10 +137,10 @@ def plot_weights(result: Result[Metrics]) -> Figure:
     names = list(metrics.networks)
     columns = min(4, len(names))
     rows = -(-len(names) // columns)
-    size = (PAGE, 1.0 + 2.1 * rows)
     figure, axes = plt.subplots(
-        rows, columns, figsize=size, sharex=True, sharey=True, squeeze=False
+        rows, columns, sharex=True, sharey=True, squeeze=False, layout="constrained"
     )
+    figure.set_size_inches(PAGE, 1.0 + 2.1 * rows)
     for ax, name in zip(axes.flat, names, strict=False):
         for (attack, way), colour in zip(WAYS.items(), SERIES, strict=False):
             row = metrics.networks[name][attack]
