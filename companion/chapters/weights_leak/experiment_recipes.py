@@ -224,7 +224,7 @@ def classified(context: Context, n: int, classes: int) -> tuple[Bundle, Tensor, 
     images = context.images(n)
     images = images.with_others(context.pool, other_rows(context, images.train_index))
     if classes == 2:
-        return images, images.y.long().cpu(), images.init_y.long().cpu()
+        return images, images.y, images.init_y
     return images, images.train_labels, images.init_labels
 
 
