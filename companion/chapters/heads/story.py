@@ -186,9 +186,7 @@ def plot_recipes(result: Result[Metrics]) -> Figure:
     """
     same = ("backbone", "n_train", "classes", "width")
     first = result.metrics.cells[0].only(*same)
-    alike = [cell for cell in result.metrics.cells if cell.only(*same) == first]
-    # a known start is drawn where an unknown one hides most
-    cells = [c for c in alike if c.start == "unknown" or c.recipe in ("SGD, no decay", ADAMW)]
+    cells = [cell for cell in result.metrics.cells if cell.only(*same) == first]
     identified = [max(c.span.tpr_at_1pct, c.filter.tpr_at_1pct) for c in cells]
     marks: dict[str, tuple[list[float], dict[str, Any]]] = {
         "members, by confidence (null)": (
