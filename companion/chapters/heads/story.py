@@ -47,7 +47,7 @@ def claims(metrics: Metrics, sizes: Sizes) -> list[Claim]:
     default = metrics.at(recipe=ADAMW, n_train=sizes.n_train)
     habits = [cell for cell in metrics.cells if RECIPES[cell.recipe].habit]
     sentences = [_unmixed(metrics), _certified(metrics)]
-    if default:
+    if default and "members" in metrics:  # older results have none
         sentences += [_members(default, metrics.members), _public(metrics.members)]
     return sentences + ([_habits(habits)] if habits else [])
 
