@@ -175,7 +175,7 @@ def plot_images(result: Result[Metrics]) -> Figure:
     for name, (counts, colour) in curves.items():
         ax.plot(n, counts / n, "o-", color=colour, label=name)
     ax.set(xlabel="training images", ylabel="share above cosine 0.9", ylim=(-0.02, 1.05))
-    ax.legend(loc="center left")
+    ax.legend(loc=(0.38, 0.35))
     return figure
 
 
