@@ -19,7 +19,7 @@ from secrets import token_hex
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from recon.errors import ReconError
 from recon.store.files import check_writable, only_one
@@ -202,19 +202,13 @@ def audit_case(
             report |= inference.report
             leaked = leaked + inference.leaked
     misfit = None if case.fit is None else case.fit.why_not
-    # without a table of membership, where the sets cannot be compared, an empty one stands for the
-    # question
-    members = (
-        {}
-        if report["membership"] is None and "membership" in settings.attacks
-        else report["membership"]
-    )
+    members = report["membership"]
+    if members is None and "membership" in settings.attacks:
+        members = {}  # where the sets cannot be compared, for the question
     verdict = decide(report["result"], n, report["power"], members, why_not, misfit)
     report |= {"verdict": verdict.images, "membership_verdict": verdict.membership}
-    if verdict.images != LEAKS:
-        leaked = [image for image in leaked if image.how == "membership"]
-    if verdict.membership != INFERRED:
-        leaked = [image for image in leaked if image.how != "membership"]
+    given_away = {True: verdict.membership == INFERRED, False: verdict.images == LEAKS}
+    leaked = [image for image in leaked if given_away[image.how == "membership"]]
     leaked.sort(key=lambda image: (-image.probability, -image.score))
     report["leaked"] = [asdict(image) for image in leaked]
     report["images"]["scored"] = n
@@ -241,7 +235,12 @@ def _about_inputs(case: Case, alike: Exchangeability, notes: list[str], settings
         **dict.fromkeys(WORDS),
         "weights": {"file": subject.file, "sha256": subject.sha256, "arch": subject.arch},
         "tensors": subject.tensors,
-        "images": {**counts, "mean": case.transform.words, "notes": notes},
+        "images": {
+            **counts,
+            "mean": case.transform.words,
+            "inputs": "" if case.pictures else centring(case.x),
+            "notes": notes,
+        },
         "fit": None if fit is None else asdict(fit) | {"why_not": fit.why_not},
         "exchangeability": {
             "near_copies": len(alike.copies),
@@ -255,3 +254,15 @@ def _about_inputs(case: Case, alike: Exchangeability, notes: list[str], settings
         "versions": versions(),
         **dict.fromkeys(RESULTS),
     }
+
+
+def centring(x: Tensor) -> str:
+    """Whether inputs x (n, C, H, W) are centred, their mean less than a third of their deviation,
+    and what would follow otherwise.
+    """
+    mean, deviation = x.mean().item(), x.std().item()
+    what, otherwise = "Centred", "fewer images where they are raw pixels"
+    if 3 * abs(mean) > deviation:
+        what, otherwise = "Not centred", "more images where they are"
+    inputs = f"inputs have mean {mean:.2f} and deviation {deviation:.2f}"
+    return f"{what}: {inputs}. Separation recovers {otherwise}."

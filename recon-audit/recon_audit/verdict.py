@@ -17,12 +17,8 @@ from recon_audit.attacks import KINDS, RECONSTRUCTIONS
 from recon_audit.images import printable
 from recon_audit.scoring import LEVEL, Json
 
-LEAKS, NOT_BY_THESE, CANNOT_TELL, INFERRED = (
-    "leaks",
-    "not by these attacks",
-    "cannot tell",
-    "inferred",
-)
+LEAKS, NOT_BY_THESE = "leaks", "not by these attacks"
+CANNOT_TELL, INFERRED = "cannot tell", "inferred"
 # shadows that are told apart no better than this say that membership inference is blind here
 BLIND_AREA = 0.55
 NUMBERS = ("no attack", "one attack", "two attacks", "three attacks")
@@ -70,19 +66,12 @@ def decide(
         return Verdict(CANNOT_TELL, None if membership is None else CANNOT_TELL, reason)
     images, sentence = _on_images(result, n, power)
     if misfit is not None:
-        if images == LEAKS and membership is not None:
-            return Verdict(
-                images, CANNOT_TELL, sentence, f"Who was trained on cannot be told: {misfit}."
-            )
+        told = None if membership is None else CANNOT_TELL
+        if images == LEAKS and told:
+            return Verdict(images, told, sentence, f"Who was trained on cannot be told: {misfit}.")
         if images != LEAKS:
             images, sentence = CANNOT_TELL, "Whether these weights leak cannot be told."
-        untold = "" if membership is None else "Nor can it be told who was trained on."
-        return Verdict(
-            images,
-            None if membership is None else CANNOT_TELL,
-            f"{sentence} {misfit[:1].upper()}{misfit[1:]}.",
-            untold,
-        )
+        return Verdict(images, told, f"{sentence} {misfit[:1].upper()}{misfit[1:]}.")
     kind, more = (None, "") if membership is None else _on_membership(membership)
     return Verdict(images, kind, sentence, more)
 
@@ -104,26 +93,16 @@ def _on_images(result: Json | None, n: int, power: Json | None) -> tuple[str, st
                 " never trained on: these weights leak training images."
             ),
         )
-    silence = (
-        "No evidence of leakage by"
-        f" {NUMBERS[len(ran)] if len(ran) < len(NUMBERS) else f'{len(ran)} attacks'}"
-    )
+    silence = f"No evidence of leakage by {NUMBERS[len(ran)]}"
     if power is None or not power["canaries"]:
         blind = ", and what they would have found was not measured"
     elif 2 * power["leaking"] < power["canaries"]:  # fewer than half of the canaries
-        finding = f"images of only {power['leaking']} of" if power["leaking"] else "nothing in"
-        many = "s" * (power["canaries"] > 1)
-        who = "it" if len(ran) == 1 else "they"
-        blind = (
-            f", but {who} found {finding} {power['canaries']} network{many} trained in the same way"
-        )
+        leaking = f"{power['leaking']} of {power['canaries']}"
+        blind = f", which found images in only {leaking} networks trained in the same way"
     else:
         images = f"{power['found']:.0f} of {power['n']} images of a network trained in the same way"
-        would = (
-            f"which would have found {images}: this is about these attacks, and no proof of"
-            " privacy."
-        )
-        return NOT_BY_THESE, f"{silence}, {would}"
+        proof = "this is about these attacks, and no proof of privacy"
+        return NOT_BY_THESE, f"{silence}, which would have found {images}: {proof}."
     return (
         CANNOT_TELL,
         f"{silence}{blind}: whether these weights leak training images cannot be told.",
@@ -255,12 +234,10 @@ def power_words(report: Json) -> list[str]:
     if images is None:
         sentences.append("What the attacks on images would have found was not measured.")
     else:
-        many = images["canaries"] > 1
         sentences.append(
-            f"In {images['canaries']} network{'s' * many} trained in the same way, the attacks on"
-            f" images found {images['found']:.1f} of {images['n']} training"
-            f" images{' on average' * many}, and {images['leaking']}"
-            f" {'were' if images['leaking'] != 1 else 'was'} found to leak."
+            f"In networks trained in the same way ({images['canaries']}), the attacks on images"
+            f" found {images['found']:.1f} of {images['n']} training images on average, and"
+            f" {images['leaking']} of them were found to leak."
         )
     if members is not None and members["power"]["auc"] is not None:
         share = members["power"]["tpr_0.01"]

@@ -161,6 +161,15 @@ def test_near_copies_are_left_out_and_named(network, x, y):
 
 
 NO_INTERVALS = {"tpr_0.01": (0.0, 0.0), "tpr_0.001": (0.0, 0.0)}
+
+
+def test_a_report_says_whether_inputs_are_centred(report, x):
+    said = report.data["images"]["inputs"]
+    assert said == audit_module.centring(x[:N]) and said in report.page
+    assert said.startswith("Not centred: inputs have mean 0.5")
+    assert audit_module.centring((x - 0.5) / 0.3).startswith("Centred: inputs have mean")
+
+
 RESULT = {"leak": False, "attacks": {"rows": {"why_not": None}}}
 
 
@@ -168,7 +177,7 @@ RESULT = {"leak": False, "attacks": {"rows": {"why_not": None}}}
     ("power", "verdict", "words"),
     [
         (None, "cannot tell", "was not measured"),
-        ((2, 0, 0.0), "cannot tell", "found nothing in 2 networks"),
+        ((2, 0, 0.0), "cannot tell", "images in only 0 of 2 networks"),
         ((4, 1, 3.0), "cannot tell", "only 1 of 4 networks"),
         (
             (2, 1, 7.0),

@@ -27,7 +27,6 @@ OPTIMISERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "adamw": torch.optim.AdamW,
 }
 AUGMENTATIONS = ("flip", "shift")
-PATIENCE = 10  # checks of `early_stopping`, which `train` makes every 25 steps
 
 
 @dataclass(frozen=True)
@@ -190,28 +189,12 @@ def accuracy(module: nn.Module, x: Tensor, y: Tensor) -> float:
     return (classes.long() == y.to(classes.device).long()).float().mean().item()
 
 
-def early_stopping(x: Tensor, y: Tensor, patience: int = PATIENCE) -> Callable[[nn.Module], bool]:
-    """True once the accuracy on images x (n, d) with classes y (n,) has not risen for `patience`
-    checks. For `stop` of `train`. It remembers, so every training needs one of its own.
-    """
-    accuracies = [0.0]
-
-    def stop(module: nn.Module) -> bool:
-        accuracies.append(accuracy(module, x, y))
-        module.train()
-        recent = accuracies[-patience:]
-        return len(accuracies) > patience and max(recent) <= max(accuracies[:-patience])
-
-    return stop
-
-
 def train(
     recipe: Recipe,
     x: Tensor,
     y: Tensor,
     generator: torch.Generator,
     shape: Shape | None = None,
-    stop: Callable[[nn.Module], bool] | None = None,
     module: nn.Sequential | None = None,
 ) -> Trained:
     """Train on images x (n, d) with classes y (n,) in 0 … K−1. ReconError for labels that do not
@@ -219,7 +202,6 @@ def train(
 
     Args:
         shape: (C, H, W) of an image, needed to augment.
-        stop: asked after every 25 steps whether to end.
         module: trained instead of the one that the recipe describes.
     """
     y = y.to(x.device)
@@ -236,11 +218,9 @@ def train(
     for done in range(1, recipe.steps + 1):
         rows = _batch(recipe, len(x), generator, x.device)
         update(_augmented(x[rows], recipe, shape, generator), y[rows])
-        if done % 25:
+        if done % 25 or recipe.stop_loss is None:
             continue
-        if recipe.stop_loss is not None and _loss(module, x, y) < recipe.stop_loss:
-            break
-        if stop is not None and stop(module):
+        if _loss(module, x, y) < recipe.stop_loss:
             break
     loss, w1 = _loss(module, x, y), first_weight(module).detach().clone()
     return Trained(module, w1_init, w1, loss, accuracy(module, x, y), done)

@@ -12,7 +12,10 @@ from companion.chapters.separation_common import counts, is_true, other_photogra
 from companion.chapters.tables import unpacked
 from companion.chapters.weights_leak.experiment_recipes import (
     CHANGES,
+    CHANNELS,
     KNOWN_FOR,
+    MEAN,
+    given,
     recipe_of,
     recipe_unit,
 )
@@ -113,12 +116,34 @@ def test_every_cell_is_a_recipe():
     assert set(KNOWN_FOR) <= set(CHANGES["decay"])
 
 
+def photos():
+    return Context(load_pool("photos"), torch.device("cpu"), 0, Path(), None)
+
+
+def test_inputs_as_other_preprocessing_gives_them():
+    """Raw pixels, less a half, and channels of mean 0 and deviation 1."""
+    images = photos().images(6)
+    pixels = images.pixels(images.train).flatten(1)
+    for number in (0.0, 0.5):
+        torch.testing.assert_close(given(images, number).train, pixels - number)
+    normalised = given(images, CHANNELS)
+    channels = normalised.train.unflatten(1, images.shape)
+    assert channels.mean((0, 2, 3)).abs().max() < 1e-5
+    torch.testing.assert_close(channels.std((0, 2, 3)), torch.ones(3))
+
+
+def test_chapter_6_trains_on_these_inputs():
+    sizes = replace(RECIPE_SIZES["smoke"], kkt_width=32)
+    raw, centred = (unpacked(recipe_unit(sizes, photos(), f"inputs-{k}"))[0] for k in (0, 3))
+    assert (raw.cell, centred.cell) == ("raw pixels", MEAN) and raw.added != centred.added
+    assert centred.loss < 1e-3 and centred.erased == 0.0
+
+
 # ------------------------------------------------------------------------- a training that diverges
 
 
 def test_a_network_that_diverged_is_not_attacked(monkeypatch):
     sizes = replace(RECIPE_SIZES["smoke"], base=Recipe(width=16, steps=20))
-    photos = Context(load_pool("photos"), torch.device("cpu"), 0, Path(), None)
-    assert unpacked(recipe_unit(sizes, photos, "decay-0"))
+    assert unpacked(recipe_unit(sizes, photos(), "decay-0"))
     monkeypatch.setitem(CHANGES["decay"], "SGD, decay 0", {"lr": 1e30})
-    assert unpacked(recipe_unit(sizes, photos, "decay-0")) == []
+    assert unpacked(recipe_unit(sizes, photos(), "decay-0")) == []

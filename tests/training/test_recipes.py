@@ -18,12 +18,10 @@ from torch import nn
 
 from recon.errors import ReconError
 from recon.training.recipes import (
-    PATIENCE,
     Dropout,
     Recipe,
     accuracy,
     build,
-    early_stopping,
     first_weight,
     train,
 )
@@ -197,17 +195,6 @@ def test_looking_at_the_loss_moves_no_draw():
     assert torch.equal(looked.w1, never.w1)
 
 
-def test_stop_is_asked_every_25_steps():
-    asked = []
-
-    def third(module):
-        asked.append(module)
-        return len(asked) == 3
-
-    trained = train(replace(PLAIN, steps=400), normal(10, 5), labels(10), seeded(), stop=third)
-    assert trained.steps == 75 and asked == [trained.module] * 3
-
-
 @pytest.mark.parametrize(("classes", "noise"), [(2, 0.4), (10, 0.4), (10, 1.0)])
 def test_label_noise_is_a_share_drawn_anew(classes, noise):
     """A perfect network that does not move is right where labels are as before."""
@@ -282,21 +269,6 @@ def test_private_gradients_are_clipped(clip):
 def test_impossible_recipes(change):
     with pytest.raises(ReconError):
         Recipe(**change)
-
-
-def test_early_stopping_waits():
-    """Accuracies that rise until check 5, then stay: `PATIENCE` checks more."""
-    x = torch.arange(20.0)[:, None] - 4.5
-    y = (x[:, 0] > 0).long()
-    module = nn.Sequential(nn.Linear(1, 1))
-    nn.init.ones_(module[0].weight)
-    stop = early_stopping(x[:10], y[:10])
-    answers = []
-    for check in range(20):
-        nn.init.constant_(module[0].bias, min(check - 5.0, 0.0))  # right from check 5 on
-        answers.append(stop(module))
-        assert module.training
-    assert answers.index(True) == 5 + PATIENCE
 
 
 def batches(recipe, x, y, shape=None):

@@ -30,7 +30,6 @@ from companion.chapters.pictures import (
     Colour,
     chart,
     dot_rows,
-    end_labels,
     image_rows,
     levels,
     photographs,
@@ -48,7 +47,7 @@ def claims(metrics: Metrics, sizes: Sizes) -> list[Claim]:
     default = metrics.at(recipe=ADAMW, n_train=sizes.n_train)
     habits = [cell for cell in metrics.cells if RECIPES[cell.recipe].habit]
     sentences = [_unmixed(metrics), _certified(metrics)]
-    if default:
+    if default and "members" in metrics:  # older results have none
         sentences += [_members(default, metrics.members), _public(metrics.members)]
     return sentences + ([_habits(habits)] if habits else [])
 
@@ -111,8 +110,7 @@ def _members(cell: Record, members: Record) -> Claim:
 def _public(members: Record) -> Claim:
     """Photographs of another data set, against the fewest images of the same that still do."""
     other = next(row for row in members.public if row.kind == OTHER)
-    enough = [row for row in members.public if row.kind == SAME and row.images <= other.images]
-    same = max(enough, key=lambda row: row.images)
+    same = next(r for r in members.public if r.kind == SAME and r.images <= other.images)
     ours, null = other.filter.tpr_at_1pct, same.filter.tpr_at_1pct
     return claim(
         "heads-public",
@@ -174,10 +172,10 @@ def plot_images(result: Result[Metrics]) -> Figure:
         "FastICA": ([(c.fast_ica or c.null).cos_09 for c in cells], HELD_OUT),
         "best null": ([best_null(c).cos_09 for c in cells], FREE),
     }
-    for counts, colour in curves.values():
-        ax.plot(n, counts / n, "o-", color=colour)
+    for name, (counts, colour) in curves.items():
+        ax.plot(n, counts / n, "o-", color=colour, label=name)
     ax.set(xlabel="training images", ylabel="share above cosine 0.9", ylim=(-0.02, 1.05))
-    end_labels(ax, [(counts[-1] / n[-1], name, c) for name, (counts, c) in curves.items()])
+    ax.legend(loc=(0.38, 0.35))
     return figure
 
 
@@ -186,12 +184,9 @@ def plot_recipes(result: Result[Metrics]) -> Figure:
     """Of one head a recipe: features recovered, members identified at 1 % false alarms by the
     attack and by confidence, and the accuracy on other images.
     """
-    first, cells = result.metrics.cells[0], []
-    for cell in result.metrics.cells:
-        alike = cell.only("backbone", "n_train", "classes", "width").items() <= first.items()
-        # a known start is drawn where an unknown one hides most
-        if alike and (cell.start == "unknown" or cell.recipe in ("SGD, no decay", ADAMW)):
-            cells.append(cell)
+    same = ("backbone", "n_train", "classes", "width")
+    first = result.metrics.cells[0].only(*same)
+    cells = [cell for cell in result.metrics.cells if cell.only(*same) == first]
     identified = [max(c.span.tpr_at_1pct, c.filter.tpr_at_1pct) for c in cells]
     marks: dict[str, tuple[list[float], dict[str, Any]]] = {
         "members, by confidence (null)": (

@@ -127,9 +127,9 @@ class RecipeSizes:
     of cells that run, and how many of each · kkt_width: of chapter 6's network."""
 
     n_train: int
-    base: Recipe
-    attack: SeparationSettings
     families: tuple[str, ...]
+    base: Recipe = Recipe()
+    attack: SeparationSettings = SeparationSettings(restarts=2)
     limit: int | None = None
     kkt_width: int = 1000
 
@@ -145,14 +145,10 @@ SIZES = {
     ),
     "laptop": RecipeSizes(
         n_train=100,
-        base=Recipe(),
-        attack=SeparationSettings(restarts=2),
         families=("decay", "start", "inputs"),
         limit=2,
     ),
-    "paper": RecipeSizes(
-        n_train=100, base=Recipe(), attack=SeparationSettings(restarts=2), families=tuple(CHANGES)
-    ),
+    "paper": RecipeSizes(n_train=100, families=tuple(CHANGES)),
 }
 
 
@@ -205,11 +201,10 @@ def recipe_unit(sizes: RecipeSizes, context: Context, unit: str) -> Tensors:
     starts: dict[str, Tensor | None] = {KNOWN[0]: None}
     if name in KNOWN_FOR:
         starts[KNOWN[1]] = trained.w1_init
-    rows = []
-    for known, start in starts.items():
-        table = separation_counts(images, FirstLayer(w1, start), context, sizes.attack)
-        rows.append({**table, **about, "known": known})
-    return packed(rows)
+    count = partial(separation_counts, images, context=context, settings=sizes.attack)
+    return packed(
+        [count(FirstLayer(w1, at)) | about | {"known": known} for known, at in starts.items()]
+    )
 
 
 def recipe_of(base: Recipe, family: str, cell: str) -> Recipe:
@@ -224,7 +219,7 @@ def classified(context: Context, n: int, classes: int) -> tuple[Bundle, Tensor, 
     images = context.images(n)
     images = images.with_others(context.pool, other_rows(context, images.train_index))
     if classes == 2:
-        return images, images.y.long().cpu(), images.init_y.long().cpu()
+        return images, images.y, images.init_y
     return images, images.train_labels, images.init_labels
 
 

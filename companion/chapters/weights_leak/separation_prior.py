@@ -60,7 +60,7 @@ class Whitening:
         """From centred images (k, c, h, h) and their mirror images; `floor`: of the eigenvalues, of
         their mean.
         """
-        side, colours = public.shape[-1], public.shape[1]
+        side = public.shape[-1]
         k = torch.arange(side, dtype=torch.float64)
         transform = torch.cos(math.pi * torch.outer(k, k + 0.5) / side) * math.sqrt(2 / side)
         transform[0] /= math.sqrt(2)
@@ -69,10 +69,10 @@ class Whitening:
         waves = (transform @ both @ transform.mT).permute(2, 3, 1, 0).double()
         products = waves @ waves.mT / len(both)
         products = ((products + products.transpose(0, 1)) / 2).flatten(0, 1)
-        scale = products.diagonal(dim1=1, dim2=2).mean(1).clamp_min(1e-12)[:, None, None]
-        eye = torch.eye(colours, dtype=torch.float64, device=public.device)
-        values, vectors = torch.linalg.eigh(products + floor * scale * eye)
-        return Whitening(((vectors * values.rsqrt()[:, None]) @ vectors.mT).to(public), transform)
+        scale = products.diagonal(dim1=1, dim2=2).mean(1, keepdim=True).clamp_min(1e-12)
+        values, vectors = torch.linalg.eigh(products)
+        root = (values + floor * scale).rsqrt()[:, None]
+        return Whitening(((vectors * root) @ vectors.mT).to(public), transform)
 
     def white(self, x: Tensor) -> Tensor:
         """Images (n, c, h, h), white."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import partial
+from itertools import product
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -98,15 +98,6 @@ def _counts(**groups: list[Record]) -> dict[str, Any]:
     }
 
 
-#: whether by Adam, and what is known of the start -> its name and colour in `plot_erased`
-GROUPS = {
-    (False, "unknown"): ("gradient descent", TRAIN),
-    (False, "known"): ("gradient descent, start known", TRAIN),
-    (True, "unknown"): ("AdamW", SERIES[3]),
-    (True, "known"): ("Adam, start known", SERIES[3]),
-}
-
-
 @chart
 def plot_erased(*results: Result[RecipeMetrics]) -> Figure:
     """Images recovered against Σ, by which weight decay has erased the start; a mark is a network,
@@ -115,16 +106,19 @@ def plot_erased(*results: Result[RecipeMetrics]) -> Figure:
     figure, ax = plt.subplots(figsize=(PAGE, 3.6))
     decay = [cell for result in results for cell in result.metrics.of("decay")]
     cells = [cell for cell in decay if cell.erased is not None]
-    for (adam, known), (words, colour) in GROUPS.items():
+    for adam, known in product((False, True), KNOWN):
         group = [c for c in cells if (c.cell.startswith("Adam"), c.known) == (adam, known)]
-        x = [math.sqrt(c.erased) + 0.03 * adam for c in group]  # beside the others
+        x = [c.erased for c in group]
         y = [100 * share(c, c.matches) for c in group]
-        fill = "white" if known == "known" else colour
+        colour = SERIES[3] if adam else TRAIN
+        words = ("Adam, AdamW" if adam else "gradient descent") + f", start {known}"
+        fill = "white" if known == KNOWN[1] else colour
         ax.plot(x, y, "o", ms=7, mfc=fill, mec=colour, mew=1.6, label=words)
     null = max(100 * share(c, c.best_null) for c in cells)
     ax.axhline(null, color=FREE, ls=":", lw=1.4, zorder=0, label="highest null")
-    sums = sorted({round(c.erased, 1 if c.erased < 0.1 else 2) for c in cells})
-    ax.set_xticks([math.sqrt(total) for total in sums], [f"{total:g}" for total in sums])
+    ax.set_xscale("asinh", linear_width=0.5)
+    ax.set_xticks(ticks := [0, 0.5, 1, 2, 5, 10], map(str, ticks))
+    ax.minorticks_off()
     ax.set(xlabel="Σ lr · decay / (1 − momentum)", ylabel="training images recovered, %")
     ax.set_ylim(-3, 103)
     ax.legend(loc="center left", bbox_to_anchor=(0.25, 0.6))
@@ -147,9 +141,4 @@ def plot_recipes(
     return dot_rows([c.cell for c in cells], marks, [c.test_accuracy for c in cells])
 
 
-DEFENCES = ("defence",)
-FIGURES = {
-    "erased": plot_erased,
-    "recipes": plot_recipes,
-    "defences": partial(plot_recipes, families=DEFENCES),
-}
+FIGURES = {"erased": plot_erased, "recipes": plot_recipes}
