@@ -153,7 +153,13 @@ def batches(metrics: Record, sizes: Record, context: Context, folder: Path) -> R
     return Record(metrics, separated=rows)
 
 
+def without_twin(metrics: Record, sizes: Record, context: Context, folder: Path) -> Record:
+    """Nothing of today counts what was found of a set's twin."""
+    return Record({name: value for name, value in metrics.items() if name != "twin"})
+
+
 RESCORED: dict[str, Rescored] = {
+    "counterfactual-sets": without_twin,
     "decoreco-random": recipe_arm,
     "decoreco-partition": recipe_arm,
     "decoreco-published": published,
