@@ -101,9 +101,8 @@ def partition_claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     p_value = preference(Competition(moved, arm.moved_to_held_out, 1.0, 1.0), blend_share(n))
     some_few = p_value < LEVEL and moved - arm.moved_to_held_out <= 0.1 * m
     chance, odds = m / (m + n), stayed * n / max((m - stayed) * m, 1)
-    competition = arm.competition.ncc_06
-    p_ncc = preference(competition.targets, competition.decoys, 0.5)
-    p_ssim = preference(arm.matches.ssim_04, arm.nulls.held_out.ssim_04, 0.5)
+    by_ssim = Competition(arm.matches.ssim_04, arm.nulls.held_out.ssim_04, 1.0, 1.0)
+    p_ncc, p_ssim = (preference(pair, 0.5) for pair in (arm.competition.ncc_06, by_ssim))
     unlike = [p >= LEVEL for p in (p_ncc, p_ssim)]
     derived = {"n_train": n, "chance": chance, "p_value": p_value, "came": came_text(arm)}
     return [

@@ -330,7 +330,7 @@ def _members(sizes: Sizes, context: Context) -> Record:
     outputs = module(x).detach()
     simpler = {
         "confidence": _margin(module, x),
-        "low loss": -loss_of(outputs, labels, cell.classes, "none"),
+        "low loss": -loss_of(outputs, labels, "none"),
         "response without the filter": score(public, ridge=1e6),
         "largest cosine with a row": (
             normalize(public.standardised(x), dim=1) @ normalize(w / column_norms(w), dim=1).mT
