@@ -24,12 +24,12 @@ def nudge(module: Any, seed: int) -> None:
 
     plain = module.ImagePool.pixels
 
-    def pixels(self: Any, rows: Any, dtype: Any = torch.float32) -> Any:
-        x = plain(self, rows, torch.float64)
+    def pixels(self: Any, rows: Any) -> Any:
+        x = plain(self, rows).double()
         noise = np.stack(
             [np.random.default_rng([seed, int(row)]).standard_normal(x.shape[1:]) for row in rows]
         )
-        return (x * (1 + RELATIVE * torch.from_numpy(noise))).clamp(0, 1).to(dtype)
+        return (x * (1 + RELATIVE * torch.from_numpy(noise))).clamp(0, 1).float()
 
     module.ImagePool.pixels = pixels
 
