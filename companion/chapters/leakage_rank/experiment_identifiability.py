@@ -36,8 +36,8 @@ class Metrics(Networks):
     that no equation reads · rgap_found: images that R-GAP finds. networks.counts: Of the images,
     how many are determined (nothing is missing at the truth but what is not read), found (every
     entry that is read to half a grey level, by Gauss–Newton on the joint system, from grey), known
-    to be found (certified: the residual ‖g(x̂) − g‖/‖g‖ is rounding, and the rank at x̂ lacks
-    nothing but entries that are not read), and certified without being found.
+    to be found (certified locally: the residual ‖g(x̂) − g‖/‖g‖ is rounding, and the rank at x̂
+    lacks nothing but entries that are not read), and certified without being found.
     networks.counterfactual: Another photograph, moved inside [0, 1] until it has the first victim's
     gradient. residual: as above · mse_to_victim, mse_to_start: of the result · start_mse: between
     the two photographs.
