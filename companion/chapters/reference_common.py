@@ -239,7 +239,7 @@ def came_text(arm: Record) -> str:
     end = f"at {arm.energy_share[0]:.1%} of its squared norm, images moved by {far}"
     if not in_full(arm):
         return f"{arm.steps:,} of {arm.published_steps:,} steps: undecided; layer 1 {end}"
-    rounded = f", products in {arm.precision} where the processor has them"
+    rounded = f", products in {arm.precision} if the processor has them, which is unknown"
     how = "still falling by" if fell >= FALL else "fell by" if fell >= 0 else "rose by"
     return (
         f"all {arm.steps:,} published steps, the full budget"
