@@ -24,7 +24,14 @@ from companion.chapters.pictures import (
     levels,
     photographs,
 )
-from companion.chapters.published import DIVERGED, LABELS, METHODS, PRE_TRAINED, PUBLISHED
+from companion.chapters.published import (
+    DIVERGED,
+    LABELS,
+    METHODS,
+    PRE_TRAINED,
+    PUBLISHED,
+    PUBLISHED_RANK,
+)
 from companion.store.kept import LEVELS
 from companion.store.record import Record
 from companion.store.results import Claim, Result, verdict
@@ -39,6 +46,7 @@ def claims(metrics: Metrics, sizes: Sizes) -> list[Claim]:
     made = [each for method in METHODS for each in method_claims(method, metrics, sizes)]
     if both_ran(metrics, "rgap", "hybrid"):
         made += [hybrid_against(parent, metrics, sizes) for parent in ("rgap", "cosine_tv")]
+        made.append(full_at_zero(metrics, sizes))
     names = metrics.networks
     trained = [n for n in names if n.endswith(PRE_TRAINED) and n.removesuffix(PRE_TRAINED) in names]
     return [*made, pre_trained_claim(trained, metrics)] if trained else made
@@ -162,6 +170,19 @@ def hybrid_against(parent: str, metrics: Metrics, sizes: Sizes) -> Claim:
         value=float(better),
         null_value=coins,
     )
+
+
+def full_at_zero(metrics: Metrics, sizes: Sizes) -> Claim:
+    """Where c(M) = 0: reproduced if Hybrid ends as exact as Appendix E prints, partly if only its
+    start, R-GAP's solution, is. Undecided where no such network ran, or too few steps.
+    """
+    names = [name for name in both_ran(metrics, "rgap", "hybrid") if not PUBLISHED_RANK[name][1]]
+    start, end = ([metrics.mse(n, method) for n in names] for method in ("rgap", "hybrid"))
+    exact, whole = ([at_least_as_good(e, PRINTED) for e in errors] for errors in (start, end))
+    judgement = "reproduced" if all(whole) else graded([False, all(exact)])
+    values = {"start": start, "end": end, "grey": metrics.images.grey_mse, "names": names}
+    decided = names and sizes.share == 1.0
+    return claim("leakage-full-at-zero", values, verdict=judgement if decided else "undecided")
 
 
 def at_least_as_good(ours: float | None, other: float | None) -> bool:

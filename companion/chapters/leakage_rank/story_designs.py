@@ -17,8 +17,8 @@ FEW = 8  # designs, below which a correlation says nothing
 
 
 def claims(metrics: Metrics, sizes: Sizes) -> list[Claim]:
-    """Advice, and width."""
-    return [recommendation(metrics, sizes), wide_claim(metrics)]
+    """Advice, width, and condition numbers."""
+    return [recommendation(metrics, sizes), wide_claim(metrics), condition_claim(metrics)]
 
 
 def correlation(x: list[float], y: list[float]) -> tuple[float, float, float] | None:
@@ -89,6 +89,19 @@ def wide_claim(metrics: Metrics) -> Claim:
         {"by_width": in_words(found), "chance": chance(len(rows))},
         verdict=judged(found),
         value=found and found[0],
+        null_value=0.0,
+    )
+
+
+def condition_claim(metrics: Metrics) -> Claim:
+    """Where no layer lacks rank."""
+    rows = [row for row in metrics.designs if row.c == 0]
+    by_condition = correlation([row.condition for row in rows], [row.amplified for row in rows])
+    return claim(
+        "designs-condition",
+        {"by": in_words(by_condition), "networks": len(rows), "chance": chance(len(rows))},
+        verdict=judged(by_condition),
+        value=by_condition and by_condition[0],
         null_value=0.0,
     )
 

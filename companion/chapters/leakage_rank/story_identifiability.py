@@ -7,11 +7,14 @@ from matplotlib.figure import Figure
 
 from companion.chapters.base import Tensors
 from companion.chapters.claims import claim
-from companion.chapters.leakage_common import graded
+from companion.chapters.leakage_common import TABLE_1, graded
 from companion.chapters.leakage_rank.experiment_identifiability import IdentifiabilitySizes, Metrics
 from companion.chapters.pictures import image_rows, levels, photographs
 from companion.store.record import Record
 from companion.store.results import Claim, Result
+from recon.attacks.rgap import generic_deficiencies
+
+LITTLE = 0.1  # of the equations that a layer lacks
 
 
 def whole(row: Record) -> bool:
@@ -20,6 +23,39 @@ def whole(row: Record) -> bool:
 
 
 def claims(metrics: Metrics, _: IdentifiabilitySizes) -> list[Claim]:
+    """What layers say of one another, and two images with one gradient."""
+    return [*made_up(metrics), *counterfactual(metrics)]
+
+
+def made_up(metrics: Metrics) -> list[Claim]:
+    """What the layer that lacks most lacks alone, and all together: of a first layer nothing is
+    made up; of a later one those before supply what R-GAP's virtual constraints do, as we read
+    them.
+    """
+    first, later = {}, {}
+    for name, row in metrics.networks.items():
+        alone = [-lacking for lacking in generic_deficiencies(TABLE_1[name])]
+        if alone[1:] and max(alone):
+            rows = first if alone[0] == max(alone) else later
+            rows[name] = {"alone": max(alone), "together": -row.joint_deficiency}
+    lost = [row["together"] >= row["alone"] for row in first.values()]
+    little = [row["together"] >= (1 - LITTLE) * row["alone"] for row in later.values()]
+    values = {"first": first, "later": later}
+    return [
+        claim(
+            "leakage-first-layer",
+            values,
+            verdict=graded(lost, "reproduced") if lost else "undecided",
+        ),
+        claim(
+            "identifiability-virtual",
+            values,
+            verdict=("reproduced" if all(little) else "partly") if little else "undecided",
+        ),
+    ]
+
+
+def counterfactual(metrics: Metrics) -> list[Claim]:
     """Another photograph with the same gradient, on the networks where there is room for it."""
     rows = {name: row.counterfactual for name, row in metrics.networks.items() if not whole(row)}
     if not rows:
