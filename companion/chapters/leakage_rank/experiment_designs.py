@@ -113,7 +113,10 @@ def stability(layers: list[Stacked], gradient: Gradient, generator: torch.Genera
     ]
     single = gradient.split()[0]
     noisy = {
-        name: g + NOISE * g.square().mean().sqrt() * torch.randn(g.shape, generator=generator).to(g)
+        name: g
+        + NOISE
+        * g.square().mean().sqrt()
+        * torch.randn(g.shape, generator=generator, dtype=g.dtype)
         for name, g in single.gradients.items()
     }
     x, moved = rgap(single), rgap(replace(single, gradients=noisy), check=False)
