@@ -41,7 +41,7 @@ def inverse_hessian(objective: Objective, x: Tensor, theta: Tensor, v: Tensor) -
 
 def hypergradient(objective: Objective, x: Tensor, theta: Tensor, p: Tensor) -> Tensor:
     """dl/dx = −∂_x ⟨∇_θ E(x, y; θ), p⟩ (S, n, d) at θ = θ(x) (S, p), with p = [∇²_θ E]⁻¹ ∇_θ l (S,
-    p). Note the minus sign, which eq. (7) leaves to the reader.
+    p). Eq. (7) as printed has no minus sign, and one ∇ too many.
     """
     x, theta = x.detach().requires_grad_(), theta.detach().requires_grad_()
     with torch.enable_grad():

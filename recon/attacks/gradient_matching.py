@@ -79,7 +79,7 @@ class Alignment:
         )
 
     def by_tensor(self) -> Tensor:
-        """Σ_j D(g_j(x), g_j), (B,): the sum of Chen & Campbell."""
+        """Σ_j D(g_j(x), g_j), (B,): the sum of Chen & Campbell's hybrid.py:784."""
         return (1 - self.inner / _positive(self.size * self.target)).sum(0)
 
     def whole(self) -> Tensor:
@@ -115,7 +115,7 @@ class Descent:
     milestones: tuple[float, ...] = ()
 
 
-CHEN_DESCENT = Descent(1e-3)  # of Chen & Campbell, Appendix D
+CHEN_DESCENT = Descent(1e-3)  # of Chen & Campbell, §4: Adam as PyTorch has it
 GEIPING_DESCENT = Descent(0.1, signed=True, boxed=True, milestones=(3 / 8, 5 / 8, 7 / 8))
 
 
@@ -201,8 +201,8 @@ class GradientMatching:
 
 
 def seeded_start(gradient: Gradient, seed: int) -> Tensor:
-    """N(0, 1) right after manual_seed(seed), the same for every victim, as in the paper; (B, c, h,
-    w).
+    """N(0, 1) right after manual_seed(seed), the same for every victim, as in Chen & Campbell's
+    hybrid.py:996; (B, c, h, w).
     """
     generator = torch.Generator().manual_seed(seed)
     image = torch.randn(1, *gradient.network.shape, generator=generator)
@@ -226,8 +226,8 @@ def cosine_tv(
 
     Args:
         whole: see `GradientMatching`.
-        tv: weight of the total variation, once per cosine, so per parameter tensor unless `whole`,
-            as published.
+        tv: weight of the total variation, once per cosine, so per parameter tensor unless `whole`:
+            0.01 and its times are those of Chen & Campbell's hybrid.py:784 and 998.
     """
     cosines = 1 if whole else len(gradient.gradients)
     attack = GradientMatching(
@@ -292,9 +292,9 @@ def dlg(
     gradient: Gradient | Gradient[ModuleNetwork], x_init: Tensor, steps: int = DLG_STEPS
 ) -> tuple[Tensor, Tensor]:
     """DLG: PyTorch's L-BFGS, learning rate 1, `steps` outer steps of up to 20 inner ones, from
-    x_init (B, c, h, w). Returns the last images, as published, and the energies after each outer
-    step (steps, B); of n images with one gradient by a module (steps, 1). It may diverge: numbers
-    then grow without bound and stop being reproducible.
+    x_init (B, c, h, w). Returns the last images, as hybrid.py:754 does, and the energies after each
+    outer step (steps, B); of n images with one gradient by a module (steps, 1). It may diverge:
+    numbers then grow without bound and stop being reproducible.
     """
 
     def descend(victim: Any, start: Tensor) -> tuple[Tensor, Tensor]:

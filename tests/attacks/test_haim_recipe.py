@@ -110,7 +110,7 @@ def test_starts_are_noise_of_the_scale_or_those_given(weights, start):
     x = start[0]
     same = recover_as_published(weights, settings, torch.Generator().manual_seed(0), None, x[0])
     assert torch.equal(same.x_hat, x)
-    assert PublishedSettings(m=M).init_scale == 1.0
+    assert PublishedSettings(m=M).init_scale == pytest.approx(8.857493e-4)  # not Fig. 5's 1.0
 
 
 @pytest.mark.parametrize(

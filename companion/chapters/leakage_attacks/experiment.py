@@ -40,8 +40,9 @@ class Metrics(Networks):
 
     networks: One network: methods by name, and its pre-training where it had one. networks.methods:
     One method on one network: means over the images of the squared error (pixels in [0, 1]) and of
-    PSNR (peak 255, as published), None where not finite. diverged: whether the mean error is beyond
-    `companion.chapters.published.DIVERGED` · per_image: errors of the images, by CIFAR-10 index.
+    PSNR (peak 255, as in their hybrid.py:440), None where not finite. diverged: whether the mean
+    error is beyond `companion.chapters.published.DIVERGED` · per_image: errors of the images, by
+    CIFAR-10 index.
     networks.pre_training: Of a pre-trained network: epochs, images, and its accuracy on these.
     images: The victims: error of a grey image, and whether they are the paper's.
     """
@@ -147,7 +148,7 @@ def _dlg(gradient: Gradient, budget: Budget, _place: Checkpoints) -> Tensor:
 
 
 def _cosine_tv(gradient: Gradient, budget: Budget, place: Checkpoints, **how: Any) -> Tensor:
-    """In float32, as published;
+    """In float32, as in Chen & Campbell's hybrid.py:611;
 
     Args:
         how: `whole`, with one cosine over the whole gradient or one a tensor, and the `descent`.
