@@ -354,10 +354,10 @@ def ledger(sources: Sources) -> str:
     sentences = yaml.load(path.read_text("utf-8"), yaml.CSafeLoader)
     tested = sum("claim" in sentence for sentence in sentences)
     return (
-        f"The {{download}}`ledger <ledger.yml>` has the {len(sentences)} sentences of both papers that"
-        f" can be checked: {tested} name their claims, and {len(sentences) - tested} say why they have"
-        " none. {download}`Sources <sources.yml>` say where settings come from: a paper, a line of a"
-        " repository, or us."
+        f"The {{download}}`ledger <ledger.yml>` has the {len(sentences)} sentences of both papers"
+        f" that can be checked: {tested} name their claims, {len(sentences) - tested} say why they"
+        " have none. {download}`Sources <sources.yml>` say where settings come from: a paper, a"
+        " line of a repository, or us."
     )
 
 

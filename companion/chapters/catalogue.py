@@ -241,7 +241,7 @@ def records(results: Path, root: Path, published: bool) -> list[dict[str, Any]]:
     table = [_record(row) for row in rows(results, root, kept=published)]
     if not table:
         raise ReconError(f"there are no results in {results}: run an experiment or the book first")
-    empty = dict.fromkeys(("id", "ours", "null", "chapter"), "")
+    empty = dict.fromkeys(("id", "ours", "null", "chapter", "unit", "taken_from", "image_sets"), "")
     for item in claims_page(root)["not_attempted"] if published else ():
         table.append(empty | item | {"verdict": NOT_ATTEMPTED, "paper": PAPERS[item["paper"]]})
     return table

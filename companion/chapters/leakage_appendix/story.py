@@ -107,15 +107,10 @@ def leaky_constraint(metrics: Metrics, sizes: Sizes) -> Claim:
     steps = leaky.steps if leaky.until is None else leaky.until
     more = steps / (tanh.until or math.inf)
     unknown = not more or (leaky.until is None and more <= MUCH)
+    words = {"leaky": until(leaky), "tanh": until(tanh)}
     return claim(
         "leakage-hard-constraint-leaky",
-        {
-            **metrics.leaky,
-            "network": sizes.constrained,
-            "more": more,
-            "leaky": until(leaky),
-            "tanh": until(tanh),
-        },
+        {**metrics.leaky, **words, "network": sizes.constrained, "more": more},
         verdict="undecided" if unknown else graded([more > NO_MORE, more > MUCH], "reproduced"),
         value=more,
         null_value=1.0,

@@ -173,16 +173,17 @@ def hybrid_against(parent: str, metrics: Metrics, sizes: Sizes) -> Claim:
 
 
 def full_at_zero(metrics: Metrics, sizes: Sizes) -> Claim:
-    """Where c(M) = 0: reproduced if Hybrid ends as exact as Appendix E prints, partly if only its
-    start, R-GAP's solution, is. Undecided where no such network ran, or too few steps.
+    """Where c(M) = 0: reproduced if Hybrid's start, R-GAP's solution, and its end are as exact as
+    Appendix E prints, partly if one is. Undecided where no such network ran, or too few steps.
     """
     names = [name for name in both_ran(metrics, "rgap", "hybrid") if not PUBLISHED_RANK[name][1]]
-    start, end = ([metrics.mse(n, method) for n in names] for method in ("rgap", "hybrid"))
-    exact, whole = ([at_least_as_good(e, PRINTED) for e in errors] for errors in (start, end))
-    judgement = "reproduced" if all(whole) else graded([False, all(exact)])
-    values = {"start": start, "end": end, "grey": metrics.images.grey_mse, "names": names}
-    decided = names and sizes.share == 1.0
-    return claim("leakage-full-at-zero", values, verdict=judgement if decided else "undecided")
+    errors = {way: [metrics.mse(name, way) for name in names] for way in ("rgap", "hybrid")}
+    exact = (all(at_least_as_good(e, PRINTED) for e in each) for each in errors.values())
+    return claim(
+        "leakage-full-at-zero",
+        {**errors, "names": names, "grey": metrics.images.grey_mse},
+        verdict=graded(exact, "reproduced") if names and sizes.share == 1 else "undecided",
+    )
 
 
 def at_least_as_good(ours: float | None, other: float | None) -> bool:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
+import scipy.linalg
 import torch
-from scipy.sparse.linalg import eigsh
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.leakage_common import FOUND, LEAST, SEED, averaged_victims, initial
@@ -106,23 +106,16 @@ def drawn(sizes: Sizes, seed: int) -> dict[str, ConvNet]:
 
 
 def stability(layers: list[Stacked], gradient: Gradient, generator: torch.Generator) -> Record:
-    """Condition and amplified of `Metrics`, at the first image of the gradient."""
-    ends = [
-        [eigsh(u.gram(), 1, return_eigenvectors=False, sigma=sigma)[0] for sigma in (None, 0.0)]
-        for u in layers
-    ]
-    single = gradient.split()[0]
+    """Condition and amplified of `Metrics`, of one image's gradient."""
+    values = [scipy.linalg.eigvalsh(u.gram()) for u in layers]
     noisy = {
-        name: g
-        + NOISE
-        * g.square().mean().sqrt()
-        * torch.randn(g.shape, generator=generator, dtype=g.dtype)
-        for name, g in single.gradients.items()
+        name: torch.normal(g, float(NOISE * g.square().mean().sqrt()), generator=generator)
+        for name, g in gradient.gradients.items()
     }
-    x, moved = rgap(single), rgap(replace(single, gradients=noisy), check=False)
+    x, moved = rgap(gradient), rgap(replace(gradient, gradients=noisy), check=False)
     return Record(
-        condition=math.prod(math.sqrt(most / least) for most, least in ends),
-        amplified=((moved - x).norm() / x.norm() / NOISE).item(),
+        condition=math.prod(math.sqrt(each[-1] / each[0]) for each in values),
+        amplified=float((moved - x).norm() / x.norm()) / NOISE,
     )
 
 
@@ -155,5 +148,7 @@ def design_unit(sizes: Sizes, context: Context, unit: str) -> Tensors:
         cosine=mse(cosine.view_as(x).double(), x).tolist(),
     )
     if not row.c:
-        row |= stability(layers, gradient, named(context.seed, "designs.noise", int(unit)))
+        row |= stability(
+            layers, gradient.split()[0], named(context.seed, "designs.noise", int(unit))
+        )
     return packed(row)
