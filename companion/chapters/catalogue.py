@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from companion.chapters import entries
-from companion.chapters.claims import PAPERS, claims_page, taken_from, texts
+from companion.chapters.claims import PAPERS, claims_page, taken_from, texts, unit
 from companion.store.record import Record
 from companion.store.results import Claim, Result, load_result
 from recon.errors import ReconError
@@ -260,6 +260,7 @@ def _record(row: Row) -> dict[str, Any]:
         "device": made.device,
         "seed": made.seed,
         "seconds": made.seconds,
+        "unit": unit(row.claim.id),
         "taken_from": taken_from().get(made.experiment, {}),
         "size": row.size,
         "at_paper_size": row.at_paper_size,

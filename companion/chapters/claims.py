@@ -112,9 +112,14 @@ def claim(name: str, values: Mapping[str, Any] | None = None, **measured: Any) -
 def texts() -> dict[str, dict[str, str]]:
     """Claim -> its words: `section`, `paper` and `sentence`."""
     return {
-        name: {field: text for field, text in words.items() if field not in FILLED}
+        name: {field: text for field, text in words.items() if field not in {*FILLED, "unit"}}
         for name, words in _words().items()
     }
+
+
+def unit(name: str) -> str:
+    """What the interval or test that decides a claim is over."""
+    return _words().get(name, {}).get("unit", "image sets")
 
 
 @cache

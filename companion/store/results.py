@@ -59,7 +59,6 @@ class Claim:
         verdict: one of `VERDICTS`.
         value, null_value: the number that the verdict's rule looks at, and the same number of the
             null; None where there is no single one.
-        unit: of the interval or test that decides; of most the image sets.
         margin: how far that number is from where the verdict turns, positive on the side of
             "reproduced"; None where no single number decides.
     """
@@ -75,7 +74,6 @@ class Claim:
     value: float | None = None
     null_value: float | None = None
     margin: float | None = None
-    unit: str = "image sets"
 
     def __post_init__(self) -> None:
         if self.verdict not in VERDICTS:
