@@ -19,7 +19,7 @@ FEW = 8  # designs, below which a correlation says nothing
 def claims(metrics: Metrics, sizes: Sizes) -> list[Claim]:
     """Advice, wide layers at the beginning, and condition numbers where no layer lacks rank."""
     rows = metrics.designs
-    solvable = [row for row in rows if "condition" in row]
+    solvable = [row for row in rows if not row.c]
     stable = ([row[name] for row in solvable] for name in ("condition", "amplified"))
     return [
         recommendation(metrics, sizes),
