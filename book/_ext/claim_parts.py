@@ -11,6 +11,8 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
+
 from companion.chapters.catalogue import (
     CHECK,
     MIXED,
@@ -331,6 +333,19 @@ def verdicts(sources: Sources) -> str:
         + " |"
     )
     return "\n".join(lines)
+
+
+def ledger(sources: Sources) -> str:
+    """How many sentences of both papers can be checked, and how many name claims."""
+    path = sources.root / "book" / "ledger.yml"
+    sentences = yaml.load(path.read_text("utf-8"), yaml.CSafeLoader)
+    tested = sum("claim" in sentence for sentence in sentences)
+    return (
+        f"The {{download}}`ledger <ledger.yml>` has the {len(sentences)} sentences of both papers"
+        f" that can be checked: {tested} name their claims, {len(sentences) - tested} say why they"
+        " have none. {download}`Sources <sources.yml>` say where settings come from: a paper, a"
+        " line of a repository, or us."
+    )
 
 
 def not_attempted(sources: Sources) -> str:

@@ -47,9 +47,12 @@ class Entry:
     section: str = ""
     paper_size: Mapping[str, Any] = field(default_factory=dict)
 
-    def at_paper_size(self, config: Mapping[str, Any]) -> bool:
-        """Whether the sizes of a result are the paper's, as far as it states them."""
-        return all(config.get(name) == value for name, value in self.paper_size.items())
+    def at_paper_size(self, config: Mapping[str, Any]) -> bool | None:
+        """Whether the sizes of a result are the paper's, or those that it takes over; None where
+        neither states any.
+        """
+        stated = self.paper_size.items()
+        return all(config.get(name) == value for name, value in stated) if stated else None
 
 
 @cache

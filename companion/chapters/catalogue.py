@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from companion.chapters import entries
-from companion.chapters.claims import PAPERS, claims_page, texts
+from companion.chapters.claims import PAPERS, claims_page, taken_from, texts, unit
 from companion.store.record import Record
 from companion.store.results import Claim, Result, load_result
 from recon.errors import ReconError
@@ -54,7 +54,7 @@ class Row:
 
     Attributes:
         seeds: the same claim at other seeds.
-        at_paper_size: whether the run had the paper's size, as far as it states one.
+        at_paper_size: whether the run had the paper's size, None where it states none.
         replays: what `recon replay` did again of it, and of those at other seeds; none of a run of
             the edition, which computes it.
     """
@@ -62,7 +62,7 @@ class Row:
     claim: Claim
     result: Result[Any]
     chapter: str
-    at_paper_size: bool
+    at_paper_size: bool | None
     seeds: tuple[Claim, ...] = ()
     replays: tuple[str, ...] = ()
 
@@ -78,7 +78,7 @@ class Row:
         """Whether the run decides: a paper's sentence has a verdict from a run at its size, and
         from no other.
         """
-        return self.at_paper_size or not self.claim.section
+        return self.at_paper_size is not False or not self.claim.section
 
     @property
     def verdict(self) -> str:
@@ -141,13 +141,15 @@ class Row:
 
     @property
     def papers(self) -> str:
-        """Which of these sizes are the paper's, ", the paper's n and width"; "" where it states
-        none or the run had another.
+        """Whose these sizes are, ", Haim et al.'s n and width"; "" where the paper states and takes
+        over none, or the run had another.
         """
         stated = entries()[self.result.made.experiment].paper_size
         names = [{"n_train": "n"}.get(name, name.replace("_", " ")) for name in stated]
-        owner = "the published recipe's" if "recipe_steps" in stated else "the paper's"
-        return f", {owner} {' and '.join(names)}" if names and self.at_paper_size else ""
+        sources = taken_from().get(self.result.made.experiment, {})
+        owners = dict.fromkeys(sources[name].split(",")[0] for name in stated)
+        said = f", {' and '.join(owners)}'s {' and '.join(names)}"
+        return said if self.at_paper_size else ""
 
 
 def _range(numbers: list[int]) -> str:
@@ -235,7 +237,7 @@ def records(results: Path, root: Path, published: bool) -> list[dict[str, Any]]:
     table = [_record(row) for row in rows(results, root, kept=published)]
     if not table:
         raise ReconError(f"there are no results in {results}: run an experiment or the book first")
-    empty = dict.fromkeys(("id", "ours", "null", "chapter"), "")
+    empty = dict.fromkeys(("id", "ours", "null", "chapter", "unit", "taken_from", "image_sets"), "")
     for item in claims_page(root)["not_attempted"] if published else ():
         table.append(empty | item | {"verdict": NOT_ATTEMPTED, "paper": PAPERS[item["paper"]]})
     return table
@@ -254,6 +256,8 @@ def _record(row: Row) -> dict[str, Any]:
         "device": made.device,
         "seed": made.seed,
         "seconds": made.seconds,
+        "unit": unit(row.claim.id),
+        "taken_from": taken_from().get(made.experiment, {}),
         "size": row.size,
         "at_paper_size": row.at_paper_size,
         "tested": row.tested,

@@ -34,6 +34,13 @@ def claims_page(root: Path = ROOT) -> dict[str, Any]:
         raise ReconError(f"book/claims.yml cannot be read: {error}") from error
 
 
+@cache
+def taken_from() -> dict[str, dict[str, str]]:
+    """Experiment -> setting -> its source, of book/sources.yml."""
+    sources = yaml.load((ROOT / "book" / "sources.yml").read_text("utf-8"), yaml.CSafeLoader)
+    return sources["experiments"]
+
+
 class _Numbers(Formatter):
     """`str.format` for lists too: the field of a list is that of its elements, and a list is
     written with commas, or each of its elements in words of its own. Those end with what stands
@@ -105,9 +112,14 @@ def claim(name: str, values: Mapping[str, Any] | None = None, **measured: Any) -
 def texts() -> dict[str, dict[str, str]]:
     """Claim -> its words: `section`, `paper` and `sentence`."""
     return {
-        name: {field: text for field, text in words.items() if field not in FILLED}
+        name: {field: text for field, text in words.items() if field not in {*FILLED, "unit"}}
         for name, words in _words().items()
     }
+
+
+def unit(name: str) -> str:
+    """What the interval or test that decides a claim is over."""
+    return _words().get(name, {}).get("unit", "image sets")
 
 
 @cache

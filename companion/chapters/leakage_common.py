@@ -26,13 +26,15 @@ from recon.nets.conv import Conv, ConvNet, Params
 from recon.nets.module import default_start
 from recon.released import Gradient
 
-VICTIMS = (1, 3)  # CIFAR-10 train indices of the paper's truck and deer
+#: CIFAR-10 train indices of the paper's truck and deer: 3 by hybrid.py:952 of its code; 1 is in no
+#: file, but of 6,187 images it is the nearest to the truck of assets/sample_output.jpg (0.98)
+VICTIMS = (1, 3)
 CLASSES = 10
 FOUND = 1 / 510  # half a grey level
 LEAST = 1e-12  # errors below this are rounding
 PRIOR = 1 / 12  # variance of U(−½, ½), what is known of an entry without the gradient
 PRE_TRAINING_CLASSES = (1, 2)  # automobile, bird: what the paper trains the networks of two rows on
-BATCH, STEP_SIZE, EPOCHS = 64, 1e-3, 300  # §4: Adam with PyTorch's other defaults
+BATCH, STEP_SIZE, EPOCHS = 64, 1e-3, 300  # Appendix F: Adam with PyTorch's other defaults
 
 
 #: Table 1 of Chen & Campbell: Conv(kernel, channels, stride, padding)
@@ -46,7 +48,7 @@ TABLE_1 = {
     "CNN4 V1": ConvNet((Conv(3, 6), Conv(4, 5, 2), Conv(4, 3))),
     "CNN4 V2": ConvNet((Conv(5, 16), Conv(5, 6, 2), Conv(5, 32, 1, 2))),
 }
-SEED = 10  # of the published networks, and of the starts of their attacks
+SEED = 10  # of the published networks, and of the starts of their attacks: hybrid.py:966, 983, 994
 #: an experiment of part two: on the processor, with the images that these networks see
 gradient_experiment = partial(Experiment.of, on_gpu=False, shape=TABLE_1["CNN2 V1"].shape)
 

@@ -1,5 +1,5 @@
-"""What the chapters on DecoReco share of the reference recipe: a network trained as the reference
-did, and the recipe run on it with its published step sizes from one of three starts.
+"""What the chapters on DecoReco share of the reference recipe: a network trained to a loss as small
+as the reference's, and the recipe run on it with its published step sizes from one of three starts.
 """
 
 from dataclasses import dataclass
@@ -49,7 +49,8 @@ class ReferenceSizes:
 
 
 class ReferenceNet(Record):
-    """A network trained as the reference did.
+    """A network trained to a small loss, where the reference takes 10⁶ steps of gradient descent in
+    float64, and has a bias in the first layer only.
 
     log_loss: natural logarithm of the training loss · truth_share: by layer, the share of ‖θ_l‖²
     that the training images leave unexplained, with the attack's α and the λ ≥ 0 that fit all
@@ -79,8 +80,8 @@ class ReferenceArm(Record):
 
 
 def train_reference(context: Context, images: Bundle, width: int) -> tuple[Weights, ReferenceNet]:
-    """Train a network with biases in all layers on `images.train` along the gradient flow, to the
-    reference's final loss.
+    """Train a network with biases in all layers on `images.train` along the gradient flow, in
+    float32, to `kkt.FINAL_LOSS`.
     """
     network = MLP((images.dim, width, width, 1))
     theta_init = network.flatten(network.init(context.stream("kkt.weights"), "small")).to(
@@ -217,8 +218,8 @@ def start_images(context: Context, images: Bundle) -> Tensor:
 
 
 def in_full(arm: Record) -> bool:
-    """Whether all published steps were taken: the paper's whole budget, and so the recipe that its
-    sentences are about. Not whether it had converged: layer 1's energy may still fall.
+    """Whether all published steps were taken: Haim et al.'s whole budget, and so the recipe that
+    the paper's sentences are about. Not whether it had converged: layer 1's energy may still fall.
     """
     return arm.steps >= arm.published_steps
 

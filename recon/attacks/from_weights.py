@@ -88,7 +88,9 @@ def by_decoreco(
     return Candidates(images, score, "θ* and the images' shape", about)
 
 
-HAIM = PublishedSettings(m=1000)  # of Haim et al. (2022) and Buzaglo et al. (2023), CIFAR-10
+#: of Haim et al. (2022), CIFAR-10 and two classes (`RUNS` says of which file), in float32, where
+#: theirs is float64
+HAIM = PublishedSettings(m=1000)
 
 
 @register(
@@ -140,7 +142,7 @@ class BilevelSettings:
     inner_next: int = 10
 
 
-#: of Runkel et al.'s two classifiers at the paper's sizes
+#: for Runkel et al.'s affine classifier and their one hidden layer; every number is ours
 RUNKEL = {
     1: BilevelSettings(500, HeavyBall(3.0, 0.9, tol=1e-8, box=(0.0, 1.0))),
     2: BilevelSettings(100, HeavyBall(10.0, 0.5, tol=1e-8, box=(0.0, 1.0), max_relative_step=0.1)),

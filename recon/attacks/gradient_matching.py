@@ -79,7 +79,7 @@ class Alignment:
         )
 
     def by_tensor(self) -> Tensor:
-        """Σ_j D(g_j(x), g_j), (B,): the sum of Chen & Campbell."""
+        """Σ_j D(g_j(x), g_j), (B,): the sum of Chen & Campbell's hybrid.py:784."""
         return (1 - self.inner / _positive(self.size * self.target)).sum(0)
 
     def whole(self) -> Tensor:
@@ -117,7 +117,7 @@ class Descent:
     middle: float = 0.0
 
 
-CHEN_DESCENT = Descent(1e-3)  # of Chen & Campbell: Adam as PyTorch has it
+CHEN_DESCENT = Descent(1e-3)  # of Chen & Campbell, §4: Adam as PyTorch has it
 #: invertinggradients@1157b61c inversefed/reconstruction_algorithms.py:14, 18, 157; steps of 0.1 of
 #: images divided by their deviation, for CIFAR-10 about 0.25 (inversefed/consts.py:10)
 GEIPING_DESCENT = Descent(0.025, True, True, milestones=(3 / 8, 5 / 8, 7 / 8))
@@ -205,8 +205,8 @@ class GradientMatching:
 
 
 def seeded_start(gradient: Gradient, seed: int) -> Tensor:
-    """N(0, 1) right after manual_seed(seed), the same for every victim, as in the paper; (B, c, h,
-    w).
+    """N(0, 1) right after manual_seed(seed), the same for every victim, as in Chen & Campbell's
+    hybrid.py:996; (B, c, h, w).
     """
     generator = torch.Generator().manual_seed(seed)
     image = torch.randn(1, *gradient.network.shape, generator=generator)
@@ -230,8 +230,8 @@ def cosine_tv(
 
     Args:
         whole: see `GradientMatching`.
-        tv: weight of the total variation, once per cosine, so per parameter tensor unless `whole`,
-            as published.
+        tv: weight of the total variation, once per cosine, so per parameter tensor unless `whole`:
+            0.01 and its times are those of Chen & Campbell's hybrid.py:784 and 998.
     """
     cosines = 1 if whole else len(gradient.gradients)
     attack = GradientMatching(
@@ -300,9 +300,9 @@ def dlg(
     gradient: Gradient | Gradient[ModuleNetwork], x_init: Tensor, steps: int = DLG_STEPS
 ) -> tuple[Tensor, Tensor]:
     """DLG: PyTorch's L-BFGS, learning rate 1, `steps` outer steps of up to 20 inner ones, from
-    x_init (B, c, h, w). Returns the last images, as published, and the energies after each outer
-    step (steps, B); of n images with one gradient by a module (steps, 1). It may diverge: numbers
-    then grow without bound and stop being reproducible.
+    x_init (B, c, h, w). Returns the last images, as hybrid.py:754 does, and the energies after each
+    outer step (steps, B); of n images with one gradient by a module (steps, 1). It may diverge:
+    numbers then grow without bound and stop being reproducible.
     """
 
     def descend(victim: Any, start: Tensor) -> tuple[Tensor, Tensor]:

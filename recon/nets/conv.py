@@ -19,7 +19,7 @@ from recon.nets.network import Direction, LayerPass, Params, Shapes
 
 ImageShape = tuple[int, int, int]  # (c, h, w)
 SLOPE = 0.01  # of LeakyReLU for z < 0, PyTorch's default
-CLIP = 0.9999  # what stands for ±1 and beyond, which tanh does not return, as in the paper's code
+CLIP = 0.9999  # |tanh| beyond this is clipped: training-data-leakage@beb50470 hybrid.py:87
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ class ConvNet:
 
     def init(self, generator: torch.Generator, dtype: torch.dtype = torch.float32) -> Params:
         """θ with PyTorch's default initialisation, the numbers its own layers draw from that
-        generator. Drawn in float32, as published, and then converted to `dtype`.
+        generator. Drawn in float32, as in hybrid.py:611, and then converted to `dtype`.
         """
         shapes, (weight, bias) = self.shapes(), self.last
         theta = {name: torch.empty(shape) for name, shape in shapes.items()}

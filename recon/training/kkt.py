@@ -30,7 +30,7 @@ from recon.optim.loop import Checkpoint, LoopSettings, iterate
 from recon.optim.subspace import in_span
 from recon.optim.tree import State, unevaluated
 
-FINAL_LOSS = 4e-6  # near which the 10⁶ steps of Haim et al. (2022), of size 0.01, end
+FINAL_LOSS = 4e-6  # ours: where a long training by the recipe of Haim et al. (2022) may end
 METHODS = ("loss-scaled", "gradient-descent")
 
 

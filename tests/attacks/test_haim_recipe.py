@@ -110,7 +110,7 @@ def test_starts_are_noise_of_the_scale_or_those_given(weights, start):
     x = start[0]
     same = recover_as_published(weights, settings, torch.Generator().manual_seed(0), None, x[0])
     assert torch.equal(same.x_hat, x)
-    assert PublishedSettings(m=M).init_scale == 1.0
+    assert PublishedSettings(m=M).init_scale == pytest.approx(8.857493e-4)  # not Fig. 5's 1.0
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_steps_are_those_published_or_scaled_with_the_candidates(
     expected = (2, factor * step_x, factor * step_multipliers, *smooth)
     assert made[0] == pytest.approx(expected)
     assert [values[0] for values in module.RUNS.values()] == [8.857493e-4, 4.473685e-3]
-    with pytest.raises(ReconError, match="has no run 3: choose one of 1, 2"):
+    with pytest.raises(ReconError, match="no published run 3: choose one of 1, 2"):
         recover_as_published(weights, PublishedSettings(m=M, run=3), torch.Generator())
 
 

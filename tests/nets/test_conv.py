@@ -113,7 +113,7 @@ def test_slope_and_inverse_of_an_activation(name):
     torch.testing.assert_close(sigma.bend(x.detach()), bend)
     if name != "relu":
         torch.testing.assert_close(sigma.inverse(x.detach()), z.detach(), rtol=1e-9, atol=1e-12)
-    if name == "tanh":  # what cannot have come out of it is clipped, as in the paper
+    if name == "tanh":  # what cannot have come out of it is clipped, as in the paper's code
         torch.testing.assert_close(
             sigma.inverse(torch.tensor([-2.0, 1.0])).tanh(), torch.tensor([-0.9999, 0.9999])
         )

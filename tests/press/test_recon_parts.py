@@ -202,7 +202,7 @@ def test_a_papers_sentence_has_its_verdict_from_a_run_at_its_size():
     name = "hidden-random-noise"
     kept = best(checked(SOURCES)["runkel2024"])[name]
     assert kept.at_paper_size and kept.verdict == kept.claim.verdict
-    assert cells(kept)["Size"] == "n = 40, width = 6144, the paper's width"
+    assert cells(kept)["Size"] == r"n = 40, width = 6144, Runkel et al\.'s width"
 
 
 def test_spread():

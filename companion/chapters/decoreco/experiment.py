@@ -1,5 +1,5 @@
-"""§4.4: the published recipe on a network trained as the reference did: from noise (Fig. 5), and
-from other photographs (Fig. 9).
+"""§4.4: the published recipe on a network trained along the flow: from noise (Fig. 5), and from
+other photographs (Fig. 9).
 """
 
 from dataclasses import dataclass, field
@@ -34,7 +34,7 @@ SIZES = {
 
 
 def compute_from(start: str, sizes: Sizes, context: Context) -> Outcome[Metrics]:
-    """One network, trained as the reference did, and the recipe on it from N(0, 1) ("random") or
+    """One network, trained along the flow, and the recipe on it from N(0, 1) ("random") or
     from the other partition, centred like the training images, every candidate from another image.
     """
     images = context.images(sizes.n_train)

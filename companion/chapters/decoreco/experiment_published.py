@@ -56,8 +56,8 @@ class Metrics(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedSizes:
-    """Fig. 8 by the published recipe, on a network trained as the reference did · steps: of the
-    recipe · run: of the published table.
+    """Fig. 8 by the published recipe, on a network trained along the flow · steps: of the recipe ·
+    run: of `recon.attacks.haim_recipe.RUNS`.
     """
 
     n_train: int

@@ -1,8 +1,8 @@
 """Chapter 4's sentences, each with the paper's value, ours, the nulls and a verdict: from noise,
 from the tuned scale, and from other photographs.
 
-A verdict on the recipe comes from a run with the paper's full budget, converged or not, and from no
-other; where the three yardsticks of `companion.chapters.yardstick` disagree, it is "partly".
+A verdict on the recipe comes from a run with Haim et al.'s full budget, converged or not, and from
+no other; where the three yardsticks of `companion.chapters.yardstick` disagree, it is "partly".
 """
 
 from collections.abc import Sequence

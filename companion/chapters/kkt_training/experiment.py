@@ -35,7 +35,7 @@ class Sizes:
         steps: of loss-scaled descent.
         reference_steps: of the reference recipe.
         alpha: slope of the smoothed ReLU′, the attack's.
-        reference_goal: log of the training loss at which the reference recipe ends (4e-6).
+        reference_goal: log of `recon.training.kkt.FINAL_LOSS`, a goal of ours.
     """
 
     n_train: int

@@ -53,7 +53,7 @@ def plot_residual(result: Result[Metrics]) -> Figure:
     )
     if (reached := metrics.at_reference_loss) is not None:
         ax.axvline(reached.step, color=REFERENCE, linestyle="--")
-        place, words = (reached.step, 0.12), "the reference's\nfinal loss"
+        place, words = (reached.step, 0.12), "a loss of\n4e-6"
         note(ax, words, place, (-5, 0), REFERENCE, "right", high=True)
     end_labels(ax, ends)
     return figure

@@ -120,7 +120,7 @@ def rescored(sizes: RecipeSizes, context: Context, x_hat: Tensor) -> Record:
 
 
 def _net(sizes: RecipeSizes, context: Context, _: str) -> Tensors:
-    """Trained on the truth less its mean as the reference did, with biases in all layers."""
+    """Trained on the truth less its mean along the flow, with biases in all layers."""
     images = SeedImages.drawn(context, sizes.n_train, torch.float32)
     network, x = _network(sizes, images), images.train - images.train.mean(0)
     theta_init = network.flatten(network.init(context.stream("landscape.weights"), "small")).to(x)

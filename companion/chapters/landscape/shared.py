@@ -50,8 +50,8 @@ def set_distances(x_hat: Tensor, sets: Mapping[str, Tensor], shape: Shape) -> di
     """Mean L2 distance of images x_hat (S, n, d) in [0, 1] to their neighbours in each set (k, d);
     (S,) each.
 
-    The neighbour is the most alike by SSIM; "structurally most similar" in Runkel et al. (2024),
-    §4.5.
+    The neighbour is the most alike by SSIM: our reading of Runkel et al.'s "structurally most
+    similar" (§4.5).
 
     Args:
         shape: (C, H, W).

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 from scipy.optimize import LinearConstraint, minimize
+from scipy.sparse.linalg import norm
 from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
@@ -25,12 +26,14 @@ from companion.chapters.leakage_common import (
     rows_to_train_on,
 )
 from companion.store.record import Record
+from recon.analysis.identifiability import rank_deficiency
 from recon.attacks import by_hybrid, by_rgap
 from recon.attacks.from_gradients import HybridSettings
 from recon.attacks.gauss_newton import row_space
 from recon.attacks.gradient_matching import HYBRID, GradientMatching
-from recon.attacks.rgap import LayerSystem, layer_by_layer, logit_gradients, system_of
-from recon.nets.conv import ConvNet, Params
+from recon.attacks.rgap import LayerSystem, layer_by_layer, logit_gradients, system_of, systems
+from recon.images.pool import ImagePool
+from recon.nets.conv import Activation, ConvNet, Params
 from recon.released import Gradient
 from recon.scoring.metrics import mse
 
@@ -51,12 +54,14 @@ class Metrics(Record):
     without_bias: R-GAP with eq. (4), and with eq. (5) where the gradient of the bias is withheld:
     errors of both images. constrained: From the same start, with its error: a soft constraint, and
     a trust region that is given U x = V as a matrix (as_given), or coordinates of the kernel of U,
-    whose basis takes kernel_seconds (in_kernel). constrained.soft: One way to minimise Hybrid's
-    energy on the truck. violation: the part of the way from the start that U sees, over ‖x_0‖ ·
-    seconds: of the processor, with those for a basis of the kernel · reached: those after which the
-    error was no more than the soft constraint's in the end, None for never. trained: One network,
-    norms of the gradients of images before and after training. seen: it trained on them · unseen:
-    others of the two classes · other: of the other classes.
+    whose basis takes kernel_seconds (in_kernel). leaky: the same with LeakyReLU in the place of
+    Tanh, without a step of as_given. constrained.soft: One way to minimise Hybrid's energy on the
+    truck. violation: the part of the way from the start that U sees, over ‖x_0‖ · seconds: of the
+    processor, with those for a basis of the kernel · until, reached: steps, and seconds, after
+    which the error was no more than the soft constraint's in the end, None for never. trained: One
+    network, norms of the gradients of images before and after training. seen: it trained on them ·
+    unseen: others of the two classes · other: of the other classes. trained.ranks: deficiencies of
+    the layers at each of the paper's images, before and after.
     """
 
 
@@ -111,9 +116,11 @@ Course = list[tuple[Tensor, float]]
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """Three questions."""
     solvers, arrays = constrained(sizes, context)
+    leaky, _ = constrained(replace(sizes, as_given=0), context, "leaky_relu")
     metrics = Metrics(
         without_bias={name: without_bias(name, context) for name in sizes.without_bias},
         constrained=solvers,
+        leaky=leaky,
         trained={name: trained(name, sizes, context) for name in sizes.trained},
     )
     return Outcome(metrics, arrays)
@@ -139,13 +146,13 @@ def without_bias(name: str, context: Context) -> Record:
     )
 
 
-def constrained(sizes: Sizes, context: Context) -> tuple[Record, Tensors]:
+def constrained(sizes: Sizes, context: Context, activation: str = "tanh") -> tuple[Record, Tensors]:
     """The truck on a network of one convolution, from the minimum-norm solution: (16), and (11) in
     two ways.
     """
     attacked, images = Attacked.of(sizes.constrained, context.pool), Victims.of(context.pool)
-    truth = images.x[:1]
-    gradient = Gradient.each(attacked.network, attacked.theta, truth, images.labels[:1])
+    truth, network = images.x[:1], replace(attacked.network, activation=Activation(activation))
+    gradient = Gradient.each(network, attacked.theta, truth, images.labels[:1])
     single, layer = gradient.to(torch.float32), next(layer_by_layer(gradient))
     steps, alpha, beta, _ = HYBRID[0]
     began = time.process_time()
@@ -153,7 +160,7 @@ def constrained(sizes: Sizes, context: Context) -> tuple[Record, Tensors]:
     kernel_seconds = time.process_time() - began
 
     began = time.process_time()
-    soft = by_hybrid(single, attacked.network.shape, HybridSettings(sizes.share)).images
+    soft = by_hybrid(single, network.shape, HybridSettings(sizes.share)).images
     soft = soft.flatten().double()
     seconds = time.process_time() - began
 
@@ -162,14 +169,15 @@ def constrained(sizes: Sizes, context: Context) -> tuple[Record, Tensors]:
 
     def solver(course: Course, steps: int, before: float = 0.0) -> Record:
         """What it ends with; `before` are seconds that it took to begin."""
-        near = [round(at + before, 2) for x, at in course if error(x) <= error(soft)]
+        until = next((k for k, (x, _) in enumerate(course) if error(x) <= error(soft)), None)
         last, spent = course[-1]
         return Record(
             steps=steps,
             violation=problem.violation(last),
             mse=error(last),
             seconds=round(spent + before, 2),
-            reached=min(near, default=None),
+            until=until,
+            reached=None if until is None else round(course[until][1] + before, 2),
         )
 
     as_given = minimised(problem, sizes.as_given, as_given=True)
@@ -246,6 +254,8 @@ def minimised(problem: HardConstraint, steps: int, as_given: bool = False) -> Co
     began, lowest = time.process_time(), problem.value_and_grad(problem.start)[0]
     best = problem.start
     course = [(best, 0.0)]
+    if not steps:
+        return course
 
     def value(c: np.ndarray) -> tuple[float, np.ndarray]:
         nonlocal best, lowest
@@ -275,7 +285,7 @@ def minimised(problem: HardConstraint, steps: int, as_given: bool = False) -> Co
 
 
 def trained(name: str, sizes: Sizes, context: Context) -> Record:
-    """Norms of the gradients of three groups of images, before and after training."""
+    """Norms of the gradients of three groups of images, and ranks, before and after training."""
     network, pool = TABLE_1[name], context.pool
     rows = rows_to_train_on(pool)
     held_out = np.arange(len(rows)) % HELD_OUT == 0
@@ -300,8 +310,23 @@ def trained(name: str, sizes: Sizes, context: Context) -> Record:
                 after=norms(network.gradients(after, *group_images)),
             )
             for group, group_images in groups.items()
-        }
+        },
+        ranks=ranks(network, before, pool) + ranks(network, after, pool),
     )
+
+
+def ranks(network: ConvNet, theta: Params, pool: ImagePool) -> list[list[int]]:
+    """Rank deficiency of every layer's system, for each of the paper's images. K is taken as large
+    as W: that changes no rank, and a trained network's gradient is small.
+    """
+    victims, double = Victims.of(pool), {name: part.double() for name, part in theta.items()}
+    return [
+        [
+            rank_deficiency(replace(u, k=u.k * (norm(u.w) / norm(u.k))))
+            for u in systems(network, double, x[None], label[None])
+        ]
+        for x, label in zip(victims.x, victims.labels, strict=True)
+    ]
 
 
 def norms(gradients: Params) -> list[float]:

@@ -26,8 +26,9 @@ class Metrics(Networks):
 
     networks: One network: methods by name, and its pre-training where it had one. networks.methods:
     One method on one network: means over the images of the squared error (pixels in [0, 1]) and of
-    PSNR (peak 255, as published), None where not finite. diverged: whether the mean error is beyond
-    `companion.chapters.published.DIVERGED` · per_image: errors of the images, by CIFAR-10 index.
+    PSNR (peak 255, as in their hybrid.py:440), None where not finite. diverged: whether the mean
+    error is beyond `companion.chapters.published.DIVERGED` · per_image: errors of the images, by
+    CIFAR-10 index.
     networks.pre_training: Of a pre-trained network: epochs, images, and its accuracy on these.
     images: The victims: error of a grey image, and whether they are the paper's.
     """

@@ -19,7 +19,14 @@ from companion.chapters.pictures import (
     levels,
     photographs,
 )
-from companion.chapters.published import DIVERGED, LABELS, METHODS, PRE_TRAINED, PUBLISHED
+from companion.chapters.published import (
+    DIVERGED,
+    LABELS,
+    METHODS,
+    PRE_TRAINED,
+    PUBLISHED,
+    PUBLISHED_RANK,
+)
 from companion.store.kept import LEVELS
 from companion.store.record import Record
 from companion.store.results import Claim, Result
@@ -34,6 +41,7 @@ def claims(metrics: Metrics, sizes: Sizes) -> list[Claim]:
     made = [each for method in METHODS for each in method_claims(method, metrics, sizes)]
     if both_ran(metrics, "rgap", "hybrid"):
         made += [hybrid_against(parent, metrics, sizes) for parent in ("rgap", "cosine_tv")]
+        made.append(full_at_zero(metrics, sizes))
     names = metrics.networks
     trained = [n for n in names if n.endswith(PRE_TRAINED) and n.removesuffix(PRE_TRAINED) in names]
     return [*made, pre_trained_claim(trained, metrics)] if trained else made
@@ -157,6 +165,25 @@ def hybrid_against(parent: str, metrics: Metrics, sizes: Sizes) -> Claim:
         value=float(len(names) - len(worse)),
         null_value=float(grey),
     )
+
+
+def full_at_zero(metrics: Metrics, sizes: Sizes) -> Claim:
+    """Where c(M) = 0: reproduced if Hybrid's start, R-GAP's solution, and its end are as exact as
+    Appendix E prints, partly if one is. Undecided where no such network ran, or too few steps.
+    """
+    names = [name for name in both_ran(metrics, "rgap", "hybrid") if not PUBLISHED_RANK[name][1]]
+    errors = {way: [metrics.mse(name, way) for name in names] for way in ("rgap", "hybrid")}
+    exact = (all(at_least_as_good(e, PRINTED) for e in each) for each in errors.values())
+    return claim(
+        "leakage-full-at-zero",
+        {**errors, "names": names, "grey": metrics.images.grey_mse},
+        verdict=graded(exact, "reproduced") if names and sizes.share == 1 else "undecided",
+    )
+
+
+def at_least_as_good(ours: float | None, other: float | None) -> bool:
+    """Of two errors, None being infinite."""
+    return ours is not None and (other is None or ours <= other)
 
 
 # ------------------------------------------------------------------------------------- pre-training

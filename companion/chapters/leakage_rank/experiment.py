@@ -20,13 +20,12 @@ from companion.chapters.pictures import levels
 from companion.chapters.published import DIVERGED, METHODS, PUBLISHED, PUBLISHED_RANK
 from companion.store.record import Record
 from recon.analysis.identifiability import rank_deficiency, security_metric
-from recon.attacks import by_gauss_newton, by_rgap
+from recon.attacks import by_gauss_newton
 from recon.attacks.from_gradients import GaussNewtonSettings
 from recon.attacks.rgap import generic_deficiencies, systems
 from recon.images.registry import load_pool
 from recon.optim.rng import named
 from recon.released import Gradient
-from recon.scoring.metrics import mse, psnr
 
 
 def as_published(ranks: Record) -> bool:
@@ -34,14 +33,13 @@ def as_published(ranks: Record) -> bool:
     return ranks.rd == ranks.published_rd and ranks.c == ranks.published_c
 
 
-OURS = "R-GAP, ours"
 WITHOUT = ", without CNN4 V2"
 
 
 class Metrics(Networks):
     """networks: by name · spearman_with_published_psnr: rank correlation of c(M) with each method's
-    published PSNR, and with `OURS`, with and `WITHOUT` CNN4 V2; None for fewer than three networks
-    · chance: how often networks in random order have a correlation as large.
+    published PSNR, with and `WITHOUT` CNN4 V2; None for fewer than three networks · chance: how
+    often networks in random order have a correlation as large.
 
     networks: One network, layer by layer from the image on. rd: rank deficiency of each layer's
     system · generic_rd: by the formula in the layer's shape · unknowns: dim x_{i−1} · c: the
@@ -55,7 +53,7 @@ class Metrics(Networks):
 
     def correlations(self) -> dict[str, float]:
         """Those that there are, in the order of Appendix E."""
-        keys = [key for method in (*METHODS, OURS) for key in (method, method + WITHOUT)]
+        keys = [key for method in METHODS for key in (method, method + WITHOUT)]
         rho = {key: self.spearman_with_published_psnr.get(key) for key in keys}
         return {key: value for key, value in rho.items() if value is not None}
 
@@ -87,12 +85,10 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     victims = Victims.of(context.pool)
     networks, c, psnrs = {}, {}, {}
     for name in sizes.networks:
-        attacked = Attacked.of(name, context.pool)
-        networks[name] = ranks(name, attacked, victims)
+        networks[name] = ranks(name, Attacked.of(name, context.pool), victims)
         c[name] = networks[name].c
         published = {method: PUBLISHED[name][method] for method in METHODS}
         psnrs[name] = {method: p for method, (error, p) in published.items() if error <= DIVERGED}
-        psnrs[name][OURS] = own_psnr(attacked, victims)
     ranked = correlations(c, psnrs)
     rho = {key: pair and pair[0] for key, pair in ranked.items()}
     chance = {key: pair and pair[1] for key, pair in ranked.items()}
@@ -137,12 +133,6 @@ def ranks(name: str, attacked: Attacked, victims: Victims) -> Record:
         published_rd=list(PUBLISHED_RANK[name][0]),
         published_c=PUBLISHED_RANK[name][1],
     )
-
-
-def own_psnr(attacked: Attacked, victims: Victims) -> float:
-    """Our own PSNR (peak 255) by R-GAP, mean over the images; exact solutions count as 300 dB."""
-    error = mse(by_rgap(attacked.gradients(victims), attacked.network.shape).images, victims.x)
-    return psnr(error, 255.0).clamp(max=300.0).mean().item()
 
 
 def correlations(

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
+import scipy.linalg
 import torch
 
 from companion.chapters.base import Context, Outcome, Tensors
@@ -21,7 +22,7 @@ from recon.attacks import by_gauss_newton
 from recon.attacks.from_gradients import GaussNewtonSettings
 from recon.attacks.gradient_matching import GEIPING_DESCENT, cosine_tv, seeded_start
 from recon.attacks.gradient_system import JointSystem
-from recon.attacks.rgap import systems
+from recon.attacks.rgap import Stacked, rgap, systems
 from recon.errors import ReconError
 from recon.nets.conv import Conv, ConvNet
 from recon.optim.rng import named
@@ -41,7 +42,9 @@ class Metrics(Record):
     convolution · c: c(M) · deficiencies: of the layers, one by one · width: outputs of the first
     layer over entries of the image · unread: entries of the image that no layer reads · missing:
     rank of all layers together minus entries that are read, for each image · found: by
-    Gauss–Newton, for each image · cosine: CosineTV's error, for each image.
+    Gauss–Newton, for each image · cosine: CosineTV's error, for each image. Where no layer lacks
+    rank: condition, the product of the layers' condition numbers · amplified: how many times a
+    relative noise of 1e-6 on the first image's gradient grows in R-GAP's image.
     """
 
 
@@ -66,6 +69,7 @@ SIZES = {
     "laptop": Sizes(images=2),
     "paper": Sizes(count=60, cosine_steps=2400),
 }
+NOISE = 1e-6
 KERNELS, CHANNELS, STRIDES, DEPTHS = (3, 4, 5), (1, 2, 3, 4, 6, 8, 12, 16), (1, 2), (1, 2, 3)
 
 
@@ -102,13 +106,28 @@ def drawn(sizes: Sizes, seed: int) -> dict[str, ConvNet]:
     return designs
 
 
+def stability(layers: list[Stacked], gradient: Gradient, generator: torch.Generator) -> Record:
+    """Condition and amplified of `Metrics`, of one image's gradient."""
+    values = [scipy.linalg.eigvalsh(u.gram()) for u in layers]
+    noisy = {
+        name: torch.normal(g, float(NOISE * g.square().mean().sqrt()), generator=generator)
+        for name, g in gradient.gradients.items()
+    }
+    x, moved = rgap(gradient), rgap(replace(gradient, gradients=noisy), check=False)
+    return Record(
+        condition=math.prod(math.sqrt(each[-1] / each[0]) for each in values),
+        amplified=float((moved - x).norm() / x.norm()) / NOISE,
+    )
+
+
 def design_unit(sizes: Sizes, context: Context, unit: str) -> Tensors:
     """One network, all images."""
     name, network = list(drawn(sizes, context.seed).items())[int(unit)]
     theta = initial(network)
     x, labels = averaged_victims(context.pool, sizes.images, sizes.side)
     gradient = Gradient.each(network, theta, x, labels)
-    deficiencies = [rank_deficiency(u) for u in systems(network, theta, x[:1], labels[:1])]
+    layers = systems(network, theta, x[:1], labels[:1])
+    deficiencies = [rank_deficiency(u) for u in layers]
     solved = by_gauss_newton(gradient, network.shape, GaussNewtonSettings(starts=1)).images
     missing, matched, unread = [], [], 0
     for image, x_hat, single in zip(x, solved, gradient.split(), strict=True):
@@ -130,4 +149,8 @@ def design_unit(sizes: Sizes, context: Context, unit: str) -> Tensors:
         found=matched,
         cosine=mse(cosine.view_as(x).double(), x).tolist(),
     )
+    if not row.c:
+        row |= stability(
+            layers, gradient.split()[0], named(context.seed, "designs.noise", int(unit))
+        )
     return packed(row)

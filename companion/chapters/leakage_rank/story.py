@@ -86,7 +86,6 @@ def metric_predicts(metrics: Metrics) -> Claim:
     of twenty count.
     """
     rho, chance = metrics.correlations(), metrics.chance
-    # ours would count R-GAP twice
     judged = {label(key): chance[key] or 0.0 for key in rho if key in METHODS}
     beyond = [p_value < LEVEL for p_value in judged.values()]
     return claim(

@@ -17,8 +17,15 @@ FEW = 8  # designs, below which a correlation says nothing
 
 
 def claims(metrics: Metrics, sizes: Sizes) -> list[Claim]:
-    """Advice, and width."""
-    return [recommendation(metrics, sizes), wide_claim(metrics)]
+    """Advice, wide layers at the beginning, and condition numbers where no layer lacks rank."""
+    rows = metrics.designs
+    solvable = [row for row in rows if not row.c]
+    stable = ([row[name] for row in solvable] for name in ("condition", "amplified"))
+    return [
+        recommendation(metrics, sizes),
+        ranked("designs-wide", [row.width for row in rows], [decibels(row) for row in rows]),
+        ranked("designs-condition", *stable),
+    ]
 
 
 def correlation(x: list[float], y: list[float]) -> tuple[float, float, float] | None:
@@ -80,13 +87,12 @@ def judged(found: tuple[float, float, float] | None, holds: str = "reproduced") 
     return "undecided" if found is None else holds if found[1] > 0 else "not reproduced"
 
 
-def wide_claim(metrics: Metrics) -> Claim:
-    """Wide layers at the beginning."""
-    rows = metrics.designs
-    found = correlation([row.width for row in rows], [decibels(row) for row in rows])
+def ranked(name: str, x: list[float], y: list[float]) -> Claim:
+    """The claim of this name, by a rank correlation over networks."""
+    found = correlation(x, y)
     return claim(
-        "designs-wide",
-        {"by_width": in_words(found), "chance": chance(len(rows))},
+        name,
+        {"by": in_words(found), "networks": len(x), "chance": chance(len(x))},
         verdict=judged(found),
         value=found and found[0],
         null_value=0.0,

@@ -7,11 +7,14 @@ from matplotlib.figure import Figure
 
 from companion.chapters.base import Tensors
 from companion.chapters.claims import claim
-from companion.chapters.leakage_common import graded
+from companion.chapters.leakage_common import TABLE_1, graded
 from companion.chapters.leakage_rank.experiment_identifiability import IdentifiabilitySizes, Metrics
 from companion.chapters.pictures import image_rows, levels, photographs
 from companion.store.record import Record
 from companion.store.results import Claim, Result
+from recon.attacks.rgap import generic_deficiencies
+
+LITTLE = 0.1  # of the equations that a layer lacks
 
 
 def whole(row: Record) -> bool:
@@ -20,13 +23,36 @@ def whole(row: Record) -> bool:
 
 
 def claims(metrics: Metrics, _: IdentifiabilitySizes) -> list[Claim]:
-    """What is found where all is fixed, and another photograph with the same gradient, on the
-    networks where there is room for it.
+    """What is found and known, what layers say of one another, and two images with one gradient."""
+    return [found_and_known(metrics), *made_up(metrics), *counterfactual(metrics)]
+
+
+def made_up(metrics: Metrics) -> list[Claim]:
+    """What the layer that lacks most lacks alone, and all together: of a first layer nothing is
+    made up; of a later one those before supply what R-GAP's virtual constraints do, as we read
+    them.
     """
-    known = found_and_known(metrics)
+    rows = [
+        (name, [-each for each in generic_deficiencies(TABLE_1[name])], -row.joint_deficiency)
+        for name, row in metrics.networks.items()
+    ]
+    later = {name: {"alone": max(a), "together": all_} for name, a, all_ in rows if a[0] < max(a)}
+    first = {name: {"alone": a[0], "together": all_} for name, a, all_ in rows if a[0] and a[1:]}
+    lost = [row["together"] >= row["alone"] for row in first.values()]
+    much = any(row["together"] < (1 - LITTLE) * row["alone"] for row in later.values())
+    of_virtual, of_first = "partly" if much else "reproduced", graded(lost, "reproduced")
+    values = {"first": first, "later": later}
+    return [
+        claim("leakage-first-layer", values, verdict=of_first if first else "undecided"),
+        claim("identifiability-virtual", values, verdict=of_virtual if later else "undecided"),
+    ]
+
+
+def counterfactual(metrics: Metrics) -> list[Claim]:
+    """Another photograph with the same gradient, on the networks where there is room for it."""
     rows = {name: row.counterfactual for name, row in metrics.networks.items() if not whole(row)}
     if not rows:
-        return [known]
+        return []
     residuals = [row.residual for row in rows.values()]
     same = [residual <= 1e-8 for residual in residuals]
     elsewhere = [row.mse_to_victim > row.mse_to_start for row in rows.values()]
@@ -34,7 +60,6 @@ def claims(metrics: Metrics, _: IdentifiabilitySizes) -> list[Claim]:
     closed = max((row.counterfactual.mse_to_victim for row in everything), default=None)
     start = next(iter(rows.values())).start_mse
     return [
-        known,
         claim(
             "identifiability-counterfactual",
             {"rows": rows, "differ": max(residuals), "start": start, "closed": closed},
