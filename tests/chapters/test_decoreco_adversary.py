@@ -16,13 +16,13 @@ from companion.chapters.decoreco_adversary.experiment import (
     PRACTISED,
     candidates,
     judge,
-    judged_plainly,
     kinds,
     most_trusted,
     practise,
     scores,
 )
-from companion.chapters.decoreco_adversary.networks import Outside, describe, is_true
+from companion.chapters.decoreco_adversary.networks import others_of
+from companion.chapters.evidence import Outside, describe, is_true, judged_plainly
 from companion.store.record import Record
 from recon.images.registry import load_pool
 from tests.records import bundle_of, replace
@@ -67,7 +67,7 @@ def test_nobody_outside_is_trained_on(seed):
     def pixels(images):
         return {tuple(image.tolist()) for image in images.mul(255).round().long()[:, ::97]}
 
-    outside = Outside.of(context(seed), SMOKE)
+    outside = others_of(context(seed), SMOKE)
     known = pixels(torch.cat([outside.practice, outside.others]))
     assert len(known) == len(outside.practice) + len(outside.others)
     for n in (SMOKE.n_train, SMOKE.more_n):

@@ -22,7 +22,7 @@ from companion.chapters.common import (
     nulls_without_weights,
     rescored_table,
 )
-from companion.chapters.decoreco_adversary.experiment import judged_plainly
+from companion.chapters.evidence import judged_plainly
 from companion.chapters.reference_common import arm_of, train_reference
 from companion.chapters.tables import flat
 from companion.store.kept import RELEASED
@@ -50,7 +50,7 @@ class Metrics(Record):
     like it than that · as_realistic: of these, as `looks_realistic` has it · top_realistic: of
     the first `top`. The arrays `similar_rows` and `false_ranks` say which they are: their rows, and
     of the false ones the places from 0. judged: by an adversary who has no training image, see
-    `companion.chapters.decoreco_adversary.experiment.judged_plainly`.
+    `companion.chapters.evidence.judged_plainly`.
     """
 
 

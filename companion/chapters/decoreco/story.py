@@ -19,7 +19,7 @@ from companion.chapters.claims import claim
 from companion.chapters.decoreco.experiment import Metrics, Sizes
 from companion.chapters.decoreco.experiment_published import CHANCE, PublishedSizes
 from companion.chapters.decoreco.experiment_published import Metrics as PublishedMetrics
-from companion.chapters.decoreco_adversary.story import thesis
+from companion.chapters.evidence import thesis
 from companion.chapters.pictures import (
     count_label,
     image_rows,

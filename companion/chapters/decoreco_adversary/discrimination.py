@@ -14,12 +14,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from companion.chapters.evidence import TRUSTED
 from companion.store.record import Record
 from recon.scoring import roc
 from recon.scoring.roc import ratio
 
 Array = np.ndarray
-TRUSTED = 20
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ from torch import Tensor
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.decoreco_adversary.discrimination import (
     MEASURES,
-    TRUSTED,
     Measure,
     Scored,
     attainable,
@@ -22,17 +21,10 @@ from companion.chapters.decoreco_adversary.discrimination import (
     guess,
     share_true,
 )
-from companion.chapters.decoreco_adversary.networks import (
-    Outside,
-    Sizes,
-    attack_network,
-    describe,
-    is_true,
-)
+from companion.chapters.decoreco_adversary.networks import Sizes, attack_network
+from companion.chapters.evidence import TRUSTED, is_true
 from companion.chapters.separation_common import TRUE_NCC
 from companion.store.record import Record
-from recon.images.bundle import Bundle
-from recon.scoring import roc
 from recon.scoring.certainty import calibrated, probability, shadow_classifier
 from recon.scoring.matching import rescale
 from recon.scoring.metrics import ncc
@@ -216,34 +208,6 @@ def most_trusted(arm: str, group: Record, parts: Sequence[Tensors]) -> Tensors:
         f"{arm}.true": part["true"][rows],
         f"{arm}.network": torch.tensor(k),
     }
-
-
-#: what an adversary without practice may go by: the order in which results explain the weights, and
-#: signs of a photograph
-PLAIN = ("contribution", "edges", "smoothness", "slope")
-
-
-def judged_plainly(x_hat: Tensor, images: Bundle, context: Context) -> Record:
-    """Results x_hat (m, d) of one network, the most contributing first, before an adversary who has
-    neither training images nor practice.
-
-    natural: how many look so, true: of these · evidence: by kind of `PLAIN`; right: true ones among
-    the `TRUSTED` natural-looking results that have most of it; precision: share of true ones among
-    as many, or as there are true ones where these are fewer · auc, None where all are true or none.
-    """
-    about = describe(x_hat, images, Outside.without(context, images.train_index), either_sign=False)
-    about["contribution"] = -torch.arange(len(x_hat))
-    rows = about["natural"]
-    true = is_true(about)[rows].cpu()
-    evidence, hits = Record(), int(true.sum())
-    for kind in PLAIN:
-        score = about[kind][rows].cpu()
-        ordered = true[score.argsort(descending=True, stable=True)]
-        area = roc.auc(score.double().numpy(), true.numpy()) if 0 < hits < len(true) else None
-        right = [int(ordered[:most].sum()) for most in (TRUSTED, min(hits, TRUSTED))]
-        precision = right[1] / max(min(hits, TRUSTED), 1)
-        evidence[kind] = Record(right=right[0], precision=precision, auc=area)
-    return Record(natural=len(true), true=hits, evidence=evidence)
 
 
 def median_of(values: Sequence[float | None]) -> int:

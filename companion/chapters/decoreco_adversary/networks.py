@@ -15,7 +15,7 @@ from torch import Tensor
 
 from companion.chapters.base import Context, Tensors
 from companion.chapters.common import train_released
-from companion.chapters.separation_common import OTHERS, TRUE_NCC
+from companion.chapters.evidence import Outside, describe, likeness
 from companion.store.record import Record
 from recon.attacks import by_decoreco, by_separation
 from recon.attacks.recover import RecoverSettings
@@ -23,10 +23,7 @@ from recon.attacks.separation import SeparationSettings
 from recon.attacks.stationarity import stationarity
 from recon.images.bundle import Bundle
 from recon.released import Weights
-from recon.scoring.metrics import ncc
-from recon.scoring.naturalness import Photographs, signs
 
-PHOTOGRAPHS = 500  # the adversary's, at most, and at most a third of what nobody trains on
 MORE = 100  # first number of the networks of more images
 SEPARATION = 1000  # first number of the draws of separation; DecoReco's are the network's
 
@@ -88,30 +85,10 @@ SIZES = {
 }
 
 
-@dataclass(frozen=True)
-class Outside:
-    """Images that no network of this experiment is trained on, uncentred: `practice` (k, d) of the
-    adversary, from which they learn what photographs look like · `others` (o, d), for scoring.
-    """
-
-    practice: Tensor
-    others: Tensor
-
-    @staticmethod
-    def of(context: Context, sizes: Sizes) -> Outside:
-        """Drawn by the seed from what all networks leave of the pool."""
-        few, more = (context.datasets(n, sizes.networks, n) for n in (sizes.n_train, sizes.more_n))
-        return Outside.without(context, torch.cat([data.train.index for data in [*few, *more]]))
-
-    @staticmethod
-    def without(context: Context, used: Tensor) -> Outside:
-        """Drawn by the seed from the pool's images but those with index in `used` (n,)."""
-        free = (~torch.isin(torch.from_numpy(context.pool.index), used.cpu())).nonzero()[:, 0]
-        free = free[torch.randperm(len(free), generator=context.stream("separation.others"))]
-        rows = free[: PHOTOGRAPHS + OTHERS].numpy()
-        images = context.pool.pixels(rows).flatten(1).to(context.device)
-        k = min(PHOTOGRAPHS, len(images) // 3)
-        return Outside(images[:k], images[k : k + OTHERS])
+def others_of(context: Context, sizes: Sizes) -> Outside:
+    """Drawn by the seed from what all networks leave of the pool."""
+    few, more = (context.datasets(n, sizes.networks, n) for n in (sizes.n_train, sizes.more_n))
+    return Outside.without(context, torch.cat([data.train.index for data in [*few, *more]]))
 
 
 def attack_network(sizes: Sizes, context: Context, name: str) -> Tensors:
@@ -123,7 +100,7 @@ def attack_network(sizes: Sizes, context: Context, name: str) -> Tensors:
     few = kind == "few"
     k, n = int(number) + MORE * (not few), sizes.n_train if few else sizes.more_n
     images = Bundle.of(context.datasets(n, sizes.networks, n)[int(number)], context.device)
-    outside = Outside.of(context, sizes)
+    outside = others_of(context, sizes)
     weights = train_released(context, images, sizes.width, sizes.steps(n), k)
     stream = context.stream("kkt.attack_again", SEPARATION + k)
     separation = by_separation(weights, images.shape, sizes.separation, stream)
@@ -142,44 +119,12 @@ def attack_network(sizes: Sizes, context: Context, name: str) -> Tensors:
         margins = result.labels * weights.network(weights.params, x)
         curvature = sharpness(energy_gradient(weights, result, sizes.attack), x)
         signals = evidence(result, margins, curvature)
-        signals["separated"] = _likeness(x, sources, either_sign=True).amax(1)
+        signals["separated"] = likeness(x, sources, either_sign=True).amax(1)
     else:
         signals = {name: separation.diagnostics[name] for name in ("sparsity", "stability")}
         signals["share"] = separation.score[:m]
     about = describe(x, images, outside, either_sign=not few)
     return {**signals, **about, "mean": images.mean, "x_train": images.train}
-
-
-def describe(x: Tensor, images: Bundle, outside: Outside, either_sign: bool) -> Tensors:
-    """Of candidates x (m, d): whether they look natural, the signs by which that is judged, the NCC
-    with the nearest training image, which image that is, and the largest NCC with one that
-    nobody trained on; (m,) each.
-    """
-    to_train = _likeness(x, images.train, either_sign).max(1)
-    looks = signs(x, images.shape)
-    practice = outside.practice - outside.practice.mean(0)
-    return {
-        "x_hat": x,
-        "natural": Photographs.of(practice, images.shape).look_like(x),
-        **looks,
-        "ncc": to_train.values,
-        "image": to_train.indices,
-        "other": _likeness(x, outside.others - images.mean, either_sign).amax(1),
-    }
-
-
-def is_true(about: Tensors) -> Tensor:
-    """(m,) bool: NCC above `TRUE_NCC` with a training image, and larger than with any image nobody
-    trained on.
-    """
-    return (about["ncc"] > TRUE_NCC) & (about["ncc"] > about["other"])
-
-
-def _likeness(x: Tensor, images: Tensor, either_sign: bool) -> Tensor:
-    """NCC (m, n), or its size where the sign is unknown; one column of zeros for no images."""
-    if not len(images):
-        return x.new_zeros(len(x), 1)
-    return ncc(x, images).abs() if either_sign else ncc(x, images)
 
 
 def evidence(attack: Record, margins: Tensor, curvature: Tensor) -> dict[str, Tensor]:

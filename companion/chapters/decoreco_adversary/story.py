@@ -11,9 +11,9 @@ from matplotlib.figure import Figure
 
 from companion.chapters.base import Tensors
 from companion.chapters.claims import claim
-from companion.chapters.decoreco_adversary.discrimination import TRUSTED
 from companion.chapters.decoreco_adversary.experiment import Metrics
 from companion.chapters.decoreco_adversary.networks import Sizes
+from companion.chapters.evidence import SURE, TRUSTED
 from companion.chapters.pictures import (
     PAGE,
     REFERENCE,
@@ -24,11 +24,9 @@ from companion.chapters.pictures import (
     note,
     photographs,
 )
-from companion.chapters.reference_common import came_text, if_in_full
 from companion.store.record import Record
-from companion.store.results import Claim, Result, graded, verdict
+from companion.store.results import Claim, Result, graded
 
-SURE = 0.9  # share of true ones among the most trusted, from which on the adversary is said to know
 BY_STATIONARITY = ("combined", "agreement")  # the second, where there is nothing to practise on
 IN_A_ROW = 10  # candidates, in a figure
 
@@ -43,28 +41,6 @@ def claims(metrics: Metrics, sizes: Sizes) -> list[Claim]:
         " candidates only"
     )
     return [_practised(decoreco.natural, stopped), _asks_separation(decoreco.natural, stopped)]
-
-
-def thesis(judged: Record, arm: Record) -> Claim:
-    """The paper's thesis on the published recipe, by what can be judged without its weights: it
-    fails where some kind of evidence makes an adversary certain, `SURE` of what they trust most
-    being true.
-
-    Args:
-        judged: see `companion.chapters.decoreco_adversary.experiment.judged_plainly`.
-        arm: how far the recipe came.
-    """
-    best = max(kind.precision for kind in judged.evidence.values())
-    share = judged.true / max(judged.natural, 1)
-    ended = verdict(best < SURE) if judged.natural else "undecided"
-    return claim(
-        "adversary-cannot-tell",
-        {**judged, "few": TRUSTED, "by_guess": TRUSTED * share, "came": came_text(arm)},
-        verdict=if_in_full(arm, ended),
-        value=best,
-        null_value=share,
-        margin=SURE - best,
-    )
 
 
 def _practised(group: Record, how: str) -> Claim:
