@@ -12,11 +12,11 @@ from companion.chapters.pictures import PAGE, heatmap
 from companion.chapters.weights_leak.experiment_size import MapSizes
 from companion.chapters.weights_leak.experiment_size import Metrics as SizeMetrics
 from companion.store.record import Record
-from companion.store.results import Claim, Result
+from companion.store.results import Claim, Result, graded
 
 
 def claims(metrics: SizeMetrics, _: MapSizes) -> list[Claim]:
-    """Where separation ends."""
+    """Where separation ends, and whether it reads more out of more parameters."""
     here = metrics.widest()
     shares = [cell.excess.ncc_07 / cell.n_train for cell in here]
     return [
@@ -30,8 +30,25 @@ def claims(metrics: SizeMetrics, _: MapSizes) -> list[Claim]:
             ),
             value=max(shares),
             null_value=max(cell.best_null.ncc_07 / cell.n_train for cell in here),
-        )
+        ),
+        more_parameters(metrics.cells),
     ]
+
+
+def more_parameters(cells: list[Record]) -> Claim:
+    """At least N·K weights in the first layer, K of them in each of its `width` rows, against fewer:
+    where the map has both for a number of images, the least of the one kind against the most of the
+    other, beyond their nulls. Undecided where it never has.
+    """
+    rows = []
+    for n in sorted({cell.n_train for cell in cells}):
+        here = [cell for cell in cells if cell.n_train == n]
+        most = [cell.excess.ncc_07 for cell in here if cell.width >= n]
+        fewer = [cell.excess.ncc_07 for cell in here if cell.width < n]
+        if most and fewer:
+            rows.append({"n": n, "most": min(most), "fewer": max(*fewer, 0)})
+    holds = graded(*(row["most"] > row["fewer"] for row in rows), best="reproduced")
+    return claim("more-parameters", {"rows": rows}, verdict=holds if rows else "undecided")
 
 
 def share(cell: Record, counts: Record | None = None) -> float:
