@@ -36,7 +36,7 @@ def claims(metrics: SizeMetrics, _: MapSizes) -> list[Claim]:
 
 
 def more_parameters(cells: list[Record]) -> Claim:
-    """At least N·K weights in the first layer, K of them in each of its `width` rows, against fewer:
+    """At least N·K weights in the first layer, K in each of its `width` rows, against fewer:
     where the map has both for a number of images, the least of the one kind against the most of the
     other, beyond their nulls. Undecided where it never has.
     """
