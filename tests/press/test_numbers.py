@@ -9,7 +9,7 @@ import shutil
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from companion.chapters import ROOT, load
@@ -118,6 +118,7 @@ def a_row_of(margins, partly):
     return replace(a_row("paper", (12,)), claim=claims[0], seeds=tuple(claims[1:]))
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(-9, 9), min_size=1, max_size=5), st.floats(0, 5), st.floats(0, 9))
 def test_more_evidence_for_a_sentence_never_lowers_its_verdict(margins, partly, more):
     """Neither a larger margin on one of its image sets, nor another set on which it holds."""

@@ -341,7 +341,7 @@ def test_keep_takes_only_results_at_the_papers_size(repo):
 def test_a_result_is_kept_even_where_the_readme_cannot_be_written(repo):
     folder = repo / "some" / "linear"
     save_result(result_at("paper"), folder)
-    (repo / "book" / "readme.md.jinja").write_text('{{ run("linear").metrics.no_such_number }}')
+    (repo / "book" / "readme.md.jinja").write_text('{{ kept("linear").metrics.no_such_number }}')
     with pytest.raises(ReconError, match="a text asks for a number"):
         publish.keep(folder, repo)
     assert (repo / "book" / "paper-size" / "linear" / "result.json").is_file()
