@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -117,3 +118,30 @@ def test_every_python_that_is_declared_is_tested_and_no_other():
     tested = jobs["test"]["strategy"]["matrix"]["python"]
     declared = SpecifierSet(PROJECT["requires-python"])
     assert tested == [f"3.{minor}" for minor in range(50) if declared.contains(f"3.{minor}")]
+
+
+# ------------------------------------------------------------------------- another package of the name
+
+
+@pytest.mark.parametrize(
+    ("ours", "code"),
+    [
+        ((), "import recon_audit"),
+        ((), "import companion"),
+        (("attacks", "cli.py", "errors.py"), "from recon.cli import main; main(['list'])"),
+    ],
+)
+def test_another_package_called_recon_is_told_in_one_sentence(ours, code, tmp_path):
+    theirs = tmp_path / "recon" / "__init__.py"
+    theirs.parent.mkdir()
+    theirs.write_text("__version__ = '0.0.4'")
+    for name in ours:
+        (theirs.parent / name).symlink_to(ROOT / "recon" / name)
+    paths = {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'recon-audit'}"}
+    command = [sys.executable, "-c", code]  # which looks first where it runs
+    met = subprocess.run(
+        command, cwd=tmp_path, env=os.environ | paths, capture_output=True, text=True
+    )
+    told = met.stderr.splitlines()
+    assert met.returncode and f"{theirs} is another recon: " in told[-1]
+    assert len(told) == 1 or not ours  # the command line says that alone
