@@ -2,11 +2,11 @@
 
 import os
 import platform
+import sys
 
 import numpy as np
 import torch
 
-from recon import __version__
 from recon.errors import ReconError
 
 
@@ -51,7 +51,7 @@ def versions() -> dict[str, str]:
         "python": platform.python_version(),
         "torch": torch.__version__,
         "numpy": np.__version__,
-        "recon": __version__,
+        "recon": sys.modules["recon"].__version__,  # of this code, whatever is installed
     }
 
 
