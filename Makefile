@@ -17,7 +17,7 @@ PYTEST = $(BIN)/python -m pytest -n $(JOBS) -rfE --tb=short
 BIN := .venv/bin
 STAMP := .venv/.recon-installed
 .DEFAULT_GOAL := help
-.PHONY: help env book test test-all $(STAGES) mutants render publish references clean
+.PHONY: help env book test test-all $(STAGES) mutants render bundle publish references clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +36,7 @@ $(STAMP): requirements.lock pyproject.toml companion/pyproject.toml recon-audit/
 	    | awk -v total="$$(wc -l < requirements.lock)" \
 	        '/^Collecting/ && n++ % 20 == 0 {printf "environment: package %d of at most %d\n", n, total; fflush()} \
 	         /^Installing collected/ {print "environment: unpacking"; fflush()}'
+	@$(BIN)/pip uninstall --yes --quiet recon recon-audit recon-companion 2>/dev/null # names until 0.1, and another's package
 	@$(BIN)/pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation -e . -e companion -e recon-audit
 	@touch $@
 
@@ -77,6 +78,9 @@ mutants: env ## how many of 200 one-line faults in the science its unit tests no
 
 render: env ## HTML of the published edition in book/executed, without executing
 	@$(BIN)/recon render
+
+bundle: render ## the same as one archive, build/training-data-recon-book.zip, which opens from a disk
+	@cd build/published && ../../$(BIN)/python -m zipfile -c ../training-data-recon-book.zip html
 
 publish: env ## promote an edition on CIFAR-10 into book/executed (EDITION=laptop-cifar10)
 	@$(BIN)/recon publish $(EDITION)

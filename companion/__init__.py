@@ -2,4 +2,7 @@
 pages.
 """
 
-import recon  # noqa: F401  (sets how threads wait, before anything here imports torch)
+import recon  # sets how threads wait, before anything here imports torch
+
+if not hasattr(recon, "FUNCTIONS"):
+    raise ImportError(f"{recon.__file__} is another recon: uninstall it, and install ours again")

@@ -71,6 +71,9 @@ def add_commands(command: Callable[..., Any], **shared: argparse.ArgumentParser)
         "README.md from its template, and claims of the book's results by today's rules",
     )
 
+    about = "the report for a reproducibility track, from claims and kept results"
+    command("report", partial(_press, "numbers.write_report"), about)
+
     keep = partial(_press, "publish.keep")
     option = command(
         "keep", keep, "take a result at profile paper, or at another seed, into the book"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 #: PyTorch's threads wait for each other in a loop that keeps a processor busy: beside another
 #: process two such threads take 10 to 25 times as long as two that sleep.  OpenMP reads this once,
 #: when torch is loaded: where torch was imported before recon it comes too late, and nothing can be

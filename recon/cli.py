@@ -148,7 +148,10 @@ def _parser() -> argparse.ArgumentParser:
         return added.add_argument
 
     for provided in sorted(entry_points(group=COMMANDS), key=lambda point: point.name):
-        provided.load()(command, images=images, budget=budget, chapters=chapters)
+        try:
+            provided.load()(command, images=images, budget=budget, chapters=chapters)
+        except ImportError as error:  # another package of this name took the place of ours
+            parser.exit(2, f"recon: {_one_line(error)}\n")
     return parser
 
 

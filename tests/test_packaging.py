@@ -112,8 +112,32 @@ def test_make_refuses_what_has_no_wheels_before_pip(system, machine, version, se
     assert not (tmp_path / ".venv").exists()
 
 
+def test_what_a_stock_build_leaves_is_ignored():
+    lines = (ROOT / ".gitignore").read_text().splitlines()
+    assert {"/book/figures/", "/book/thumbnails/", "_build/"} <= set(lines)
+
+
 def test_every_python_that_is_declared_is_tested_and_no_other():
     jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "test.yml").read_text())["jobs"]
     tested = jobs["test"]["strategy"]["matrix"]["python"]
     declared = SpecifierSet(PROJECT["requires-python"])
     assert tested == [f"3.{minor}" for minor in range(50) if declared.contains(f"3.{minor}")]
+
+
+# ------------------------------------------------------------------ another package of the name
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["import recon_audit", "import companion", "from recon.cli import main; main(['list'])"],
+)
+def test_another_package_called_recon_is_told_in_one_sentence(code, tmp_path):
+    theirs = tmp_path / "recon" / "__init__.py"
+    theirs.parent.mkdir()
+    theirs.write_text("__version__ = '0.0.4'")
+    for left in ("cli.py", "errors.py"):  # of ours, where theirs was installed over it
+        (theirs.parent / left).symlink_to(ROOT / "recon" / left)
+    path = f"import sys; sys.path[1:1] = ['{ROOT}', '{ROOT}/recon-audit']; "
+    command = [sys.executable, "-c", path + code]  # which looks first where it runs
+    met = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert met.returncode and f"{theirs} is another recon: " in met.stderr.splitlines()[-1]

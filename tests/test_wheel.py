@@ -126,7 +126,7 @@ def environment(tmp_path_factory):
 def needed() -> set[str]:
     """What the module and the audit declare, apart from each other."""
     return {name for folder in (ROOT, ROOT / "recon-audit") for name in declared(folder)} - {
-        "recon"
+        "training-data-recon"
     }
 
 

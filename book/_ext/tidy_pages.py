@@ -9,6 +9,7 @@ from itertools import count
 from pathlib import Path
 from urllib.parse import unquote
 
+import nbformat
 from fontTools import subset
 from PIL import Image, ImageColor
 from sphinx.application import Sphinx
@@ -100,6 +101,15 @@ UNUSED = (
 SEARCH = '<script src="_static/passages.js"></script><script src="_static/search.js"></script>'
 #: of MathJax, what formulas in TeX need: no menu and no speech, half of the bytes
 MATHJAX, MATHJAX_PARTS = "mathjax/startup.js", ["input/tex-base", "[tex]/ams", "output/chtml"]
+#: its files that these load: a twentieth of what lies in its folder
+MATHJAX_FILES = (
+    "startup.js",
+    "core.js",
+    "loader.js",
+    "input/tex-base.js",
+    "input/tex/extensions/ams.js",
+    "output/chtml",
+)
 SCRIPT = re.compile(r'<script[^>]* src="([^"?]*)[^"]*"[^>]*></script>\s*')
 ARTICLE = re.compile(r"<article.*?</article>", re.DOTALL)
 TOGGLE = re.compile(r'<summary>(?=<span class="toctree-toggle")')
@@ -120,9 +130,25 @@ def less_mathjax(app: Sphinx, config: Config) -> None:
     config.mathjax3_config = {**(config.mathjax3_config or {}), **parts}
 
 
+def fewer_files(out: Path) -> None:
+    """MathJax without what no page loads, and notebooks to download without the outputs that their
+    pages show: half of the bytes of the folder.
+    """
+    mathjax = out / "_static" / "mathjax"
+    for path in filter(Path.is_file, mathjax.rglob("*")):
+        if not path.relative_to(mathjax).as_posix().startswith(MATHJAX_FILES):
+            path.unlink()
+    for path in (out / "_sources").rglob("*.ipynb"):
+        nb = nbformat.read(path, as_version=4)
+        for cell in nb.cells:
+            if cell.cell_type == "code":
+                cell.update(outputs=[], execution_count=None)
+        nbformat.write(nb, path)
+
+
 def slim(app: Sphinx, error: Exception | None) -> None:
     """Every written page without scripts that it does not use, and pictures that load when they are
-    scrolled to; the theme's icon font without the icons that no page has.
+    scrolled to; the theme's icon font without the icons that no page has; see `fewer_files`.
     """
     if error is not None:
         return
@@ -135,6 +161,7 @@ def slim(app: Sphinx, error: Exception | None) -> None:
         words |= set(WORD.findall(new))
         if new != old:
             page.write_text(new, encoding="utf-8")
+    fewer_files(Path(app.outdir))
     static = Path(app.outdir) / "_static"
     for script in [*static.glob("*.js"), *static.glob("scripts/*.js")]:
         if script.name != "fontawesome.js":

@@ -18,13 +18,15 @@ from jinja2 import Environment, StrictUndefined
 from nbformat import NotebookNode
 
 from companion.chapters import ROOT, load
-from companion.chapters.catalogue import best, rows
+from companion.chapters.catalogue import Row, best, rows
 from companion.chapters.claims import claims_page
 from companion.store.results import VERDICTS
 from recon.errors import one_reason
 from recon.store.files import atomic_path
 
 TEMPLATE = Path("book") / "readme.md.jinja"
+REPORT = Path("book") / "report.md.jinja"
+LINK = re.compile(r"\[([^\]]+)\]\([^)]*\)")
 PAPERS_REPRODUCED = ("runkel2024", "chen2022")
 
 
@@ -44,6 +46,8 @@ def rendered(text: str, root: Path = ROOT, results: Path | None = None) -> str:
         "run": partial(_result, results, root / "book" / "seeds"),
         "kept": partial(_result, root / "book" / "paper-size", root / "book" / "paper-size"),
         "benchmark": partial(benchmark, root),
+        "claims": partial(claims_of, root, results),
+        "words": partial(claims_page, root),
         "kinds": partial(kinds, root, results),
         "counts": partial(counts, root, results),
         "minutes": partial(benchmark, root, "minutes"),
@@ -76,6 +80,14 @@ def write_readme(root: Path = ROOT) -> Path:
     with atomic_path(root / "README.md") as temporary:
         temporary.write_text(text, encoding="utf-8")
     return root / "README.md"
+
+
+def write_report(root: Path = ROOT) -> Path:
+    """build/report.md, what a reproducibility track asks for (MLRC, TMLR), from its template."""
+    text = rendered((root / REPORT).read_text(encoding="utf-8"), root)
+    with atomic_path(root / "build" / "report.md") as temporary:
+        temporary.write_text(LINK.sub(r"\1", text), encoding="utf-8")
+    return root / "build" / "report.md"
 
 
 def number(value: float, digits: int = 2) -> str:
@@ -128,8 +140,12 @@ def counts(root: Path, results: Path, paper: str) -> list[int]:
     return [counter[kind] for kind in kinds(root, results)]
 
 
-@cache
 def _counter(root: Path, results: Path, paper: str) -> Counter[str]:
-    best_rows = best(rows(results, root))
-    names = [name for name in claims_page(root)[paper] if name in best_rows]
-    return Counter(best_rows[name].verdict for name in names)
+    return Counter(row.verdict for row in claims_of(root, results, paper))
+
+
+@cache
+def claims_of(root: Path, results: Path, paper: str) -> list[Row]:
+    """The claims of a paper, in the order of book/claims.yml, each by the run that counts."""
+    counted = best(rows(results, root))
+    return [counted[name] for name in claims_page(root)[paper] if name in counted]

