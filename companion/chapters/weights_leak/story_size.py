@@ -6,11 +6,13 @@ import matplotlib.pyplot as plt
 import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
+from scipy.stats import fisher_exact
 
 from companion.chapters.claims import claim
 from companion.chapters.pictures import PAGE, heatmap
 from companion.chapters.weights_leak.experiment_size import MapSizes
 from companion.chapters.weights_leak.experiment_size import Metrics as SizeMetrics
+from companion.chapters.yardstick import LEVEL
 from companion.store.record import Record
 from companion.store.results import Claim, Result, graded
 
@@ -38,7 +40,7 @@ def claims(metrics: SizeMetrics, _: MapSizes) -> list[Claim]:
 def more_parameters(cells: list[Record]) -> Claim:
     """At least N·K weights in the first layer, K in each of its `width` rows, against fewer:
     where the map has both for a number of images, the least of the one kind against the most of the
-    other, beyond their nulls. Undecided where it never has.
+    other, beyond their nulls, by Fisher's exact test. Undecided where it never has.
     """
     rows = []
     for n in sorted({cell.n_train for cell in cells}):
@@ -46,8 +48,10 @@ def more_parameters(cells: list[Record]) -> Claim:
         most = [cell.excess.ncc_07 for cell in here if cell.width >= n]
         fewer = [cell.excess.ncc_07 for cell in here if cell.width < n]
         if most and fewer:
-            rows.append({"n": n, "most": min(most), "fewer": max(*fewer, 0)})
-    holds = graded(*(row["most"] > row["fewer"] for row in rows), best="reproduced")
+            pair = [max(min(most), 0), max(*fewer, 0)]
+            p_value = fisher_exact([(k, n - k) for k in pair], alternative="greater").pvalue
+            rows.append({"n": n, "most": pair[0], "fewer": pair[1], "p": float(p_value)})
+    holds = graded(*(row["p"] < LEVEL for row in rows), best="reproduced")
     return claim("more-parameters", {"rows": rows}, verdict=holds if rows else "undecided")
 
 
