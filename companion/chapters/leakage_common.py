@@ -6,7 +6,7 @@ with their numbers these stay what they are, whatever the run's seed: nothing he
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -108,12 +108,6 @@ class Networks(Record):
         return {
             name: row for name, row in self.items() if name.removesuffix(PRE_TRAINED) in TABLE_1
         }
-
-
-def graded(holds: Iterable[bool], best: str = "finding") -> str:
-    """A verdict: `best` if all hold, "partly" if any, else "not reproduced"."""
-    flags = list(holds)
-    return best if all(flags) else "partly" if any(flags) else "not reproduced"
 
 
 def inputs(pool: ImagePool, rows: Sequence[int] | np.ndarray) -> Tensor:

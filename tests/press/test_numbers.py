@@ -140,7 +140,7 @@ def test_more_evidence_for_a_sentence_never_lowers_its_verdict(margins, partly, 
 
 
 def test_two_sets_that_hold_by_different_margins_reproduce():
-    """The second success once made the sentence undecided, since it was the surer."""
+    """Although they differ by more than the lesser of them."""
     assert a_row_of([0.183, 1.559], 0.0).verdict == "reproduced"
     assert a_row_of([0.183, 1.559], 1.0).verdict == "partly"  # the least of them
 

@@ -13,7 +13,7 @@ from matplotlib.ticker import NullFormatter
 from companion.chapters.base import Tensors
 from companion.chapters.claims import claim
 from companion.chapters.leakage_appendix.experiment import Metrics, Sizes, changed
-from companion.chapters.leakage_common import TABLE_1, graded
+from companion.chapters.leakage_common import TABLE_1
 from companion.chapters.pictures import (
     PAGE,
     REFERENCE,
@@ -25,7 +25,7 @@ from companion.chapters.pictures import (
 )
 from companion.store.kept import LEVELS
 from companion.store.record import Record
-from companion.store.results import Claim, Result
+from companion.store.results import Claim, Result, graded
 from recon.attacks.rgap import generic_deficiencies
 
 SAME = 1e-6  # relative, of two errors; absolute below which both are rounding
@@ -57,7 +57,7 @@ def no_bias(metrics: Metrics) -> Claim:
     return claim(
         "leakage-no-bias",
         {"off": off, "with_bias": with_bias},
-        verdict=graded((value <= SAME for value in off.values()), "reproduced"),
+        verdict=graded(*(value <= SAME for value in off.values()), best="reproduced"),
         value=max(off.values()),
         null_value=SAME,
     )
@@ -108,7 +108,7 @@ def leaky_constraint(metrics: Metrics, sizes: Sizes) -> Claim:
     return claim(
         "leakage-hard-constraint-leaky",
         {**metrics.leaky, **words, "network": sizes.constrained, "more": more},
-        verdict="undecided" if unknown else graded([more > NO_MORE, more > MUCH], "reproduced"),
+        verdict="undecided" if unknown else graded(more > NO_MORE, more > MUCH, best="reproduced"),
         value=more,
         null_value=1.0,
     )
@@ -120,7 +120,7 @@ def same_ranks(metrics: Metrics) -> Claim:
     return claim(
         "leakage-same-ranks",
         {"ranks": rows, "shapes": {name: generic_deficiencies(TABLE_1[name]) for name in rows}},
-        verdict=graded((min(each) == max(each) for each in rows.values()), "reproduced"),
+        verdict=graded(*(min(each) == max(each) for each in rows.values()), best="reproduced"),
     )
 
 

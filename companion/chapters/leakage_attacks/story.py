@@ -13,7 +13,7 @@ from torch import Tensor
 from companion.chapters.base import Tensors
 from companion.chapters.claims import claim
 from companion.chapters.leakage_attacks.experiment import Metrics, Sizes
-from companion.chapters.leakage_common import EPOCHS, TABLE_1, graded
+from companion.chapters.leakage_common import EPOCHS, TABLE_1
 from companion.chapters.pictures import (
     image_rows,
     levels,
@@ -29,7 +29,7 @@ from companion.chapters.published import (
 )
 from companion.store.kept import LEVELS
 from companion.store.record import Record
-from companion.store.results import Claim, Result
+from companion.store.results import Claim, Result, graded
 
 WITHIN_MSE, WITHIN_DB = 0.02, 0.15  # of the published mean
 PRE_TRAINED_ON = 10_000  # images, Appendix F
@@ -177,7 +177,7 @@ def full_at_zero(metrics: Metrics, sizes: Sizes) -> Claim:
     return claim(
         "leakage-full-at-zero",
         {**errors, "names": names, "grey": metrics.images.grey_mse},
-        verdict=graded(exact, "reproduced") if names and sizes.share == 1 else "undecided",
+        verdict=graded(*exact, best="reproduced") if names and sizes.share == 1 else "undecided",
     )
 
 
@@ -220,7 +220,7 @@ def pre_trained_claim(names: list[str], metrics: Metrics) -> Claim:
     trained = [metrics.networks[name].pre_training for name in names]
     as_theirs = trained[0].n_train == PRE_TRAINED_ON and bool((theirs > 1).all())
     comparable = metrics.images.the_papers and trained[0].epochs == EPOCHS
-    judgement = graded([as_theirs, *degraded.flat], "reproduced")
+    judgement = graded(as_theirs, *degraded.flat, best="reproduced")
     if not degraded.any():
         judgement = "not reproduced"
     return claim(

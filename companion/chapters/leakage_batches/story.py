@@ -9,7 +9,6 @@ from matplotlib.figure import Figure
 from companion.chapters.base import Tensors
 from companion.chapters.claims import claim
 from companion.chapters.leakage_batches.experiment import Metrics, Sizes
-from companion.chapters.leakage_common import graded
 from companion.chapters.pictures import (
     PAGE,
     REFERENCE,
@@ -22,7 +21,7 @@ from companion.chapters.pictures import (
 )
 from companion.store.kept import LEVELS
 from companion.store.record import Record
-from companion.store.results import Claim, Result
+from companion.store.results import Claim, Result, graded
 from recon.scoring.nulls import clears
 
 
@@ -47,7 +46,7 @@ def solved_claim(rows: list[Record]) -> Claim:
             "others": others,
             "images": sum(row.n for row in more),
         },
-        verdict=graded(row.found == row.n and row.certified for row in alone),
+        verdict=graded(*(row.found == row.n and row.certified for row in alone)),
         value=float(found),
         null_value=float(others),
     )
@@ -59,7 +58,7 @@ def separated_claim(rows: list[Record]) -> Claim:
     return claim(
         "batches-unmixed",
         {"rows": rows},
-        verdict=graded(cleared),
+        verdict=graded(*cleared),
         value=float(max(row.n * clear for row, clear in zip(rows, cleared, strict=True))),
         null_value=0.0,
     )

@@ -8,10 +8,9 @@ from statistics import fmean as mean
 import numpy as np
 
 from companion.chapters.claims import claim
-from companion.chapters.leakage_common import graded
 from companion.chapters.leakage_defences.experiment import AttackSizes, Metrics
 from companion.store.record import Record
-from companion.store.results import Claim
+from companion.store.results import Claim, graded
 
 WITHIN = 2.0  # factor between predicted and found error
 NO_BETTER = 0.8  # of the null's error: what counts as nothing left
@@ -38,7 +37,7 @@ def noise_claim(metrics: Metrics) -> Claim:
     return claim(
         "leakage-noise",
         {"hides": words, "lost": lost, "no_better": NO_BETTER},
-        verdict=graded(map(math.isfinite, hides.values())),
+        verdict=graded(*map(math.isfinite, hides.values())),
         value=max(hides.values()),
         null_value=max(row.z for row in next(iter(metrics.noise.values()))),
     )
@@ -76,7 +75,7 @@ def reduces_claim(metrics: Metrics) -> Claim:
     return claim(
         "leakage-noise-reduces",
         {"rows": rows},
-        verdict=graded(larger, "reproduced"),
+        verdict=graded(*larger, best="reproduced"),
         value=float(sum(larger)),
         null_value=0.0,
     )
@@ -95,7 +94,7 @@ def predicted_claim(metrics: Metrics) -> Claim:
     return claim(
         "defences-predicted",
         {"ratios": ends, "off": off},
-        verdict=graded([bool(near == 1), bool(near >= 0.8)]),
+        verdict=graded(bool(near == 1), bool(near >= 0.8)),
         value=float(max(every.max(), 1 / every.min())),
         null_value=WITHIN,
     )
@@ -113,7 +112,7 @@ def metric_claim(metrics: Metrics) -> Claim:
     return claim(
         "defences-metric",
         {"rows": rows},
-        verdict=graded(lowered, "reproduced"),
+        verdict=graded(*lowered, best="reproduced"),
         value=float(sum(lowered)),
         null_value=0.0,
     )

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from companion.chapters.base import Tensors
 from companion.chapters.claims import claim
-from companion.chapters.leakage_common import graded
 from companion.chapters.leakage_defences.experiment import SMALL, AttackSizes
 from companion.chapters.leakage_defences.experiment_prior import Metrics
 from companion.chapters.leakage_defences.story import NO_BETTER, hidden_from, in_words
@@ -28,7 +27,7 @@ from companion.chapters.pictures import (
     photographs,
 )
 from companion.store.record import Record
-from companion.store.results import Claim, Result
+from companion.store.results import Claim, Result, graded
 
 TENTH = 0.1  # of the gradient's norm on every entry
 
@@ -46,7 +45,7 @@ def claims(metrics: Metrics, _: AttackSizes) -> list[Claim]:
         claim(
             "prior-tenth",
             {"tenth": rows, "no_better": NO_BETTER},
-            verdict=graded(share < NO_BETTER for share in left) if rows else "undecided",
+            verdict=graded(*(share < NO_BETTER for share in left)) if rows else "undecided",
             value=max(left, default=None),
             null_value=NO_BETTER,
         )

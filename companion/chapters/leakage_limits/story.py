@@ -7,10 +7,9 @@ from matplotlib.figure import Figure
 
 from companion.chapters.base import Tensors
 from companion.chapters.claims import claim
-from companion.chapters.leakage_common import graded
 from companion.chapters.leakage_limits.experiment import Metrics, Sizes
 from companion.chapters.pictures import image_rows, levels, photographs
-from companion.store.results import Claim, Result
+from companion.store.results import Claim, Result, graded
 
 NEAR = 0.9  # of the images that are alone in their bin
 FEW = 0.1  # of the candidates that the server holds to be images
@@ -30,7 +29,7 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
         claim(
             "leakage-imprint",
             {"imprint": rows, "most": most},
-            verdict=graded(good),
+            verdict=graded(*good),
             value=most.found,
             null_value=most.honest,
         )

@@ -10,12 +10,12 @@ from matplotlib.figure import Figure
 from companion.chapters.base import Tensors
 from companion.chapters.claims import claim
 from companion.chapters.elements import element
-from companion.chapters.leakage_common import TABLE_1, graded
+from companion.chapters.leakage_common import TABLE_1
 from companion.chapters.leakage_rank.experiment import Metrics, Sizes, as_published
 from companion.chapters.pictures import PAGE, SERIES, chart, image_rows, note, photographs
 from companion.chapters.published import LABELS, METHODS, PUBLISHED_RANK
 from companion.store.record import Record
-from companion.store.results import Claim, Result
+from companion.store.results import Claim, Result, graded
 
 LEVEL = 0.05
 
@@ -32,14 +32,14 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
             "leakage-table-1",
             values,
             paper="; ".join(f"{name}: {PUBLISHED_RANK[name][1]}" for name in rows),
-            verdict=graded(same, "reproduced"),
+            verdict=graded(*same, best="reproduced"),
             value=float(sum(same)),
             null_value=float(counted),
         ),
         claim(
             "leakage-generic-rank",
             values,
-            verdict="finding" if generic == len(rows) else graded([False, generic > counted]),
+            verdict="finding" if generic == len(rows) else graded(False, generic > counted),
             value=float(generic),
             null_value=float(counted),
         ),
@@ -91,7 +91,7 @@ def metric_predicts(metrics: Metrics) -> Claim:
     return claim(
         "leakage-metric-predicts",
         {"rho": {label(key): value for key, value in rho.items()}, "chance": judged},
-        verdict=graded(beyond, "reproduced") if judged else "undecided",
+        verdict=graded(*beyond, best="reproduced") if judged else "undecided",
         value=float(sum(beyond)),
         null_value=LEVEL * len(judged),
     )

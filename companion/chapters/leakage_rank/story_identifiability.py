@@ -7,11 +7,11 @@ from matplotlib.figure import Figure
 
 from companion.chapters.base import Tensors
 from companion.chapters.claims import claim
-from companion.chapters.leakage_common import TABLE_1, graded
+from companion.chapters.leakage_common import TABLE_1
 from companion.chapters.leakage_rank.experiment_identifiability import IdentifiabilitySizes, Metrics
 from companion.chapters.pictures import image_rows, levels, photographs
 from companion.store.record import Record
-from companion.store.results import Claim, Result
+from companion.store.results import Claim, Result, graded
 from recon.attacks.rgap import generic_deficiencies
 
 LITTLE = 0.1  # of the equations that a layer lacks
@@ -40,7 +40,7 @@ def made_up(metrics: Metrics) -> list[Claim]:
     first = {name: {"alone": a[0], "together": all_} for name, a, all_ in rows if a[0] and a[1:]}
     lost = [row["together"] >= row["alone"] for row in first.values()]
     much = any(row["together"] < (1 - LITTLE) * row["alone"] for row in later.values())
-    of_virtual, of_first = "partly" if much else "reproduced", graded(lost, "reproduced")
+    of_virtual, of_first = "partly" if much else "reproduced", graded(*lost, best="reproduced")
     values = {"first": first, "later": later}
     return [
         claim("leakage-first-layer", values, verdict=of_first if first else "undecided"),
@@ -63,7 +63,7 @@ def counterfactual(metrics: Metrics) -> list[Claim]:
         claim(
             "identifiability-counterfactual",
             {"rows": rows, "differ": max(residuals), "start": start, "closed": closed},
-            verdict=graded([*same, *elsewhere]) if any(same) else "not reproduced",
+            verdict=graded(*same, *elsewhere) if any(same) else "not reproduced",
             value=min(row.mse_to_victim for row in rows.values()),
             null_value=closed,
         ),
@@ -76,7 +76,7 @@ def found_and_known(metrics: Metrics) -> Claim:
     counts = {name: sum(row.counts[name] for row in rows) for name in names}
     determined, known, false = counts.values()
     rgap = sum(row.rgap_found for row in rows)
-    holds = graded([known == determined, false == 0]) if known > rgap else "not reproduced"
+    holds = graded(known == determined, false == 0) if known > rgap else "not reproduced"
     return claim(
         "identifiability-known",
         counts | {"total": metrics.n_images * len(rows), "rgap": rgap},
