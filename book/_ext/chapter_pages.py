@@ -75,22 +75,34 @@ def fold_solutions(nb: NotebookNode) -> None:
         cell.metadata["mystnb"] = {"code_prompt_show": title, "code_prompt_hide": title}
 
 
-def fold_imports(nb: NotebookNode) -> None:
-    """The page's imports and its parameters, as one cell, folded under a title of its own (see
-    _config.yml): without them no other cell can be copied and run.
+def draws(cell: NotebookNode) -> bool:
+    """Whether a code cell shows a picture or an element of a page."""
+    shown = (output.get("data", {}) for output in cell.get("outputs", []))
+    return any({"image/png", "text/html"} & set(data) for data in shown)
+
+
+def picture_first(nb: NotebookNode) -> None:
+    """The page's first picture right under its answer, and the code that leads to it, with the
+    imports and the parameters, in one fold at the page's foot (titled in _config.yml): without
+    these no other cell can be copied and run.
     """
-    parameters = [
-        c
-        for c in nb.cells
-        if {"parameters", "injected-parameters"} & set(c.metadata.get("tags", []))
-    ]
-    for cell in nb.cells:
-        if cell.cell_type == "code" and "\nimport recon\n" in cell.source:
-            cell.source = "\n\n".join([*(each.source for each in parameters[-1:]), cell.source])
-            cell.metadata["tags"] = ["hide-input"]
-            for each in parameters:
-                each.metadata["tags"] = ["remove-cell"]
-            return
+    hero = next((cell for cell in nb.cells if draws(cell)), None)
+    answer = re.search(r"\*\*Answer\.\*\* .+?(?:\n\n|$)", nb.cells[0].source, re.DOTALL)
+    if hero is None or answer is None:
+        return
+    place = nb.cells.index(hero)
+    before, after = nb.cells[1:place], nb.cells[place + 1 :]
+    code = [cell for cell in before if cell.cell_type == "code"]
+    replaced = [cell for cell in code if "parameters" in cell.metadata.get("tags", [])]
+    given = any("injected-parameters" in cell.metadata.get("tags", []) for cell in code)
+    sources = [cell.source for cell in code if not given or cell not in replaced]
+    text = nb.cells[0].source
+    nb.cells[0].source = text[: answer.end()]
+    rest = nbformat.v4.new_markdown_cell(text[answer.end() :], id="recon-opening")
+    foot = nbformat.v4.new_code_cell("\n\n".join(sources), id="recon-imports")
+    foot.metadata["tags"] = ["hide-input"]
+    words = [cell for cell in before if cell.cell_type == "markdown"]
+    nb.cells = [nb.cells[0], hero, *([rest] if rest.source else []), *words, *after, foot]
 
 
 def opening(nb: NotebookNode, name: str) -> str:
@@ -153,8 +165,8 @@ def laid_out(app: Sphinx, docname: str, source: list[str]) -> None:
                 cell.metadata["mystnb"] = {**cell.metadata.get("mystnb", {}), **titles}
         if words := described(nb):
             nb.metadata["myst"] = {"html_meta": words}
-        fold_imports(nb)
         fold_solutions(nb)
+        picture_first(nb)
         foot = {
             "recon-stamp": stamp_table(nb),
             "recon-run-it": RUN_IT.format(docname.removeprefix(EXECUTED)),

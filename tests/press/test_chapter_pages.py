@@ -21,18 +21,37 @@ PAGES = sorted((ROOT / "book" / "executed").glob("*.ipynb"))
 APP = SimpleNamespace(srcdir=ROOT)
 
 
-def test_imports_and_settings_are_one_folded_cell():
+def test_the_picture_stands_under_the_answer_and_its_code_at_the_foot():
     cell = nbformat.v4.new_code_cell
-    cells = [cell('profile = "laptop"', metadata={"tags": ["parameters"]})]
-    cells += [cell('profile = "smoke"', metadata={"tags": ["injected-parameters"]})]
-    cells += [cell("import torch\n\nimport recon\n"), cell("x = 1")]
-    nb = nbformat.v4.new_notebook(cells=cells)
-    chapter_pages.fold_imports(nb)
-    assert [c.metadata.get("tags") for c in nb.cells] == [["remove-cell"]] * 2 + [
-        ["hide-input"],
-        None,
+    picture = nbformat.v4.new_output("display_data", {"image/png": ""})
+    nb = nbformat.v4.new_notebook(
+        cells=[
+            nbformat.v4.new_markdown_cell("# Title\n\n**Answer.** Yes.\n\nThe paper says no."),
+            cell('profile = "laptop"', metadata={"tags": ["parameters"]}),
+            cell('profile = "smoke"', metadata={"tags": ["injected-parameters"]}),
+            cell("import recon\n"),
+            cell("plot()", outputs=[picture]),
+            cell("x = 1"),
+        ]
+    )
+    chapter_pages.picture_first(nb)
+    assert [c.source for c in nb.cells] == [
+        "# Title\n\n**Answer.** Yes.\n\n",
+        "plot()",
+        "The paper says no.",
+        "x = 1",
+        'profile = "smoke"\n\nimport recon\n',
     ]
-    assert nb.cells[2].source.startswith('profile = "smoke"\n\nimport torch')
+    assert nb.cells[-1].metadata.tags == ["hide-input"]
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_every_page_shows_its_picture_first(path):
+    source = [path.read_text(encoding="utf-8")]
+    chapter_pages.laid_out(APP, f"book/executed/{path.stem}", source)
+    cells = nbformat.reads(source[0], as_version=4).cells
+    assert cells[0].source.rstrip().rpartition("\n\n")[2].startswith("**Answer.**")
+    assert chapter_pages.draws(cells[1])
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
