@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import ast
 import re
+from pathlib import Path
 
 import nbformat
 from nbformat import NotebookNode
 from sphinx.application import Sphinx
+from strips import strip
 
 RUN_IT = (
     "*Run this page:* `recon book {}` in a checkout of the project[, or download the notebook"
@@ -167,6 +169,9 @@ def laid_out(app: Sphinx, docname: str, source: list[str]) -> None:
             nb.metadata["myst"] = {"html_meta": words}
         fold_solutions(nb)
         picture_first(nb)
+        title, _, text = nb.cells[0].source.partition("\n")
+        strip_of_page = strip(Path(app.srcdir), docname.removeprefix(EXECUTED))
+        nb.cells[0].source = f"{title}\n\n{strip_of_page}\n{text}"
         foot = {
             "recon-stamp": stamp_table(nb),
             "recon-run-it": RUN_IT.format(docname.removeprefix(EXECUTED)),

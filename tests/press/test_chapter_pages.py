@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import re
 import sys
 from types import SimpleNamespace
 
@@ -95,3 +96,14 @@ def test_code_that_only_lays_numbers_out_is_folded_and_the_experiment_is_not():
     assert not lays_out(nbformat.v4.new_markdown_cell("text", metadata=ignored))
     solution = cell("print('so')", metadata={"tags": ["lays-out", "solution"]})
     assert not lays_out(solution)
+
+
+def test_every_chapter_says_on_top_what_the_adversary_has_does_and_gets():
+    for page in PAGES:
+        source = [page.read_text(encoding="utf-8")]
+        chapter_pages.laid_out(APP, f"book/executed/{page.stem}", source)
+        opening = nbformat.reads(source[0], as_version=4).cells[0].source
+        words = re.findall(r"<b>(\w+)</b> ([^<]+)</span>", opening)
+        expected = ["has", "does", "gets"] if page.stem[0].isdigit() else []
+        assert [verb for verb, _ in words] == expected
+        assert all(len(text.split()) <= 8 for _, text in words)
