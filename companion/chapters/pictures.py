@@ -1,9 +1,9 @@
 """How every figure of the book is drawn: one style, one colour for each role, and grids of images.
 
 A function that draws has the decorator `chart`, `heatmap` for a map, or, where photographs are in
-it, `photographs`. All set the style, and write below a figure of a result which run that is; they
-differ in the ground, which tells the build what can be inverted for dark pages (see
-book/_ext/tidy_pages.py).
+it, `photographs`. All set the style, and write below a figure of a result which run that is. A
+chart's ground tells the build that it can be inverted for dark pages (book/_ext/tidy_pages.py);
+what keeps its colours there has no ground, and letters that can be read on white and on black.
 
 A figure shows arrays of a result whose names begin with "figure.", and no others: those are what
 `recon keep` keeps.
@@ -64,14 +64,23 @@ STYLE: dict[Any, Any] = {
     "lines.linewidth": 1.8,
 }
 CHART_GROUND = "#fefefe"
-PHOTOGRAPHS_GROUND = "#ffffff"
-FRAMES = {"black": "#111111", "grey": "#a0a0a0", "none": "none"}
+NO_GROUND = "none"
+LETTERS = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
+#: around an image: what an attack recovered, a training image, what there is without an attack
+FRAMES: dict[str, dict[str, Any]] = {
+    "recovered": {"color": "#d55e00"},
+    "training": {"color": "#0072b2"},
+    "baseline": {"color": REFERENCE, "linestyle": "--"},
+    "none": {"visible": False},
+}
 
 
 def _in_style(plot: Callable[P, Figure], ground: str, tight: bool) -> Callable[P, Figure]:
+    style = STYLE if ground == CHART_GROUND else STYLE | dict.fromkeys(LETTERS, REFERENCE)
+
     @wraps(plot)
     def styled(*args: P.args, **kwargs: P.kwargs) -> Figure:
-        with plt.rc_context(STYLE):
+        with plt.rc_context(style):
             figure = plot(*args, **kwargs)
             if tight and figure.get_layout_engine() is None:
                 figure.tight_layout(pad=0.4)
@@ -85,11 +94,11 @@ def _in_style(plot: Callable[P, Figure], ground: str, tight: bool) -> Callable[P
 
 #: for a function that draws curves or dots: the book's style, on a ground a hair off white
 chart = partial(_in_style, ground=CHART_GROUND, tight=True)
-#: for maps, whose colours mean something and stay on dark pages: as `chart`, on white
-heatmap = partial(_in_style, ground=PHOTOGRAPHS_GROUND, tight=True)
-#: for a function that shows images, which stay as they are on dark pages: on white, placed as it
-#: says itself
-photographs = partial(_in_style, ground=PHOTOGRAPHS_GROUND, tight=False)
+#: for maps, whose colours mean something and stay on dark pages: as `chart`, without a ground
+heatmap = partial(_in_style, ground=NO_GROUND, tight=True)
+#: for a function that shows images, which stay as they are on dark pages: without a ground, placed
+#: as it says itself
+photographs = partial(_in_style, ground=NO_GROUND, tight=False)
 
 
 def ink(colour: Colour) -> tuple[float, float, float]:
@@ -223,13 +232,13 @@ def image_rows(
     for r, (label, images, frame) in enumerate(rows):
         grid[r, 0].set_ylabel(label, rotation=0, ha="right", va="center", fontsize=LABEL)
         for c, ax in enumerate(grid[r]):
-            ax.set(xticks=[], yticks=[])
+            ax.set(xticks=[], yticks=[], facecolor=NO_GROUND)
             ax.spines[:].set(visible=False)
             image = images[c] if c < len(images) else None
             if image is not None:
                 pixels = as_pixels(image)
                 ax.imshow(pixels, interpolation="nearest", cmap="gray", vmin=0, vmax=1)
-                ax.spines[:].set(visible=frame != "none", color=FRAMES[frame], linewidth=2)
+                ax.spines[:].set(**{"visible": True, "linewidth": 2} | FRAMES[frame])
             if r < len(titles) and c < len(titles[r]):
                 fontsize = min(TITLE, max(SMALLEST, letters))
                 ax.set_title(titles[r][c], fontsize=fontsize, pad=2, linespacing=1.1)

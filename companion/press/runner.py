@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import numpy as np
@@ -32,6 +33,7 @@ INJECTED = "injected-parameters"
 HABITS = ("PYTHONWARNINGS", "PYTHONSTARTUP", "PYTHONOPTIMIZE")
 #: mean squared error of 8-bit values, above which fewer colours would be seen: 40 dB
 SEEN = 255**2 / 10**4
+CLEAR = 128  # the opacity, of 255, below which a pixel of a picture with a palette is clear
 
 
 class ReconRunError(RuntimeError):
@@ -168,17 +170,23 @@ def lighten(nb: NotebookNode) -> None:
 
 
 def lighter(png: bytes) -> bytes:
-    """The same picture with a palette of 256 colours where nobody sees that, else packed better;
-    its size and dots an inch stay. The bytes as they are where neither is shorter.
+    """The same picture with a palette of 255 colours where nobody sees that, else packed better;
+    its size and dots an inch stay, and what is clear of it. The bytes as they are where neither is
+    shorter.
     """
     with Image.open(io.BytesIO(png)) as picture:
-        flat = Image.new("RGB", picture.size, "white")
-        flat.paste(picture, mask=picture.convert("RGBA").getchannel("A"))
-        few = flat.quantize(256, dither=Image.Dither.NONE)
+        alpha = np.asarray(picture.convert("RGBA").getchannel("A"))
+        flat = picture.convert("RGB")
+        few = flat.quantize(255, dither=Image.Dither.NONE)
         error = np.square(np.asarray(few.convert("RGB"), float) - np.asarray(flat, float)).mean()
         packed = io.BytesIO()
-        dots = picture.info.get("dpi", (200, 200))
-        (few if error < SEEN else flat).save(packed, "PNG", optimize=True, dpi=dots)
+        options: dict[str, Any] = {"dpi": picture.info.get("dpi", (200, 200))}
+        small = few if error < SEEN else picture
+        if small is few and alpha.min() < CLEAR:
+            few.putpalette([*(few.getpalette() or ()), *bytes(768)][:768])  # 255 has a place
+            few.paste(255, mask=Image.fromarray(alpha < CLEAR))
+            options["transparency"] = 255
+        small.save(packed, "PNG", optimize=True, **options)
     return min(png, packed.getvalue(), key=len)
 
 
