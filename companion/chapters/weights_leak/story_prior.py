@@ -90,7 +90,7 @@ def plot_prior(result: Result[PriorMetrics]) -> Figure:
     lines = {
         "independent components": (metrics.components.matches, SERIES[1]),
         "learned prior": (metrics.found.matches, TRAIN),
-        "best baseline": (metrics.found.best_null, FREE),
+        "best null": (metrics.found.best_null, FREE),
     }
     for label, (counts, colour) in lines.items():
         shares = [100 * counts[f"ncc_{threshold}"] / metrics.n_train for threshold in THRESHOLDS]
@@ -105,7 +105,7 @@ def plot_prior(result: Result[PriorMetrics]) -> Figure:
 def plot_pairs(result: Result[PriorMetrics]) -> Figure:
     """Training images, from the one found best to the worst, under what was assigned to each."""
     rows = [
-        ("recovered", result.figure("x_hat"), "black"),
+        ("read out", result.figure("x_hat"), "black"),
         ("training image", result.figure("train"), "grey"),
     ]
     return image_rows(rows, [[f"{value:.2f}" for value in result.figure("ncc").tolist()]])
