@@ -11,7 +11,7 @@
   const span = size - 2 * edge;
   const place = (k) => edge + (span * k) / steps;
   let [i, j] = [steps, steps]; // of λ1, of λ2
-  let svg = `<svg viewBox="0 0 ${size} ${size}" tabindex="0" role="slider" aria-label="The start: arrow keys left and right mix other photographs with the training images, up and down mix noise with photographs" aria-valuemin="0" aria-valuemax="${(steps + 1) ** 2 - 1}">`;
+  let svg = `<svg viewBox="0 0 ${size} ${size}" tabindex="0" role="slider" aria-label="The starting point: arrow keys left and right mix other photographs with the training images, up and down mix noise with photographs" aria-valuemin="0" aria-valuemax="${(steps + 1) ** 2 - 1}">`;
   svg += `<rect x="${edge}" y="${edge}" width="${span}" height="${span}" fill="#f0f0f0" stroke="#767676"/>`;
   for (let a = 0; a <= steps; a++)
     for (let b = 0; b <= steps; b++)

@@ -37,9 +37,9 @@
     const [found, held, free] = data.kinds.map((kind) => above(kind.values, cut));
     const share = found ? Math.min(100, Math.round((100 * Math.max(held, free)) / found)) : null;
     said.textContent =
-      `Above ${cut.toFixed(2)}: ${found} of ${data.n} training images. Of as many held-out images, which nobody trained on, ` +
-      `${held}. Without any attack, ${free}` +
-      (found ? `: so about ${share} % of what is counted here would have come out anyway.` : ".");
+      `Above ${cut.toFixed(2)}: ${found} of ${data.n} training images are matched, and ${held} of as many held-out images, ` +
+      `which nobody trained on. Without an attack ${free} are matched` +
+      (found ? `: about ${share} % of this count is chance.` : ".");
     range.setAttribute("aria-valuetext", `NCC ${cut.toFixed(2)}: ${found} found, ${free} without an attack`);
   };
   const drag = (event) => {

@@ -37,9 +37,9 @@ OWN = 0.95  # of the images from the partition
 # share of the distance to the released weights that has gone while images look like their start
 FALLEN = 0.25
 UNDECIDED = "; still falling: undecided"
-LABELS = {"random": "(a) random", "truth": "(b) truth", "partition": "(c) partition"}
+LABELS = {"random": "(a) from noise", "truth": "(b) from truth", "partition": "(c) from others"}
 PATHS = {"truth": "x_train", "partition": "x_partition"}  # start -> where its images lie
-NULL = ("null: held-out\nimage", "null", "none")  # a row: label, name, frame
+NULL = ("baseline:\nheld-out image", "null", "none")  # a row: label, name, frame
 
 
 def claims(metrics: AffineMetrics, _: AffineSizes) -> list[Claim]:
@@ -273,7 +273,7 @@ def plot_starts(result: Result[Any]) -> Figure:
     """Figs. 1–4, either classifier: all three starts in one figure, the null below them: result
     above nearest training image.
     """
-    sets = [(f"{LABELS[start]} start:\nresult", start, "black") for start in STARTS]
+    sets = [(f"{LABELS[start]}:\nresult", start, "black") for start in STARTS]
     return _with_nearest(result, [[row] for row in (*sets, NULL)])
 
 
@@ -286,7 +286,7 @@ def plot_path_images(result: Result[PathMetrics]) -> Figure:
     groups = []
     for start in PATHS:
         path = result.metrics.paths["uniform"][start]
-        group = [(f"{LABELS[start]} start", f"{start}.start", "none")]
+        group = [(f"{LABELS[start]}:\nbeginning", f"{start}.start", "none")]
         for name in ("alike", "end"):
             words = f"step {path[name].step}:\ndistance {path[name].distance_sum:.3g}"
             group.append((words, f"{start}.{name}", "black"))

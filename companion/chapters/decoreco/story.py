@@ -158,7 +158,7 @@ def plot_random(result: Result[Metrics]) -> Figure:
     recipe = count_label("published\nrecipe", result.metrics.variants.reference)
     return image_rows(
         [
-            ("its start", result.figure("best.x_init"), "none"),
+            ("its starting\nimage", result.figure("best.x_init"), "none"),
             (recipe, result.figure("best.x_hat"), "black"),
             ("training\nimage", result.figure("best.train"), "grey"),
         ],
@@ -205,7 +205,7 @@ def similar_selected(arrays: Tensors, n: int = PAIRS) -> Tensors:
 @photographs
 def plot_best(result: Result[PublishedMetrics]) -> Figure:
     """The best one-to-one matches with their training images; and those of blends."""
-    labels = {"best": "best", "null": "null: best\nmixtures\nof training\nimages"}
+    labels = {"best": "best", "null": "baseline: best\nmixtures of\ntraining images"}
     groups = [(name, label, _ncc(result, name)) for name, label in labels.items()]
     return _pairs(result, "training\nimage", groups)
 
@@ -234,9 +234,9 @@ def _pairs(result: Result[Any], below: str, groups: list[tuple[str, str, list[st
 
 #: what is near to a result: an array, and its label
 NEAREST = {
-    "x_init_partition": "nearest\nstart image",
+    "x_init_partition": "nearest\nstarting image",
     "x_train": "nearest\ntraining image",
-    "x_held_out": "null: nearest\nheld-out image",
+    "x_held_out": "baseline: nearest\nheld-out image",
 }
 
 

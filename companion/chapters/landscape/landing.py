@@ -43,8 +43,8 @@ def landing(
     body = fragment(
         Path(__file__).with_suffix(".html"),
         strip=strip_uri(pictures),
-        alt=f"Pictures of {side**2} starts, a column each: the upper {shown} are images of the"
-        f" start, the lower {shown} what the attack makes of them, which looks much the same.",
+        alt=f"Pictures of {side**2} mixtures, a column each: the upper {shown} are starting images,"
+        f" the lower {shown} what the attack makes of them, which looks much the same.",
         shown=shown,
         columns=(*KINDS.values(), "error of the classifier trained on them"),
         rows=rows,
@@ -57,9 +57,9 @@ def landing(
         body,
         {"grid": grid, "said": rows, "colours": colours},
         style=f"--frames: {side**2}; --rows: {2 * shown}",
-        ask="Drag the start over the map, or move it by the arrow keys.",
+        ask="Drag the starting point over the map, or move it by the arrow keys.",
         paper=(
-            "On the web page the start can be moved over a map of the mixtures of eq. (10). Here"
+            "On the web page the starting point moves over a map of the mixtures of eq. (10). Here"
             " are its corners."
         ),
     )

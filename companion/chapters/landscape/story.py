@@ -133,7 +133,7 @@ def plot_maps(result: Result[BilevelMetrics]) -> Figure:
     """
     metrics = result.metrics
     figure, axes = plt.subplots(2, 3, figsize=(PAGE, 5.5))
-    rows = {"end point": metrics.distance, "start": metrics.start_distance}
+    rows = {"end": metrics.distance, "starting images": metrics.start_distance}
     ticks = [f"{value:g}" for value in metrics.lambda1]
     how = {
         "vmin": 0,
@@ -255,7 +255,7 @@ def plot_recipe(result: Result[RecipeMetrics]) -> Figure:
         ax.plot(lambdas, start, color=STARTS[name], linestyle=":")
         ends.append((end[-1], f"to the nearest\n{CALLED[name]} image", STARTS[name]))
     ax.set(
-        xlabel="λ₁ of the start, from the partition to the truth",
+        xlabel="λ₁ of the starting images, from the partition to the truth",
         ylabel="mean L2 distance",
         ylim=(0, None),
     )

@@ -277,7 +277,7 @@ def plot_grid(result: Result[Metrics]) -> Figure:
     heads = methods.values()
     titles[1] = [f"{head}\n{error}" for head, error in zip(heads, titles[1], strict=True)]
     grey = torch.full(truth.shape, 0.5)
-    rows.append(("a grey image\n(null)", [grey], "black"))
+    rows.append(("a grey image\n(baseline)", [grey], "black"))
     titles.append([f"{(truth / LEVELS - grey).square().mean().item():.4f}"])
     return image_rows(rows, titles)
 

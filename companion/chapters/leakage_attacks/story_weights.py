@@ -156,7 +156,7 @@ def plot_weights(result: Result[Metrics]) -> Figure:
                 markerfacecolor="none",
             )
         grey = float(np.mean(metrics.grey))
-        ax.axhline(grey, color=REFERENCE, linestyle=":", label="a grey image (null)")
+        ax.axhline(grey, color=REFERENCE, linestyle=":", label="a grey image (baseline)")
         ax.set(xscale="log", yscale="log", title=name)
     figure.supxlabel("weight of the total variation")
     figure.supylabel("mean squared error")
@@ -186,7 +186,7 @@ def plot_classes(result: Result[Metrics]) -> Figure:
     errors = [10 ** metrics.errors(attack)[at] for attack in COLUMNS]
     numbers = zip(*errors, metrics.grey, strict=True)
     titles = [["", *(f"{error:.3f}" for error in row)] for row in numbers]
-    heads = ("original", *COLUMNS.values(), "grey\n(null)")
+    heads = ("original", *COLUMNS.values(), "grey\n(baseline)")
     titles[0] = [f"{head}\n{error}" for head, error in zip(heads, titles[0], strict=True)]
     truth, x_hat = result.figure("truth"), result.figure("x_hat")
     grey = torch.full(truth[0].shape, 0.5)

@@ -44,7 +44,7 @@ def proof(result: Result[Metrics], n: int = 10) -> str:
         free=_tiles(free, truth[best], scores[best]),
     )
     return element(
-        "proof", "Training images, what was read out of the weights, and what chance gives", body
+        "proof", "Training images, what was recovered from the weights, and what chance gives", body
     )
 
 

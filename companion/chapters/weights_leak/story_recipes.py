@@ -111,11 +111,11 @@ def plot_erased(*results: Result[RecipeMetrics]) -> Figure:
         x = [c.erased for c in group]
         y = [100 * share(c, c.matches) for c in group]
         colour = SERIES[3] if adam else TRAIN
-        words = ("Adam, AdamW" if adam else "gradient descent") + f", start {known}"
+        words = ("Adam, AdamW" if adam else "gradient descent") + f", initial weights {known}"
         fill = "white" if known == KNOWN[1] else colour
         ax.plot(x, y, "o", ms=7, mfc=fill, mec=colour, mew=1.6, label=words)
     null = max(100 * share(c, c.best_null) for c in cells)
-    ax.axhline(null, color=FREE, ls=":", lw=1.4, zorder=0, label="highest null")
+    ax.axhline(null, color=FREE, ls=":", lw=1.4, zorder=0, label="highest baseline")
     ax.set_xscale("asinh", linear_width=0.5)
     ax.set_xticks(ticks := [0, 0.5, 1, 2, 5, 10], map(str, ticks))
     ax.minorticks_off()
@@ -135,10 +135,12 @@ def plot_recipes(
     cells = result.metrics.of(*families)
     ring = {"marker": "o", "color": FREE, "mfc": "white", "mew": 1.8}
     marks: dict[str, tuple[list[float], dict[str, Any]]] = {
-        "best null": ([share(c, c.best_null) for c in cells], ring),
+        "best baseline": ([share(c, c.best_null) for c in cells], ring),
         "recovered": ([share(c, c.matches) for c in cells], {"marker": "o", "color": TRAIN}),
     }
-    return dot_rows([c.cell for c in cells], marks, [c.test_accuracy for c in cells])
+    return dot_rows(
+        [c.cell.replace("start", "init") for c in cells], marks, [c.test_accuracy for c in cells]
+    )
 
 
 FIGURES = {"erased": plot_erased, "recipes": plot_recipes}
