@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ast
 import re
+from itertools import takewhile
 from pathlib import Path
 
 import nbformat
@@ -84,27 +85,30 @@ def draws(cell: NotebookNode) -> bool:
 
 
 def picture_first(nb: NotebookNode) -> None:
-    """The page's first picture right under its answer, and the code that leads to it, with the
-    imports and the parameters, in one fold at the page's foot (titled in _config.yml): without
-    these no other cell can be copied and run.
+    """The page's picture, the cell with the tag `hero` or the first that draws, right under its
+    answer; and the code that the page begins with, imports and parameters, in one fold at its foot
+    (titled in _config.yml): without these no other cell can be copied and run.
     """
-    hero = next((cell for cell in nb.cells if draws(cell)), None)
+    drawn = [cell for cell in nb.cells if draws(cell)]
     answer = re.search(r"\*\*Answer\.\*\* .+?(?:\n\n|$)", nb.cells[0].source, re.DOTALL)
-    if hero is None or answer is None:
+    if not drawn or answer is None:
         return
-    place = nb.cells.index(hero)
-    before, after = nb.cells[1:place], nb.cells[place + 1 :]
-    code = [cell for cell in before if cell.cell_type == "code"]
-    replaced = [cell for cell in code if "parameters" in cell.metadata.get("tags", [])]
-    given = any("injected-parameters" in cell.metadata.get("tags", []) for cell in code)
-    sources = [cell.source for cell in code if not given or cell not in replaced]
-    text = nb.cells[0].source
-    nb.cells[0].source = text[: answer.end()]
-    rest = nbformat.v4.new_markdown_cell(text[answer.end() :], id="recon-opening")
+    tagged = [cell for cell in drawn if "hero" in cell.metadata.get("tags", [])]
+    hero = (tagged or drawn)[0]
+    title, *others = nb.cells
+    code = [*takewhile(lambda cell: cell.cell_type == "code" and not draws(cell), others)]
+    injected = any("injected-parameters" in cell.metadata.get("tags", []) for cell in code)
+    sources = [
+        cell.source
+        for cell in code
+        if not (injected and "parameters" in cell.metadata.get("tags", []))
+    ]
     foot = nbformat.v4.new_code_cell("\n\n".join(sources), id="recon-imports")
     foot.metadata["tags"] = ["hide-input"]
-    words = [cell for cell in before if cell.cell_type == "markdown"]
-    nb.cells = [nb.cells[0], hero, *([rest] if rest.source else []), *words, *after, foot]
+    rest = nbformat.v4.new_markdown_cell(title.source[answer.end() :], id="recon-opening")
+    title.source = title.source[: answer.end()]
+    following = [cell for cell in others[len(code) :] if cell is not hero]
+    nb.cells = [title, hero, *([rest] if rest.source else []), *following, foot]
 
 
 def opening(nb: NotebookNode, name: str) -> str:

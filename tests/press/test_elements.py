@@ -11,6 +11,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from companion.chapters.collapse.picking import picking
+from companion.chapters.decoreco.sorting import distinct, sorting
 from companion.chapters.decoreco_adversary.guess import deal, guess
 from companion.chapters.elements import bytes_of, element
 from companion.chapters.leakage_rank.story import drawing
@@ -212,3 +214,33 @@ def unmixed() -> str:
     rows = mixing @ x
     basis = torch.linalg.svd(rows, full_matrices=False).Vh[:11]
     return unmixing(basis, rows, [("half-way", mixing[:12] @ x), ("at the end", -x)], truth, n=10)
+
+
+def test_picked_photographs_are_compared_with_the_training_images(opened):
+    result = Arrays(x_held_out=images(3), objective_held_out=torch.tensor([1e-9, 1e-3, 1e-5]))
+    result.metrics = SimpleNamespace(objective_true=1e-4, n_train=50)
+    page = opened(picking(result))
+    tiles = page.locator(".tile")
+    for k, words in enumerate(("It can", "It cannot", "It can")):
+        tiles.nth(k).click()
+        assert f"{words} replace them" in page.locator(".said").inner_text()
+    assert "training images: 1, 3." in page.locator("details").text_content()
+
+
+def test_orders_leave_out_what_resembles_an_earlier_result():
+    alike = torch.eye(4).bool()
+    alike[0, 2] = alike[2, 0] = True
+    assert distinct(torch.tensor([0.4, 0.1, 0.3, 0.2]), alike).tolist() == [0, 3, 1]
+
+
+def test_results_are_shown_in_the_order_that_is_chosen(opened):
+    train = images(12)
+    x = torch.cat([train, images(12, seed=1)]) - 0.5
+    result = Arrays(x_hat=x, x_train=train - 0.5, mean=torch.full((3072,), 0.5))
+    result.arrays["contribution"] = torch.arange(24.0)  # what is false explains most
+    page = opened(sorting(result))
+    for k, right in enumerate((10, 0)):
+        page.locator("input").nth(k).check()
+        shown = page.locator(".order:visible")
+        assert shown.count() == 1
+        assert f"{right} of the first 10" in shown.locator(".counted").inner_text()

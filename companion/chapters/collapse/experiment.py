@@ -56,6 +56,9 @@ SIZES = {
 }
 
 
+PICKED = 12  # held-out images that a reader picks from, evenly spaced
+
+
 def stationarity(objective: Objective, theta: Tensor, x: Tensor, y: Tensor) -> float:
     """Eq. (3): ‖∇_θ E(x, y; θ)‖² of images x (n, d) with labels y (n,)."""
     here = Objective(objective.network, y, objective.weight_decay)
@@ -127,6 +130,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     pairs = {kind: repeated(objective, theta, x, m) for kind, x in images.items()}
     with_decay = solve_lbfgs(decayed, train[None], theta_init[None], replace(INNER, tol=1e-8))[0]
     arrays, below = {"x_train": data.train.flat[:: max(1, m // 8)][:8]}, {}
+    arrays["x_held_out"] = data.held_out.flat[:: len(data.held_out) // PICKED][:PICKED]
     for kind, x in images.items():  # an image repeated m times has the objective of one
         confidence, alone = per_image(network, theta, x)
         arrays |= {f"confidence_{kind}": confidence, f"objective_{kind}": alone}
