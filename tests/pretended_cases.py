@@ -31,7 +31,6 @@ from recon.attacks import from_gradients, from_weights, heads
 from recon.attacks.bilevel_span import SpanAttack, SpanWeights
 from recon.attacks.gauss_newton import gauss_newton
 from recon.attacks.haim_recipe import PublishedSettings
-from recon.attacks.imprint import Imprint, edges_of
 from recon.attacks.reconstruct import reconstruct
 from recon.attacks.recover import RecoverSettings
 from recon.attacks.separation import FirstLayer, SeparationSettings
@@ -139,11 +138,6 @@ def sparse_features(steps: int, put: Put) -> Any:
     return found, responses, heads.span_test(layer, features, public, 4)
 
 
-def imprint(steps: int, put: Put) -> Any:
-    x, y = put(normal(6, 128, seed=1).sigmoid()), put(torch.arange(6) % 4)
-    edges = edges_of(put(normal(40, 128).sigmoid()), 8)
-    server = Imprint(edges, put(torch.arange(4.0).double()), put(torch.ones(4).double()))
-    return server.read(server.mean_gradient(x, y), 6).images
 
 
 def dlg(steps: int, put: Put) -> Any:
@@ -237,7 +231,6 @@ ATTACKS = {
 BELOW = {
     "sparse_features": Case(sparse_features, 1),  # a round looks at what is alike
     "gauss_newton__of_a_batch": Case(batch, NEWTON),
-    "imprint": Case(imprint),
 }
 TRAINERS = {
     "train_to_kkt": Case(to_kkt, LOOP),
