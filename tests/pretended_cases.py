@@ -138,8 +138,6 @@ def sparse_features(steps: int, put: Put) -> Any:
     return found, responses, heads.span_test(layer, features, public, 4)
 
 
-
-
 def dlg(steps: int, put: Put) -> Any:
     settings = from_gradients.DLGSettings(steps)
     return attacks.by_dlg(of_a_batch(put), IMAGE, settings, seeded())
@@ -163,12 +161,10 @@ def published(steps: int, put: Put) -> Any:
     return attacks.by_published_recipe(weights, IMAGE, settings, seeded())
 
 
-def to_kkt(steps: int, put: Put, method: str = "loss-scaled", outputs: int = 1) -> Any:
+def to_kkt(steps: int, put: Put, outputs: int = 1) -> Any:
     (x, y), network = data(put, classes=max(outputs, 2)), MLP((10, 8, outputs), (True, False))
     y = y.double() if outputs == 1 else y
-    settings = kkt.KKTSettings(steps, method=method)
-    watch = kkt.Observer((2,), lambda step, theta: None)
-    trained = kkt.train_to_kkt(network, x, y, start_of(network, put), settings, None, watch)
+    trained = kkt.train_to_kkt(network, x, y, start_of(network, put), kkt.KKTSettings(steps))
     return trained, kkt.certificate(network, trained.theta_star, x, y)
 
 
@@ -235,7 +231,6 @@ BELOW = {
 TRAINERS = {
     "train_to_kkt": Case(to_kkt, LOOP),
     "train_to_kkt__of_classes": Case(partial(to_kkt, outputs=3), LOOP),
-    "train_to_kkt__by_descent": Case(partial(to_kkt, method="gradient-descent"), LOOP),
     "train_with_decay": Case(with_decay),
     "solve_affine": Case(newton, 2),  # has the linear system failed, is it at rest
     "solve_lbfgs": Case(by_lbfgs, LBFGS),
