@@ -38,7 +38,7 @@ from recon.nets.mlp import MLP, affine, one_hidden
 from recon.optim.descent import HeavyBall
 from recon.optim.lbfgs import LBFGSSettings
 from recon.released import Gradient, Weights
-from recon.training import denoiser, inner_problem, kkt, recipes
+from recon.training import inner_problem, kkt, recipes
 
 Put = Callable[[Any], Any]
 LOOP = 1  # `iterate` asks after every step whether the energy has reached the tolerance
@@ -173,12 +173,6 @@ def objective(network: MLP, put: Put) -> tuple[Tensor, inner_problem.Objective]:
     return x[None], inner_problem.Objective(network, y.double(), 0.01)
 
 
-def with_decay(steps: int, put: Put) -> Any:
-    (x, y), network = data(put), MLP((10, 8, 1))
-    settings = inner_problem.DecaySettings(steps=steps)
-    return inner_problem.train_with_decay(network, x, y.double(), start_of(network, put), settings)
-
-
 def newton(steps: int, put: Put) -> Any:
     x, energy = objective(affine(10), put)
     return inner_problem.solve_affine(energy, x, tol=-1.0, max_iter=steps)
@@ -188,11 +182,6 @@ def by_lbfgs(steps: int, put: Put) -> Any:
     network, settings = MLP((10, 8, 1)), LBFGSSettings(tol=0.0, max_iter=steps)
     x, energy = objective(network, put)
     return inner_problem.solve_lbfgs(energy, x, start_of(network, put)[None], settings)
-
-
-def denoising(steps: int, put: Put) -> Any:
-    settings = denoiser.DenoiserSettings(channels=2, steps=steps, batch=3)
-    return denoiser.train_denoiser(put(normal(6, 1, 8, 8).float()), settings, seeded())
 
 
 def by_recipe(steps: int, put: Put, **options: Any) -> Any:
@@ -231,10 +220,8 @@ BELOW = {
 TRAINERS = {
     "train_to_kkt": Case(to_kkt, LOOP),
     "train_to_kkt__of_classes": Case(partial(to_kkt, outputs=3), LOOP),
-    "train_with_decay": Case(with_decay),
     "solve_affine": Case(newton, 2),  # has the linear system failed, is it at rest
     "solve_lbfgs": Case(by_lbfgs, LBFGS),
-    "train_denoiser": Case(denoising),
     "train__gd": Case(partial(by_recipe, optimiser="gd", label_noise=0.2)),
     "train__sgd": Case(partial(by_recipe, batch=4)),
     "train__adam": Case(partial(by_recipe, batch=4, optimiser="adam", start="small")),
