@@ -1,4 +1,4 @@
-"""Appendix D: the gradient of a batch, as one system, and unmixed."""
+"""Appendix C: the gradient of a batch, as one system, and unmixed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Appendix D's sentences, each with what decides it."""
+"""Appendix C's sentences, each with what decides it."""
 
 from __future__ import annotations
 
