@@ -29,7 +29,6 @@ from verdicts_only import verdicts_only
 
 import recon
 from recon.attacks.multipliers import confidence
-from recon.images.photos import at_side
 from recon.images.registry import load_pool
 from recon.scoring.membership import auc, lira, permutation_p, true_rate
 from recon_audit.anatomy import examine
@@ -83,7 +82,8 @@ def _convolutions() -> tuple[nn.Module, ...]:
 def images() -> tuple[Tensor, Tensor]:
     """All of the pool at this size, and their labels."""
     pool = load_pool("cifar10")
-    return at_side(torch.from_numpy(pool.images).float() / 255, SIDE), torch.from_numpy(pool.y)
+    x = torch.from_numpy(pool.images).float() / 255
+    return nn.functional.adaptive_avg_pool2d(x, SIDE), torch.from_numpy(pool.y)
 
 
 @cache

@@ -9,8 +9,8 @@ their place (the null), CPU-seconds.
 - Semi-NMF: B = M F with F ≥ 0 only, as the mixing has both signs (Ding, Li & Jordan 2010); NMF
   proper needs B ≥ 0.
 - Sparse dictionary learning with codes that are not negative (scikit-learn): codes are features.
-- A learned prior, as in separation with a prior: a network learns on public features to take other
-  features off.
+- A learned prior (denoising source separation, Särelä & Valpola 2005): a network learns on public
+  features to take other features off.
 - Sparse non-negative vectors by linear programmes: `recon.attacks.heads`.
 """
 
@@ -28,11 +28,37 @@ from torch.nn.functional import normalize
 
 from companion.chapters.heads.experiment import Cell
 from companion.chapters.heads.scoring import cosines
-from companion.chapters.weights_leak.separation_prior import distinct, smoothed
 from recon.attacks.heads import Public, SparseSettings, span_of, sparse_features
 from recon.attacks.separation import FirstLayer, orthogonalise
 
 Unmixing = Callable[[Tensor, Public], Tensor]
+SAME = 0.85  # |cos| of two candidates from which on one of them begins anew
+
+
+def smoothed(traces: Tensor, agreement: Tensor) -> Tensor:
+    """Traces (m,), noisy, as a parabola of how far each candidate agrees with its denoised self
+    (m,).
+    """
+    powers = torch.stack(
+        [torch.ones_like(agreement), agreement, agreement.square()], dim=1
+    ).double()
+    return (powers @ (torch.linalg.pinv(powers) @ traces.double())).to(traces)
+
+
+def distinct(w: Tensor, change: Tensor, generator: torch.Generator) -> Tensor:
+    """w (m, r), where of any two alike the one that changes more (m,) begins anew, orthogonal to
+    those that stay.
+    """
+    rank = change.argsort(stable=True).argsort(stable=True)
+    again = (((w @ w.mT).abs() > SAME) & (rank[:, None] > rank)).any(1)
+    missing = int(again.sum())
+    if not missing:
+        return w
+    stay = torch.linalg.qr(w[~again].mT).Q
+    fresh = torch.randn(missing, w.shape[1], generator=generator).to(w)
+    w = w.clone()
+    w[again] = normalize(fresh - (fresh @ stay) @ stay.mT, dim=1)
+    return w
 
 
 def fast_ica(contrast: str) -> Unmixing:

@@ -31,7 +31,6 @@ from recon.attacks import from_gradients, from_weights, heads
 from recon.attacks.bilevel_span import SpanAttack, SpanWeights
 from recon.attacks.gauss_newton import gauss_newton
 from recon.attacks.haim_recipe import PublishedSettings
-from recon.attacks.imprint import Imprint, edges_of
 from recon.attacks.reconstruct import reconstruct
 from recon.attacks.recover import RecoverSettings
 from recon.attacks.separation import FirstLayer, SeparationSettings
@@ -39,7 +38,7 @@ from recon.nets.mlp import MLP, affine, one_hidden
 from recon.optim.descent import HeavyBall
 from recon.optim.lbfgs import LBFGSSettings
 from recon.released import Gradient, Weights
-from recon.training import denoiser, inner_problem, kkt, recipes
+from recon.training import inner_problem, kkt, recipes
 
 Put = Callable[[Any], Any]
 LOOP = 1  # `iterate` asks after every step whether the energy has reached the tolerance
@@ -139,13 +138,6 @@ def sparse_features(steps: int, put: Put) -> Any:
     return found, responses, heads.span_test(layer, features, public, 4)
 
 
-def imprint(steps: int, put: Put) -> Any:
-    x, y = put(normal(6, 128, seed=1).sigmoid()), put(torch.arange(6) % 4)
-    edges = edges_of(put(normal(40, 128).sigmoid()), 8)
-    server = Imprint(edges, put(torch.arange(4.0).double()), put(torch.ones(4).double()))
-    return server.read(server.mean_gradient(x, y), 6).images
-
-
 def dlg(steps: int, put: Put) -> Any:
     settings = from_gradients.DLGSettings(steps)
     return attacks.by_dlg(of_a_batch(put), IMAGE, settings, seeded())
@@ -169,24 +161,16 @@ def published(steps: int, put: Put) -> Any:
     return attacks.by_published_recipe(weights, IMAGE, settings, seeded())
 
 
-def to_kkt(steps: int, put: Put, method: str = "loss-scaled", outputs: int = 1) -> Any:
+def to_kkt(steps: int, put: Put, outputs: int = 1) -> Any:
     (x, y), network = data(put, classes=max(outputs, 2)), MLP((10, 8, outputs), (True, False))
     y = y.double() if outputs == 1 else y
-    settings = kkt.KKTSettings(steps, method=method)
-    watch = kkt.Observer((2,), lambda step, theta: None)
-    trained = kkt.train_to_kkt(network, x, y, start_of(network, put), settings, None, watch)
+    trained = kkt.train_to_kkt(network, x, y, start_of(network, put), kkt.KKTSettings(steps))
     return trained, kkt.certificate(network, trained.theta_star, x, y)
 
 
 def objective(network: MLP, put: Put) -> tuple[Tensor, inner_problem.Objective]:
     x, y = data(put)
     return x[None], inner_problem.Objective(network, y.double(), 0.01)
-
-
-def with_decay(steps: int, put: Put) -> Any:
-    (x, y), network = data(put), MLP((10, 8, 1))
-    settings = inner_problem.DecaySettings(steps=steps)
-    return inner_problem.train_with_decay(network, x, y.double(), start_of(network, put), settings)
 
 
 def newton(steps: int, put: Put) -> Any:
@@ -198,11 +182,6 @@ def by_lbfgs(steps: int, put: Put) -> Any:
     network, settings = MLP((10, 8, 1)), LBFGSSettings(tol=0.0, max_iter=steps)
     x, energy = objective(network, put)
     return inner_problem.solve_lbfgs(energy, x, start_of(network, put)[None], settings)
-
-
-def denoising(steps: int, put: Put) -> Any:
-    settings = denoiser.DenoiserSettings(channels=2, steps=steps, batch=3)
-    return denoiser.train_denoiser(put(normal(6, 1, 8, 8).float()), settings, seeded())
 
 
 def by_recipe(steps: int, put: Put, **options: Any) -> Any:
@@ -237,16 +216,12 @@ ATTACKS = {
 BELOW = {
     "sparse_features": Case(sparse_features, 1),  # a round looks at what is alike
     "gauss_newton__of_a_batch": Case(batch, NEWTON),
-    "imprint": Case(imprint),
 }
 TRAINERS = {
     "train_to_kkt": Case(to_kkt, LOOP),
     "train_to_kkt__of_classes": Case(partial(to_kkt, outputs=3), LOOP),
-    "train_to_kkt__by_descent": Case(partial(to_kkt, method="gradient-descent"), LOOP),
-    "train_with_decay": Case(with_decay),
     "solve_affine": Case(newton, 2),  # has the linear system failed, is it at rest
     "solve_lbfgs": Case(by_lbfgs, LBFGS),
-    "train_denoiser": Case(denoising),
     "train__gd": Case(partial(by_recipe, optimiser="gd", label_noise=0.2)),
     "train__sgd": Case(partial(by_recipe, batch=4)),
     "train__adam": Case(partial(by_recipe, batch=4, optimiser="adam", start="small")),

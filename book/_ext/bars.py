@@ -1,4 +1,4 @@
-"""The map in six bars: what the adversary has, and what share of the images comes out, beside its
+"""The map in five bars: what the adversary has, and what share of the images comes out, beside its
 null.
 """
 
@@ -41,7 +41,7 @@ def bars(root: Path) -> list[Bar]:
         return load(root / "book" / "paper-size" / name, arrays=False).metrics
 
     cells = metrics("separation-recipes").cells
-    size, prior = metrics("separation-size").widest(), metrics("separation-prior")
+    size = metrics("separation-size").widest()
 
     def recipe(label: str, cell: str, known: str = "unknown") -> Bar:
         row = next(each for each in cells if (each.cell, each.known) == (cell, known))
@@ -57,15 +57,9 @@ def bars(root: Path) -> list[Bar]:
         recipe("weights whose start weight decay has erased", "SGD, decay 0.02"),
         counted(
             "weights from a small start, 500 images",
-            many.matches.ncc_08,
+            many.matches.ncc_08,  # above 0.7 photographs themselves match a tenth
             many.best_null.ncc_08,
             many.n_train,
-        ),
-        counted(
-            "another such network, and public photographs",
-            prior.found.matches.ncc_08,  # above 0.7 photographs themselves match a tenth
-            prior.found.best_null.ncc_08,
-            prior.n_train,
         ),
         Bar(
             "a head's weights, the image itself, and 2,000 of its kind (who was trained on?)",

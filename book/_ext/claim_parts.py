@@ -256,7 +256,7 @@ def headlines(sources: Sources) -> str:
 
 def chapter_name(stem: str) -> str:
     """
-    >>> chapter_name("07-adversary"), chapter_name("b-prior")
+    >>> chapter_name("07-adversary"), chapter_name("b-gradients")
     ('Chapter 7', 'Appendix B')
     """
     return f"Chapter {int(stem[:2])}" if stem[0].isdigit() else f"Appendix {stem[0].upper()}"

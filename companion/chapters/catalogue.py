@@ -8,7 +8,6 @@ results and from book/claims.yml: no experiment is imported.
 
 import json
 import os
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -21,7 +20,6 @@ from companion.store.record import Record
 from companion.store.results import Claim, Result, load_result
 from recon.errors import ReconError
 
-YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 UNDECIDED = "undecided"
 MIXED = "mixed"
 CHECK = "check"
@@ -39,7 +37,6 @@ CHECKS = (
     "collapse-repeated-train",
     "affine-truth-perfect",
     "affine-distance-truth",
-    "counterfactual-exact",
 )
 REPLAYS = Path("book") / "replays.json"
 #: what binds a number to today's code; "a part": one of several independent runs, from its start to
@@ -271,13 +268,12 @@ def _record(row: Row) -> dict[str, Any]:
 
 
 def place(section: str) -> str:
-    """Where a claim stands: a section of the two papers with its sign, another paper as it is
-    called.
+    """Where a claim of a paper stands.
 
-    >>> place("4.2"), place("Balle et al. 2022, abstract"), place("")
-    ('§4.2', 'Balle et al. 2022, abstract', '')
+    >>> place("4.2"), place("")
+    ('§4.2', '')
     """
-    return section if not section or YEAR.search(section) else f"§{section}"
+    return section and f"§{section}"
 
 
 def in_words(record: dict[str, Any]) -> str:

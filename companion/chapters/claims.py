@@ -16,7 +16,6 @@ ROOT = Path(__file__).resolve().parents[2]
 PAPERS = {
     "runkel2024": "Runkel et al.",
     "chen2022": "Chen & Campbell",
-    "others": "other papers",
     "ours": "ours",
 }
 

@@ -18,7 +18,6 @@ from recon.scoring.nulls import HELD_OUT, null_candidates, null_table
 from recon.training import kkt
 
 WITHOUT_WEIGHTS = ("mixtures", "means", "photographs", "photographs_2")
-LAYER_1 = (1.0, 0.0, 0.0)
 # converged: the energy fell by less than this share of itself over the last tenth of the steps
 FALL = 0.01
 

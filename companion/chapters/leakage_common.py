@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from scipy.stats import rankdata, sem
 from scipy.stats import t as student
-from torch import Tensor, nn
+from torch import Tensor
 
 from companion.chapters.base import Experiment
 from companion.chapters.published import PRE_TRAINED
@@ -23,7 +23,6 @@ from companion.store.record import Record
 from recon.errors import ReconError
 from recon.images.pool import ImagePool
 from recon.nets.conv import Conv, ConvNet, Params
-from recon.nets.module import default_start
 from recon.released import Gradient
 
 #: CIFAR-10 train indices of the paper's truck and deer: 3 by hybrid.py:952 of its code; 1 is in no
@@ -182,20 +181,6 @@ def pretrain(
             F.cross_entropy(network(leaves, x[rows]), labels[rows]).backward()
             adam.step()
     return {name: leaf.detach() for name, leaf in leaves.items()}
-
-
-def first_layer_gradient(
-    x: Tensor, labels: Tensor, width: int, generator: torch.Generator
-) -> tuple[Tensor, Tensor]:
-    """∇_{W_1} ℓ (width, d) and ∇_{b_1} ℓ (width,) of a batch (n, d) on a ReLU network with one
-    hidden layer, at PyTorch's default start, U(±1/√inputs) throughout.
-    """
-    first = nn.Linear(x.shape[1], width)
-    network = nn.Sequential(first, nn.ReLU(), nn.Linear(width, CLASSES))
-    default_start(network, generator)
-    loss = F.cross_entropy(network(x), labels)
-    weight, bias = torch.autograd.grad(loss, [first.weight, first.bias])
-    return weight, bias
 
 
 def pixels(x: Tensor) -> Tensor:

@@ -10,7 +10,6 @@ from torch import Tensor
 from companion.chapters.base import Context
 from companion.store.record import Record
 from recon.images.bundle import Bundle
-from recon.images.photos import at_side
 from recon.scoring.matching import one_to_one, padded
 from recon.scoring.metrics import ncc
 
@@ -72,7 +71,7 @@ def public_rows(images: Bundle, context: Context) -> Tensor:
 def other_photographs(images: Bundle, context: Context, m: int) -> Tensor:
     """The first 2m of `public_rows`, or as many as there are: flat, centred as the bundle is."""
     x = context.pool.pixels(public_rows(images, context)[: 2 * m])
-    return at_side(x, images.shape[-1]).flatten(1).to(images.mean) - images.mean
+    return x.flatten(1).to(images.mean) - images.mean
 
 
 def is_true(sources: Tensor, train: Tensor, others: Tensor) -> Tensor:

@@ -34,8 +34,6 @@ NULL_NAMES = {
     "photographs_2": "other photographs as they are",
     "start_photographs": "the photographs that it starts from",
     "held_out": "held-out images",
-    "denoised": "denoised mixtures of the span",
-    "projected": "other photographs projected on the span",
 }
 
 

@@ -51,7 +51,7 @@ def chapters_of(root: Path = ROOT, names: Iterable[str] | None = None) -> list[P
 
 
 def is_appendix(page: Path) -> bool:
-    """Chapters have numbers, appendices letters: `b-prior`."""
+    """Chapters have numbers, appendices letters: `b-gradients`."""
     return not page.stem[0].isdigit()
 
 

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from recon.errors import ReconError
 from recon.images.partitions import Dataset, Partition
-from recon.images.photos import at_side
 from recon.images.pool import PARTS, ImagePool
 
 
@@ -102,19 +101,6 @@ class Bundle:
 
         columns: dict[str, Any] = {name: part(getattr(self, name)) for name in PER_IMAGE}
         return replace(self, **columns)
-
-    def at_side(self, side: int) -> Bundle:
-        """The same images averaged down to side × side, their mean too; ReconError for a side above
-        H.
-        """
-
-        def small(x: Tensor) -> Tensor:
-            return at_side(x.unflatten(1, self.shape), side).flatten(1)
-
-        images: dict[str, Any] = {name: small(getattr(self, name)) for name in PARTS}
-        return replace(
-            self, **images, mean=small(self.mean[None])[0], shape=(self.shape[0], side, side)
-        )
 
     def with_others(self, pool: ImagePool, rows: np.ndarray | Tensor) -> Bundle:
         """`init` replaced by these rows (k,) of the pool, minus the same mean: more "other images"

@@ -8,9 +8,7 @@ from importlib.resources import files as package_files
 from importlib.util import find_spec
 
 import numpy as np
-import torch.nn.functional as F
 from PIL import Image
-from torch import Tensor
 
 from recon.errors import ReconError
 from recon.images.pool import PARTS, ImagePool
@@ -55,15 +53,6 @@ def load() -> ImagePool:
         index=np.arange(len(y)),
         part=np.asarray(parts),
         notice="Executed on bundled photographs, not CIFAR-10.",
-    )
-
-
-def at_side(images: Tensor, side: int) -> Tensor:
-    """Images (n, C, H, H) averaged down to (n, C, side, side); ReconError for a side above H."""
-    if not 1 <= side <= images.shape[-1]:
-        raise ReconError(f"images of side {images.shape[-1]} cannot be made {side} pixels wide")
-    return (
-        F.interpolate(images, size=(side, side), mode="area") if side < images.shape[-1] else images
     )
 
 

@@ -2,7 +2,6 @@
 work.
 """
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -53,16 +52,6 @@ class ModuleNetwork(Flat):
     def gradient(self, theta: Params, loss: Loss, x: Tensor, y: Tensor) -> Params:
         """∇_θ loss(outputs, y) of images x (n, ...), by name; can be differentiated again."""
         return grad(lambda theta: loss(self._outputs(theta, x), y))(theta)
-
-
-def default_start(module: nn.Module, generator: torch.Generator) -> None:
-    """PyTorch's default initialisation, from a generator instead of the global one."""
-    for layer in module.modules():
-        if isinstance(layer, nn.Conv2d | nn.Linear):
-            nn.init.kaiming_uniform_(layer.weight, a=math.sqrt(5), generator=generator)
-            if layer.bias is not None:
-                bound = 1 / math.sqrt(layer.weight[0].numel())
-                nn.init.uniform_(layer.bias, -bound, bound, generator=generator)
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,8 @@ from torch import Tensor
 
 from recon.errors import ReconError
 from recon.nets.mlp import MLP
-from recon.optim.descent import Adam, cosine
 from recon.optim.lbfgs import LBFGSSettings, lbfgs
-from recon.optim.loop import Checkpoint, LoopSettings, iterate
 from recon.optim.subspace import in_span
-from recon.optim.tree import State, unevaluated
 from recon.released import Weights
 
 
@@ -152,46 +149,3 @@ def solve_lbfgs(
 
     end = lbfgs(one_row, start, settings).theta
     return (lift(end) if lift else end)[None]
-
-
-@dataclass(frozen=True)
-class DecaySettings:
-    """
-    Attributes:
-        weight_decay wd > 0.
-        steps of Adam, of size `step_size` at first, falling to `final` of it along a cosine.
-    """
-
-    weight_decay: float = 1e-3
-    steps: int = 600
-    step_size: float = 2e-3
-    final: float = 1e-3
-
-
-def train_with_decay(
-    network: MLP,
-    x: Tensor,
-    y: Tensor,
-    theta_init: Tensor,
-    settings: DecaySettings,
-    checkpoint: Checkpoint | None = None,
-) -> Tensor:
-    """θ* (p,) by full-batch Adam on E from theta_init (p,); x (n, d), y (n,) in {0, 1}. Where it
-    comes to rest, weights are a sum over training images: ∇E = 0 means θ = Σ_i λ_i y_i ∇_θ Φ(x_i;
-    θ) with λ_i = σ(−m_i)/(n·wd) and margins m_i. Unlike in the maximum-margin regime the random
-    start fades in every layer. What of the first layer lies outside the span of the images is left
-    out where n < d: the decay would remove it.
-    """
-    small, inputs, start, lift = in_span(network, theta_init, x, keep_outside=False)
-    objective, adam = Objective(small, y, settings.weight_decay), Adam(settings.step_size)
-
-    def step(state: State) -> State:
-        theta, k = state["adam"]["x"], int(state["adam"]["taken"])
-        value, grad = objective.value_and_grad(theta, inputs[None])
-        moved = adam.step(state["adam"], value, grad, cosine(k, settings.steps, settings.final))
-        return {"adam": moved, "accepted": {"x": theta, "energy": value}}
-
-    loop = LoopSettings(settings.steps, device=x.device, label="training")
-    begin: State = {"adam": adam.init(start[None]), "accepted": unevaluated(start[None])}
-    state, _ = iterate(lambda: begin, step, loop, checkpoint)
-    return lift(state["adam"]["x"][0])

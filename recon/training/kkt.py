@@ -14,7 +14,6 @@ with λ_i ≥ 0, and λ_i = 0 off the margin. Plain gradient descent needs 10⁶
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 import torch
@@ -25,13 +24,12 @@ from torch import Tensor
 from recon.errors import ReconError
 from recon.nets.gram import gram, layer_norms
 from recon.nets.mlp import MLP
-from recon.optim.descent import SGD, HeavyBall
+from recon.optim.descent import HeavyBall
 from recon.optim.loop import Checkpoint, LoopSettings, iterate
 from recon.optim.subspace import in_span
-from recon.optim.tree import State, unevaluated
+from recon.optim.tree import State
 
 FINAL_LOSS = 4e-6  # ours: where a long training by the recipe of Haim et al. (2022) may end
-METHODS = ("loss-scaled", "gradient-descent")
 
 
 @dataclass(frozen=True)
@@ -73,43 +71,26 @@ def log_logistic_loss(margins: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class KKTSettings:
-    """ReconError for another method.
+    """Heavy-ball descent on log E with adaptive step and restarts (`HeavyBall`; Lyu & Li 2020,
+    momentum as in Ji, Srebro & Telgarsky 2021).
 
     Attributes:
         steps: at most.
         goal: log E at which training ends.
-        method: "loss-scaled", heavy-ball descent on log E with adaptive step and restarts
-            (`HeavyBall`; Lyu & Li 2020, momentum as in Ji, Srebro & Telgarsky 2021); or
-            "gradient-descent", the reference recipe with its step size 0.01.
-        step_size: another one than 1 and 0.01.
-        momentum, relative_step: of the heavy ball, and the share of ‖θ‖ that no step of it is
-            longer than, since small nets overshoot and do not forget it.
+        momentum: of the heavy ball.
+        relative_step: the share of ‖θ‖ that no step is longer than, since small nets overshoot and
+            do not forget it.
     """
 
     steps: int
     goal: float = -1e4
-    method: str = "loss-scaled"
-    step_size: float | None = None
     momentum: float = 0.9
     relative_step: float = 0.03
 
-    def __post_init__(self) -> None:
-        if self.method not in METHODS:
-            raise ReconError(
-                f"unknown training method '{self.method}': choose one of {', '.join(METHODS)}"
-            )
-
     @property
-    def optimiser(self) -> HeavyBall | SGD:
+    def optimiser(self) -> HeavyBall:
         """What moves θ."""
-        if self.method == "loss-scaled":
-            return HeavyBall(
-                self.step_size or 1.0,
-                self.momentum,
-                tol=self.goal,
-                max_relative_step=self.relative_step,
-            )
-        return SGD(self.step_size or 0.01)
+        return HeavyBall(1.0, self.momentum, tol=self.goal, max_relative_step=self.relative_step)
 
     @staticmethod
     def gradient_flow() -> KKTSettings:
@@ -121,14 +102,6 @@ class KKTSettings:
         return KKTSettings(5000, math.log(FINAL_LOSS), momentum=0.0, relative_step=3e-3)
 
 
-@dataclass(frozen=True)
-class Observer:
-    """call(k, θ (p,)) after the steps k in `at`."""
-
-    at: Collection[int]
-    call: Callable[[int, Tensor], None]
-
-
 def train_to_kkt(
     network: MLP,
     x: Tensor,
@@ -136,7 +109,6 @@ def train_to_kkt(
     theta_init: Tensor,
     settings: KKTSettings,
     checkpoint: Checkpoint | None = None,
-    observer: Observer | None = None,
 ) -> Trained:
     """Full-batch training without weight decay, until log E ≤ goal (‖θ‖ grows without bound) or for
     `steps`. x (n, d), y (n,) in {0, 1}, or classes 0 … K−1 for a net with K outputs; theta_init
@@ -146,27 +118,19 @@ def train_to_kkt(
     """
     _check(network, x, y, theta_init)
     small, inputs, start, lift = in_span(network, theta_init, x, keep_outside=True)
-    optimiser, scaled = settings.optimiser, settings.method == "loss-scaled"
+    optimiser = settings.optimiser
 
     def step(state: State) -> State:
-        """Energy log E; down its gradient ∇E/E, or, by the reference recipe, down ∇E."""
+        """Energy log E; down its gradient ∇E/E."""
         theta = state["x"].detach().requires_grad_()
         with torch.enable_grad():
             outputs = small(small.unflatten(theta), inputs)
             log_loss = log_logistic_loss(confidence(outputs.reshape(1, len(y), -1), y))
         grad = torch.autograd.grad(log_loss.sum(), theta)[0]
-        value = log_loss.detach()
-        moved = optimiser.step(state, value, grad if scaled else value.exp() * grad)
-        # an optimiser that does not choose what to accept accepts every point
-        return {"accepted": {"x": state["x"], "energy": value}, **moved}
-
-    def watch(k: int, state: State) -> None:
-        if observer is not None and k in observer.at:
-            observer.call(k, lift(state["accepted"]["x"][0]))
+        return optimiser.step(state, log_loss.detach(), grad)
 
     loop = LoopSettings(settings.steps, settings.goal, x.device, "training")
-    begin = {"accepted": unevaluated(start[None]), **optimiser.init(start[None])}
-    state, history = iterate(lambda: begin, step, loop, checkpoint, watch)
+    state, history = iterate(lambda: optimiser.init(start[None]), step, loop, checkpoint)
     end = state["accepted"]
     return Trained(theta_init, lift(end["x"][0]), end["energy"][0].item(), history[:, 0])
 

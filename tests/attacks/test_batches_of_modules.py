@@ -10,7 +10,7 @@ from torch import nn
 from recon.attacks.batches import ModuleSystem
 from recon.attacks.gauss_newton import gauss_newton
 from recon.nets.conv import Conv, ConvNet
-from recon.nets.module import ModuleNetwork, default_start
+from recon.nets.module import ModuleNetwork
 from recon.released import Gradient
 
 IMAGES = some_images(ConvNet((Conv(3, 2),), shape=(3, 6, 6)), 12)
@@ -35,8 +35,9 @@ class Residual(nn.Module):
 
 
 def network(activation=torch.tanh, pooled=False):
-    module = Residual(activation, pooled)
-    default_start(module, torch.Generator().manual_seed(10))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(10)
+        module = Residual(activation, pooled)
     return ModuleNetwork(module.double().eval())
 
 

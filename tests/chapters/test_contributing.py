@@ -68,7 +68,7 @@ def copy(tmp_path):
     nbformat.write(notebook(), tmp_path / "notebooks" / "12-guess.ipynb")
     table, toc, claim = re.findall("`(guess: .*?|file: .*?|guess-mean: .*?)`", PAGES)
     insert(tmp_path / "companion" / "chapters" / "experiments.yml", "", f"\n{table}\n")
-    insert(tmp_path / "_toc.yml", "file: book/executed/g-candidates\n", f"      - {toc}\n")
+    insert(tmp_path / "_toc.yml", "file: book/executed/11-leakage-attacks\n", f"      - {toc}\n")
     insert(tmp_path / "book" / "claims.yml", "ours:\n", f"  {claim}\n")
     return tmp_path
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
 
 from recon.errors import ReconError
 from recon.images.bundle import PER_IMAGE, Bundle
 from recon.images.partitions import partition
-from recon.images.pool import PARTS
 from recon.images.registry import load_pool
 
 CPU = torch.device("cpu")
@@ -53,17 +51,6 @@ def test_take_is_a_block_of_each_class(data):
     for wrong in ((0, 7), (-1, 2), (3, 2)):
         with pytest.raises(ReconError, match="there are 6"):
             bundle.take(*wrong)
-
-
-def test_at_side_is_block_means(data):
-    bundle = Bundle.of(data, CPU)
-    small = bundle.at_side(8)
-    assert small.shape == (3, 8, 8) and small.dim == 192
-    for name in (*PARTS, "mean"):
-        blocks = getattr(bundle, name).reshape(-1, 3, 8, 4, 8, 4).numpy().mean((3, 5))
-        assert np.allclose(
-            getattr(small, name).reshape(-1, 192), blocks.reshape(-1, 192), atol=1e-6
-        )
 
 
 def test_others_are_centred_alike(data):

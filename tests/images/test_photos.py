@@ -7,11 +7,8 @@ from __future__ import annotations
 from importlib.resources import as_file, files
 
 import numpy as np
-import pytest
-import torch
 from PIL import Image
 
-from recon.errors import ReconError
 from recon.images import photos
 from recon.images.pool import PARTS
 
@@ -46,17 +43,3 @@ def test_photos_of_two_partitions_never_share_a_column(photo_pool):
     distinct = {image.tobytes() for image in photo_pool.images}
     assert count == len(photo_pool.images) == len(distinct)
     assert (photo_pool.images.mean(axis=1).std(axis=(1, 2)) >= photos.MIN_CONTRAST).all()
-
-
-@pytest.mark.parametrize("side", [1, 8, 16, 32])
-def test_smaller_images_are_block_means(side):
-    images = torch.rand(5, 3, 32, 32, generator=torch.Generator().manual_seed(0))
-    block = 32 // side
-    expected = images.numpy().reshape(5, 3, side, block, side, block).mean((3, 5))
-    assert np.allclose(photos.at_side(images, side).numpy(), expected, atol=1e-6)
-
-
-@pytest.mark.parametrize("side", [33, 0])
-def test_impossible_sides(side):
-    with pytest.raises(ReconError, match="pixels wide"):
-        photos.at_side(torch.zeros(1, 3, 32, 32), side)

@@ -82,10 +82,8 @@ def a_row(profile, values, config=None):
         Claim("c", section="s", sentence="", ours="12 images", verdict="finding", value=v)
         for v in values
     )
-    made = SimpleNamespace(profile=profile, config=config or {}, experiment="kkt-training")
-    return Row(
-        first, SimpleNamespace(made=made, metrics=None), "a-kkt-training", True, tuple(others)
-    )
+    made = SimpleNamespace(profile=profile, config=config or {}, experiment="landscape-recipe")
+    return Row(first, SimpleNamespace(made=made, metrics=None), "05-landscape", True, tuple(others))
 
 
 def test_image_sets_that_differ_make_a_claim_mixed_whoever_is_first():

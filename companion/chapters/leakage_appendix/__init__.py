@@ -1,4 +1,4 @@
-"""Appendix C: what the paper's appendices say beside their table, on the paper's two networks and
+"""Appendix B: what the paper's appendices say beside their table, on the paper's two networks and
 images.
 """
 

@@ -1,4 +1,4 @@
-"""Appendix D; Appendix G of Chen & Campbell (2022): what the mean gradient of a batch
+"""Appendix C; Appendix G of Chen & Campbell (2022): what the mean gradient of a batch
 determines.
 """
 

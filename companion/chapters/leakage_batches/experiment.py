@@ -1,4 +1,4 @@
-"""Appendix D: the gradient of a batch, as one system, and unmixed."""
+"""Appendix C: the gradient of a batch, as one system."""
 
 from __future__ import annotations
 
@@ -15,24 +15,19 @@ from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.leakage_common import (
     CLASSES,
     count_found,
-    first_layer_gradient,
     initial,
     inputs,
     pixels,
 )
-from companion.chapters.separation_common import other_photographs
-from companion.chapters.tables import flat, packed, unpacked
+from companion.chapters.tables import packed, unpacked
 from companion.store.record import Record
 from recon.attacks.batches import BatchSystem
 from recon.attacks.gauss_newton import Solved, gauss_newton
 from recon.attacks.gradient_system import CERTAIN
-from recon.attacks.separation import FirstLayer, SeparationSettings, separate
-from recon.images.bundle import Bundle
 from recon.nets.conv import Conv, ConvNet
 from recon.optim.rng import named
 from recon.released import Gradient
 from recon.scoring.metrics import mse
-from recon.scoring.nulls import null_candidates, null_table
 
 
 class Metrics(Record):
@@ -41,9 +36,7 @@ class Metrics(Record):
     batches: One batch. unknowns, equations, missing: rank of the Jacobian at the truth minus
     unknowns, ≤ 0 · found: images within half a grey level, of the best start by residual · mse:
     mean over images, each with its own · residual: ‖h(x) − h*‖/‖h*‖ · certified: whether the
-    adversary may be sure: the residual is rounding, and at x̂ nothing is missing. separated: The
-    first layer's gradient of n images unmixed. within: images to which the nearest source, scaled
-    by the bias, has an MSE below a tenth of a grey image's.
+    adversary may be sure: the residual is rounding, and at x̂ nothing is missing.
     """
 
 
@@ -70,15 +63,12 @@ class Sizes:
         batches: solved by Gauss–Newton from `starts` starts, until all images are found, in up to
             `iterations`.
         shown: the one whose images are shown.
-        separated: batch sizes whose first-layer gradient is separated, of a network of `width`.
     """
 
     batches: tuple[Batch, ...]
     shown: Batch
     starts: int = 5
     iterations: int = 100
-    separated: tuple[int, ...] = (8, 16, 32, 64)
-    width: int = 1000
 
 
 def _grid(side: int, channels: int, ns: Sequence[int], same: Sequence[int]) -> tuple[Batch, ...]:
@@ -92,8 +82,6 @@ SIZES = {
         shown=Batch(side=8, channels=6, n=2),
         starts=1,
         iterations=20,
-        separated=(8,),
-        width=64,
     ),
     "laptop": Sizes(
         batches=(*_grid(8, 6, (1, 2, 4, 8, 10, 16), (2, 4)), Batch(side=16, channels=6, n=4)),
@@ -107,30 +95,25 @@ SIZES = {
             *_grid(32, 6, (1, 2, 4), (2,)),
         ),
         shown=Batch(side=32, channels=6, n=4),
-        separated=(8, 16, 32, 64, 128, 256),
     ),
 }
-SHOWN = 8
 
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
-    """Two questions, one after the other."""
+    """Every batch by itself."""
     units = [f"batch {k}" for k in range(len(sizes.batches))]
     runs = context.sweep(partial(solve_batch, sizes, context), units, "batches")
     arrays: Tensors = {}
     if sizes.shown in sizes.batches:
         shown = runs[f"batch {sizes.batches.index(sizes.shown)}"]
         arrays = {name: pixels(shown[name]) for name in ("truth", "x_hat")}
-    unmixed, pictures = separations(sizes, context)
     metrics = Metrics(
         classes=CLASSES,
         batches=[unpacked(found) for found in runs.values()],
-        separated=unmixed,
     )
-    return Outcome(metrics, arrays | pictures)
+    return Outcome(metrics, arrays)
 
 
-# --------------------------------------------------------------------------------------- one system
 def drawn(context: Context, count: int, same: bool) -> tuple[Tensor, Tensor]:
     """Images (count, 3, 32, 32) minus ½ and labels (count,): every label in turn, or all of the
     first; by the seed.
@@ -206,47 +189,3 @@ def assigned(x_hat: Tensor, truth: Tensor) -> Tensor:
     """
     distances = torch.cdist(truth.flatten(1), x_hat.flatten(1)).square()
     return x_hat[linear_sum_assignment(distances.numpy())[1]]
-
-
-# -------------------------------------------------------------------------------------- first layer
-def separations(sizes: Sizes, context: Context) -> tuple[list[Record], Tensors]:
-    """The first layer's gradient of a ReLU network with one hidden layer, unmixed, against the
-    nulls of chapter 6.
-    """
-    rows, arrays = [], {}
-    for n in sizes.separated:
-        data = Bundle.of(context.dataset(n, n), torch.device("cpu"), centred=False)
-        train, held_out, others = (part - 0.5 for part in (data.train, data.held_out, data.init))
-        draws = named(context.seed, "batches.network")
-        weight, bias = first_layer_gradient(train, data.train_labels, sizes.width, draws)
-        draws = named(context.seed, "batches.separation")
-        separated = separate(FirstLayer(weight), data.shape, SeparationSettings(), draws)
-        x_hat, m = separated.x_hat, len(separated.x_hat)
-        draws = named(context.seed, "batches.nulls")
-        public = other_photographs(data, context, m) - 0.5
-        nulls = null_candidates(
-            weight, train, others, public, m, draws, separated.basis, data.init_y
-        )
-        grey_image = torch.full_like(data.mean, 0.5)
-        table = null_table(nulls, train, held_out, grey_image, x_hat, data.shape)
-        scaled = scaled_by_bias(separated.sources, weight, bias)
-        nearest = torch.cdist(train, scaled).square().div(train.shape[1]).min(1)
-        grey = train.square().mean().item()
-        rows.append(Record(**flat(table), n=n, within=int((nearest.values < 0.1 * grey).sum())))
-        shown = torch.linspace(0, n - 1, min(SHOWN, n)).round().long()
-        arrays[f"separated truth {n}"] = train[shown] + 0.5
-        arrays[f"separated {n}"] = (scaled[nearest.indices[shown]] + 0.5).clamp(0, 1)
-    return rows, arrays
-
-
-def scaled_by_bias(sources: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Images (r, d) at their true size and sign, from directions s_k (r, d) that are images up to a
-    factor.
-
-    Of a fully connected first layer ∇_W ℓ = A X and ∇_b ℓ = A 1 with the images X (n, d) as rows,
-    so that the w of least norm with (∇_W ℓ) w = ∇_b ℓ has ⟨x_i, w⟩ = 1 for every image: x̂_k =
-    s_k/⟨s_k, w⟩.
-    """
-    w = torch.linalg.lstsq(weight.double().cpu(), bias.double().cpu(), driver="gelsd").solution
-    s = sources.double().cpu()
-    return (s / (s @ w)[:, None]).to(sources)

@@ -1,4 +1,4 @@
-"""Appendix D's sentences, each with what decides it."""
+"""Appendix C's sentence, with what decides it."""
 
 from __future__ import annotations
 
@@ -22,12 +22,11 @@ from companion.chapters.pictures import (
 from companion.store.kept import LEVELS
 from companion.store.record import Record
 from companion.store.results import Claim, Result, graded
-from recon.scoring.nulls import clears
 
 
 def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
-    """Whole batches, and many images."""
-    return [solved_claim(metrics.batches), separated_claim(metrics.separated)]
+    """Whole batches."""
+    return [solved_claim(metrics.batches)]
 
 
 def solved_claim(rows: list[Record]) -> Claim:
@@ -49,18 +48,6 @@ def solved_claim(rows: list[Record]) -> Claim:
         verdict=graded(*(row.found == row.n and row.certified for row in alone)),
         value=float(found),
         null_value=float(others),
-    )
-
-
-def separated_claim(rows: list[Record]) -> Claim:
-    """Many images through a fully connected first layer."""
-    cleared = [clears(row.matches.ncc_08, row.best_null.ncc_08) for row in rows]
-    return claim(
-        "batches-unmixed",
-        {"rows": rows},
-        verdict=graded(*cleared),
-        value=float(max(row.n * clear for row, clear in zip(rows, cleared, strict=True))),
-        null_value=0.0,
     )
 
 
@@ -91,21 +78,12 @@ def plot_batches(result: Result[Metrics]) -> Figure:
     return figure
 
 
-def drawn_sizes(metrics: Metrics) -> list[int]:
-    """Of the batches that `plot_separated` draws."""
-    sizes = [row.n for row in metrics.separated]
-    return list(dict.fromkeys((sizes[len(sizes) // 2], sizes[-1])))
-
-
-def selected(metrics: Metrics, arrays: Tensors) -> Tensors:
-    """Images of some batches, and what was found of them; of the first also the mean squared
-    errors (3, n) of the mean image, of what was found, and of grey."""
-    names: list[str] = [name for name in ("truth", "x_hat") if name in arrays]  # if asked for
-    for n in drawn_sizes(metrics):
-        names += [f"separated truth {n}", f"separated {n}"]
-    images = {name: levels(arrays[name]) for name in names}
-    if "truth" not in images:
-        return images
+def selected(_: Metrics, arrays: Tensors) -> Tensors:
+    """Images of a batch, and what was found of them, if they were asked for; mean squared errors
+    (3, n) of the mean image, of what was found, and of grey."""
+    if "truth" not in arrays:
+        return {}
+    images = {name: levels(arrays[name]) for name in ("truth", "x_hat")}
     truth, grey = arrays["truth"], torch.full_like(arrays["truth"], 0.5)
     errors = [(x - truth).square().mean(1) for x in (truth.mean(0), arrays["x_hat"], grey)]
     return images | {"mse": torch.stack(errors)}
@@ -126,18 +104,7 @@ def plot_images(result: Result[Metrics]) -> Figure:
     return image_rows(rows, [[], *titles])
 
 
-@photographs
-def plot_separated(result: Result[Metrics]) -> Figure:
-    """Images of two batches and what separation has of them, scaled by the bias."""
-    rows = []
-    for n in drawn_sizes(result.metrics):
-        rows.append((f"images,\n{n} in all", result.figure(f"separated truth {n}"), "grey"))
-        rows.append(("unmixed", result.figure(f"separated {n}"), "black"))
-    return image_rows(rows)
-
-
 FIGURES = {
     "batches": plot_batches,
     "images": plot_images,
-    "separated": plot_separated,
 }

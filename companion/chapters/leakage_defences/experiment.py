@@ -1,12 +1,10 @@
-"""Appendix E: noise in units of differential privacy, and whether noise lowers c(M)."""
+"""Appendix D: noise in units of differential privacy, and whether noise lowers c(M)."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -14,7 +12,7 @@ from torch import Tensor
 from torch.func import vjp
 
 from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.leakage_common import PRIOR, TABLE_1, VICTIMS, Victims, initial, pixels
+from companion.chapters.leakage_common import PRIOR, TABLE_1, VICTIMS, Victims, initial
 from companion.chapters.tables import packed, unpacked
 from companion.store.record import Record
 from recon.analysis.identifiability import posterior_variance, rank_deficiency, security_metric
@@ -53,14 +51,12 @@ class AttackSizes:
         table_images: attacked on networks of Table 1, where one takes minutes.
         noise: multipliers z, N(0, z² C²) on every entry of a gradient that is clipped to the norm
             C.
-        table_noise: on networks of Table 1, where they are others.
     """
 
     networks: tuple[str, ...] = SMALL
     images: int = 4
     table_images: int = 4
     noise: tuple[float, ...] = (1e-4, 1e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0)
-    table_noise: tuple[float, ...] = ()
 
     def victims(self, name: str, pool: ImagePool) -> Victims:
         """The images whose gradients by a network are attacked, as large as it wants them."""
@@ -91,32 +87,16 @@ DEFICIENT_NOISE = (0.0, 0.01, 1.0)
 
 def compute(sizes: AttackSizes, context: Context) -> Outcome[Metrics]:
     """Two questions, each image by itself."""
-    noise, _ = by_noise(noise_unit, sizes, context)
+    units = [f"{name}--{z:g}" for name in sizes.networks for z in sizes.noise]
+    noise: dict[str, list[Record]] = {name: [] for name in sizes.networks}
+    for label, row in context.sweep(partial(noise_unit, sizes, context), units, "noise").items():
+        noise[label.split("--")[0]].append(unpacked(row))
     metrics = Metrics(
         noise=noise,
         grey={name: sizes.victims(name, context.pool).grey for name in sizes.networks},
         deficiency=[deficiency(name, context) for name in DEFICIENT],
     )
     return Outcome(metrics, {})
-
-
-def by_noise(
-    unit: Callable[[Any, Context, str], Tensors], sizes: AttackSizes, context: Context
-) -> tuple[dict[str, list[Record]], Tensors]:
-    """A sweep over units "NETWORK--Z": the rows of every network, and the images, named "KEY
-    NETWORK Z".
-    """
-    units = []
-    for name in sizes.networks:
-        noise = sizes.noise if name in SMALL else sizes.table_noise or sizes.noise
-        units += [f"{name}--{z:g}" for z in noise]
-    rows: dict[str, list[Record]] = {name: [] for name in sizes.networks}
-    arrays: Tensors = {}
-    for label, tensors in context.sweep(partial(unit, sizes, context), units, "noise").items():
-        name, z = label.split("--")
-        rows[name].append(unpacked(tensors))
-        arrays |= {f"{key} {name} {z}": pixels(x) for key, x in tensors.items() if key != "json"}
-    return rows, arrays
 
 
 def averaged(x: Tensor, name: str) -> Tensor:
@@ -144,107 +124,55 @@ def released(name: str, z: str, victims: Victims, context: Context) -> list[tupl
 
 
 @dataclass(frozen=True)
-class GaussianPrior:
-    """x ~ N(mean, covariance), of whoever has public photographs; who takes every pixel by itself
-    has N(0, v I).
-
-    Attributes:
-        mean (d,).
-        covariance (d, d), positive definite.
-    """
-
-    mean: Tensor
-    covariance: Tensor
-
-    @staticmethod
-    def of(x: Tensor) -> GaussianPrior:
-        """From public images x (n, …), n ≥ 2: their mean, and their covariance S shrunk to (1 − α)
-        S + α (tr S/d) I.
-
-        α is that of Ledoit & Wolf (2004), small where images are many.
-        """
-        from sklearn.covariance import ledoit_wolf
-
-        flat = x.flatten(1).double()
-        return GaussianPrior(flat.mean(0), torch.from_numpy(ledoit_wolf(flat.numpy())[0]))
-
-
-@dataclass(frozen=True)
 class NoisySystem:
-    """Under noise: what the gradient of one image says of it, by Gauss–Newton on all its entries
-    and a Gaussian prior.
+    """Under noise: what the gradient of one image says of it, by Gauss–Newton on all its entries.
 
-    With N(0, σ²) on every entry of the gradient g and x ~ N(m, S), the image of maximum posterior
-    probability minimises
+    With N(0, σ²) on every entry of the gradient g and x ~ N(0, v I), v = `PRIOR`, the image of
+    maximum posterior probability minimises
 
-        ‖g(x) − g‖²/σ² + (x − m)ᵀ S⁻¹ (x − m),
+        ‖g(x) − g‖²/σ² + ‖x‖²/v,
 
-    and is known up to (JᵀJ/σ² + S⁻¹)⁻¹, J = ∂(all gradients)/∂x; `recon.analysis.identifiability`
-    has its diagonal for S = v I. It solves (g(x)/σ, Lᵀx) = (g/σ, Lᵀm) with L Lᵀ = S⁻¹, in the sense
-    of least squares.
+    and is known up to (JᵀJ/σ² + I/v)⁻¹, J = ∂(all gradients)/∂x, of which
+    `recon.analysis.identifiability` has the diagonal. It solves (g(x)/σ, x/√v) = (g/σ, 0), in the
+    sense of least squares.
 
     Attributes:
         of: all entries of one noisy gradient.
         sigma: of N(0, σ²) on every entry.
-        mean m (d,).
-        precision: S⁻¹ (d, d).
-        factor: L (d, d).
     """
 
     of: BatchSystem
     sigma: float
-    mean: Tensor
-    precision: Tensor
-    factor: Tensor
-
-    @staticmethod
-    def made(gradient: Gradient, sigma: float, prior: GaussianPrior | float) -> NoisySystem:
-        """ReconError unless σ and v are positive.
-
-        Args:
-            prior: a number v is N(0, v) on every pixel by itself.
-        """
-        if not sigma > 0 or not (isinstance(prior, GaussianPrior) or prior > 0):
-            raise ReconError(
-                f"noise must be positive, and so must the prior's variance: noise {sigma} was given"
-            )
-        system = BatchSystem.of(gradient, gradient.labels)
-        if isinstance(prior, GaussianPrior):
-            precision = torch.cholesky_inverse(torch.linalg.cholesky(prior.covariance))
-            factor = torch.linalg.cholesky(precision)
-            return NoisySystem(system, sigma, prior.mean, precision, factor)
-        grey = torch.zeros(math.prod(system.network.shape), dtype=torch.float64)
-        precision = torch.eye(len(grey)).to(grey) / prior
-        return NoisySystem(system, sigma, grey, precision, precision.sqrt())
 
     @property
     def start(self) -> Tensor:
-        """The mean image, (c·h·w,)."""
-        return self.mean
+        """A grey image, (c·h·w,)."""
+        return torch.zeros(math.prod(self.of.network.shape), dtype=torch.float64)
 
     @property
     def target(self) -> Tensor:
         """(p + c·h·w,)."""
-        return torch.cat([self.of.target / self.sigma, self.factor.mT @ self.mean])
+        return torch.cat([self.of.target / self.sigma, self.start])
 
     def __call__(self, x: Tensor) -> Tensor:
         """(p + c·h·w,)."""
-        return torch.cat([self.of(x) / self.sigma, self.factor.mT @ x])
+        return torch.cat([self.of(x) / self.sigma, math.sqrt(1 / PRIOR) * x])
 
     def linear(self, x: Tensor) -> Normal:
-        """By JᵀJ/σ² + S⁻¹, (c·h·w, c·h·w)."""
-        gram = self.of.gram(x) / self.sigma**2 + self.precision
+        """By JᵀJ/σ² + I/v, (c·h·w, c·h·w)."""
+        gram = self.of.gram(x) / self.sigma**2
+        gram.diagonal().add_(1 / PRIOR)
         _, pull, *_ = vjp(self, x)
         return Normal(gram, lambda residual: pull(residual)[0])
 
 
-def map_estimate(
-    gradient: Gradient, sigma: float, prior: GaussianPrior | float, steps: int = 15
-) -> Solved:
+def map_estimate(gradient: Gradient, sigma: float, steps: int = 15) -> Solved:
     """The image of maximum posterior probability (c·h·w,), by Gauss–Newton on `NoisySystem` from
-    the prior's mean. ReconError as there.
+    grey. ReconError unless σ is positive.
     """
-    system = NoisySystem.made(gradient, sigma, prior)
+    if not sigma > 0:
+        raise ReconError(f"noise must be positive, and {sigma} was given")
+    system = NoisySystem(BatchSystem.of(gradient, gradient.labels), sigma)
     return gauss_newton(system, steps=steps, tol=0.0, damping=UNDAMPED, gain=GAIN)
 
 
@@ -256,7 +184,7 @@ def noise_unit(sizes: AttackSizes, context: Context, unit: str) -> Tensors:
     victims = sizes.victims(name, context.pool)
     guesses, predicted, by_layers = [], [], []
     for sent, sigma in released(name, z, victims, context):
-        best = map_estimate(sent, sigma, PRIOR).x
+        best = map_estimate(sent, sigma).x
         guesses.append(best.view(sent.network.shape))
         predicted.append(posterior_variance(sent, best, sigma, PRIOR).mean().item())
         if sent.network.depth:

@@ -1,16 +1,19 @@
-"""The sentences of appendix E, each with what decides it."""
+"""The sentences of appendix D, each with what decides it."""
 
 from __future__ import annotations
 
 import math
 from statistics import fmean as mean
 
+import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure
 
 from companion.chapters.claims import claim
 from companion.chapters.leakage_defences.experiment import AttackSizes, Metrics
+from companion.chapters.pictures import FREE, PAGE, REFERENCE, SERIES, chart
 from companion.store.record import Record
-from companion.store.results import Claim, graded
+from companion.store.results import Claim, Result, graded
 
 WITHIN = 2.0  # factor between predicted and found error
 NO_BETTER = 0.8  # of the null's error: what counts as nothing left
@@ -116,3 +119,25 @@ def metric_claim(metrics: Metrics) -> Claim:
         value=float(sum(lowered)),
         null_value=0.0,
     )
+
+
+@chart
+def plot_noise(result: Result[Metrics]) -> Figure:
+    """Error over a grey image's against z: every most probable image a dot, their mean, and what
+    the adversary expects of it.
+    """
+    metrics = result.metrics
+    figure, ax = plt.subplots(figsize=(PAGE, 3.6))
+    ax.set(xscale="log", yscale="log", xlabel="noise multiplier z", ylabel="error over grey's")
+    for (name, rows), colour in zip(metrics.noise.items(), SERIES, strict=False):
+        grey, z = np.array(metrics.grey[name]), [row.z for row in rows]
+        ax.plot(z, [np.mean(row.mse) / grey.mean() for row in rows], color=colour, label=name)
+        ax.plot(z, [np.mean(row.predicted) / grey.mean() for row in rows], "--", color=colour)
+        ax.plot(z, np.array([row.mse for row in rows]) / grey, ".", color=colour, alpha=0.4)
+    ax.plot([], [], "--", color=REFERENCE, label="as the attacker\nexpects it")
+    ax.axhline(1, color=FREE, linestyle=":", label="grey image (null)")
+    ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
+    return figure
+
+
+FIGURES = {"noise": plot_noise}
