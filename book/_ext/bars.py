@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from sphinx.application import Sphinx
 
 from companion.chapters import load
-from companion.chapters.pictures import FREE, PAGE, TRAIN, chart
+from companion.chapters.pictures import BASELINE, PAGE, RECOVERED, chart
 
 FIGURE = "knowledge.png"
 
@@ -81,11 +81,11 @@ def plot_bars(found: list[Bar]) -> Figure:
     """
     figure, ax = plt.subplots(figsize=(PAGE, 3.6))
     for k, bar in enumerate(reversed(found)):
-        ax.barh(k, bar.found, height=0.42, color=TRAIN)
-        ax.plot([bar.null] * 2, [k - 0.24, k + 0.24], color=FREE, lw=2.5)
+        ax.barh(k, bar.found, height=0.42, color=RECOVERED)
+        ax.plot([bar.null] * 2, [k - 0.24, k + 0.24], color=BASELINE, lw=2.5)
         ax.text(0, k + 0.3, bar.label, va="bottom", fontsize=8.5)
         ax.text(max(bar.found, bar.null) + 0.01, k, bar.counts, va="center", fontsize=8.5)
-    ax.plot([], [], color=FREE, lw=2.5, label="null: what chance or blends of photographs give")
+    ax.plot([], [], color=BASELINE, lw=2.5, label="null: what chance or blends of photographs give")
     ax.set(
         xlim=(0, 1.22),
         ylim=(-0.6, len(found)),

@@ -16,7 +16,6 @@ from typing import Any, Literal, ParamSpec
 
 import matplotlib.pyplot as plt
 import numpy as np
-import seaborn as sns
 import torch
 from cycler import cycler
 from matplotlib.axes import Axes
@@ -33,15 +32,13 @@ from recon.images.pool import shape_of
 
 P = ParamSpec("P")
 Colour = str | tuple[float, float, float]
-#: what a curve or a dot is of, in every chapter: training images that are found, held-out images,
-#: the best without an attack; colour-blind safe, and the orange a little darker than seaborn's, to
-#: stand out from white
-TRAIN, _, FREE = sns.color_palette("colorblind", 3)
-HELD_OUT = "#cf8104"
-#: starts and results that are noise; and lines of reference: chance, the paper's value, a bound
-NOISE, REFERENCE = "#bb63ac", "#767676"
+#: what a mark or a frame is of, in every chapter (Okabe & Ito, safe for the colour-blind): what an
+#: attack recovers, training images, other photographs, noise
+RECOVERED, TRAIN, OTHERS, NOISE = "#d55e00", "#0072b2", "#009e73", "#bb63ac"
+#: what there is without an attack; and lines of reference: chance, the paper's value, a bound
+BASELINE = REFERENCE = "#767676"
 #: where an attack starts, and which set an image is near to: the truth, other photographs, noise
-STARTS = {"truth": TRAIN, "partition": HELD_OUT, "random": NOISE}
+STARTS = {"truth": TRAIN, "partition": OTHERS, "random": NOISE}
 #: what has no role: networks, methods, optimisers; our way first, where there is one
 SERIES = ["#333333", "#d55e00", "#3596d0", "#8f6bb3", "#a6761d", "#d96bab", "#1b9e77", "#979700"]
 # inches: as wide as a page's column, so that letters are shown as large as they are drawn
@@ -68,9 +65,9 @@ NO_GROUND = "none"
 LETTERS = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
 #: around an image: what an attack recovered, a training image, what there is without an attack
 FRAMES: dict[str, dict[str, Any]] = {
-    "recovered": {"color": "#d55e00"},
-    "training": {"color": "#0072b2"},
-    "baseline": {"color": REFERENCE, "linestyle": "--"},
+    "recovered": {"color": RECOVERED},
+    "training": {"color": TRAIN},
+    "baseline": {"color": BASELINE, "linestyle": "--"},
     "none": {"visible": False},
 }
 

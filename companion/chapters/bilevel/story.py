@@ -39,7 +39,7 @@ FALLEN = 0.25
 UNDECIDED = "; still falling: undecided"
 LABELS = {"random": "(a) from noise", "truth": "(b) from truth", "partition": "(c) from others"}
 PATHS = {"truth": "x_train", "partition": "x_partition"}  # start -> where its images lie
-NULL = ("baseline:\nheld-out image", "null", "none")  # a row: label, name, frame
+NULL = ("baseline:\nheld-out image", "null", "baseline")  # a row: label, name, frame
 
 
 def claims(metrics: AffineMetrics, _: AffineSizes) -> list[Claim]:
@@ -273,7 +273,7 @@ def plot_starts(result: Result[Any]) -> Figure:
     """Figs. 1–4, either classifier: all three starts in one figure, the null below them: result
     above nearest training image.
     """
-    sets = [(f"{LABELS[start]}:\nresult", start, "black") for start in STARTS]
+    sets = [(f"{LABELS[start]}:\nresult", start, "recovered") for start in STARTS]
     return _with_nearest(result, [[row] for row in (*sets, NULL)])
 
 
@@ -289,7 +289,7 @@ def plot_path_images(result: Result[PathMetrics]) -> Figure:
         group = [(f"{LABELS[start]}:\nbeginning", f"{start}.start", "none")]
         for name in ("alike", "end"):
             words = f"step {path[name].step}:\ndistance {path[name].distance_sum:.3g}"
-            group.append((words, f"{start}.{name}", "black"))
+            group.append((words, f"{start}.{name}", "recovered"))
         groups.append(group)
     return _with_nearest(result, [*groups, [NULL]])
 
@@ -301,7 +301,7 @@ def _with_nearest(result: Result[Any], groups: list[list[tuple[str, str, str]]])
     for group in groups:
         last = group[-1][1]
         rows += [(label, result.figure(name), frame) for label, name, frame in group]
-        rows += [("nearest\ntraining image", result.figure(f"{last}.train"), "grey")]
+        rows += [("nearest\ntraining image", result.figure(f"{last}.train"), "training")]
         titles += [[]] * len(group) + [[f"{d:.1f}" for d in result.figure(f"{last}.l2")]]
     return image_rows(rows, titles)
 

@@ -7,8 +7,8 @@ from companion.chapters.base import Tensors
 from companion.chapters.claims import claim
 from companion.chapters.collapse.experiment import Metrics, Sizes
 from companion.chapters.pictures import (
-    HELD_OUT,
     NOISE,
+    OTHERS,
     PAGE,
     REFERENCE,
     TRAIN,
@@ -55,16 +55,16 @@ def _repeated(metrics: Metrics, kind: str) -> Claim:
 
 KINDS = {
     "train": ("training images", "o", TRAIN),
-    "held_out": ("held-out images", "^", HELD_OUT),
+    "held_out": ("held-out images", "^", OTHERS),
     "noise": ("U(0, 1) noise", "x", NOISE),
 }
 
 
 CANDIDATES = {
     "training images": ("truth", TRAIN),
-    "n held-out images": ("held_out", HELD_OUT),
+    "n held-out images": ("held_out", OTHERS),
     "confident training pair": ("train_pair", TRAIN),
-    "confident held-out pair": ("held_out_pair", HELD_OUT),
+    "confident held-out pair": ("held_out_pair", OTHERS),
     "noise pair": ("noise_pair", NOISE),
 }
 
@@ -102,8 +102,8 @@ def plot_images(result: Result[Metrics]) -> Figure:
     metrics = result.metrics
     rows = (
         ("training data:\n", metrics.objective_true, "x_train", "none"),
-        ("one pair of\nthem: ", metrics.objective_repeated_train, "x_repeated_train", "grey"),
-        ("held-out pair:\n", metrics.objective_repeated_heldout, "x_repeated_held_out", "black"),
+        ("one pair of\nthem: ", metrics.objective_repeated_train, "x_repeated_train", "training"),
+        ("held-out pair:\n", metrics.objective_repeated_heldout, "x_repeated_held_out", "baseline"),
     )
     return image_rows(
         [(f"{words}{value:.0e}", result.figure(name), frame) for words, value, name, frame in rows]

@@ -159,8 +159,8 @@ def plot_random(result: Result[Metrics]) -> Figure:
     return image_rows(
         [
             ("its starting\nimage", result.figure("best.x_init"), "none"),
-            (recipe, result.figure("best.x_hat"), "black"),
-            ("training\nimage", result.figure("best.train"), "grey"),
+            (recipe, result.figure("best.x_hat"), "recovered"),
+            ("training\nimage", result.figure("best.train"), "training"),
         ],
         [[], _ncc(result, "best"), []],
     )
@@ -226,17 +226,18 @@ def _pairs(result: Result[Any], below: str, groups: list[tuple[str, str, list[st
     """Groups (name, label, titles) of reconstructions, above their training images."""
     rows: list[tuple[str, Sequence[Tensor | None], str]] = []
     for name, label, _ in groups:
-        for kind, words, frame in (("x_hat", label, "black"), ("train", below, "grey")):
+        by = "baseline" if name == "null" else "recovered"
+        for kind, words, frame in (("x_hat", label, by), ("train", below, "training")):
             images = [*result.figure(f"{name}.{kind}")]
             rows.append((words, images + [None] * (PAIRS - len(images)), frame))
     return image_rows(rows, [titles for *_, above in groups for titles in (above, [])])
 
 
-#: what is near to a result: an array, and its label
+#: what is near to a result: an array, its label, and its frame
 NEAREST = {
-    "x_init_partition": "nearest\nstarting image",
-    "x_train": "nearest\ntraining image",
-    "x_held_out": "baseline: nearest\nheld-out image",
+    "x_init_partition": ("nearest\nstarting image", "none"),
+    "x_train": ("nearest\ntraining image", "training"),
+    "x_held_out": ("baseline: nearest\nheld-out image", "baseline"),
 }
 
 
@@ -258,8 +259,10 @@ def plot_partition(result: Result[Metrics]) -> Figure:
     above NCC 0.6, and how many of the best null.
     """
     recipe = count_label("published\nrecipe", result.metrics.variants.reference)
-    rows = [(recipe, result.figure("results.x_hat"), "black")]
-    rows += [(words, result.figure(f"{name}.nearest"), "grey") for name, words in NEAREST.items()]
+    rows = [(recipe, result.figure("results.x_hat"), "recovered")]
+    rows += [
+        (words, result.figure(f"{name}.nearest"), frame) for name, (words, frame) in NEAREST.items()
+    ]
     return image_rows(rows, [[], *(_ncc(result, name) for name in NEAREST)])
 
 

@@ -200,8 +200,8 @@ def plot_trusted(result: Result[Metrics], arm: str = "decoreco") -> Figure:
     for start in range(0, max(len(x), 1), IN_A_ROW):
         part = slice(start, start + IN_A_ROW)
         rows += [
-            (f"{start + 1}–{start + len(x[part])}", x[part], "black"),
-            ("nearest\ntraining image", train[part], "grey"),
+            (f"{start + 1}–{start + len(x[part])}", x[part], "recovered"),
+            ("nearest\ntraining image", train[part], "training"),
         ]
         titles += [marks[part], []]
     return image_rows(rows, titles)

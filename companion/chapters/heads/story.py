@@ -22,11 +22,11 @@ from companion.chapters.heads.experiment import (
     best_null,
 )
 from companion.chapters.pictures import (
-    FREE,
-    HELD_OUT,
+    BASELINE,
+    OTHERS,
     PAGE,
+    RECOVERED,
     SERIES,
-    TRAIN,
     Colour,
     chart,
     dot_rows,
@@ -135,9 +135,9 @@ def _habits(cells: list[Record]) -> Claim:
 
 #: label and frame of what is drawn of some training images
 FRONT = {
-    "x_train": ("training\nimage", "grey"),
-    "decoded": ("decoded from\nthe weights", "black"),
-    "ceiling": ("decoded from\nits own feature", "grey"),
+    "x_train": ("training\nimage", "training"),
+    "decoded": ("decoded from\nthe weights", "recovered"),
+    "ceiling": ("decoded from\nits own feature", "training"),
     "nearest_public": ("public image\nnearest to it", "none"),
 }
 
@@ -167,10 +167,10 @@ def plot_images(result: Result[Metrics]) -> Figure:
     cells = result.metrics.by_images()
     n = np.array([cell.n_train for cell in cells])
     curves: dict[str, tuple[list[int], Colour]] = {
-        "linear programmes": ([c.matches.cos_09 for c in cells], TRAIN),
+        "linear programmes": ([c.matches.cos_09 for c in cells], RECOVERED),
         "of them certified": ([c.certified_true for c in cells], SERIES[3]),
-        "FastICA": ([(c.fast_ica or c.null).cos_09 for c in cells], HELD_OUT),
-        "best null": ([best_null(c).cos_09 for c in cells], FREE),
+        "FastICA": ([(c.fast_ica or c.null).cos_09 for c in cells], OTHERS),
+        "best null": ([best_null(c).cos_09 for c in cells], BASELINE),
     }
     for name, (counts, colour) in curves.items():
         ax.plot(n, counts / n, "o-", color=colour, label=name)
@@ -191,11 +191,11 @@ def plot_recipes(result: Result[Metrics]) -> Figure:
     marks: dict[str, tuple[list[float], dict[str, Any]]] = {
         "members, by confidence (null)": (
             [c.margin.tpr_at_1pct for c in cells],
-            {"marker": "x", "color": FREE},
+            {"marker": "x", "color": BASELINE},
         ),
         "features": (
             [c.matches.cos_08 / c.n_train for c in cells],
-            {"marker": "s", "color": TRAIN},
+            {"marker": "s", "color": RECOVERED},
         ),
         "members": (identified, {"marker": "D", "color": SERIES[3]}),
     }

@@ -285,8 +285,8 @@ def plot_recipe_images(result: Result[RecipeMetrics]) -> Figure:
     rows = []
     for name in PLACES:
         rows += [
-            (f"start:\n{CALLED[name]}", result.figure(f"{name}.start"), "grey"),
-            ("end", result.figure(f"{name}.end"), "black"),
+            (f"start:\n{CALLED[name]}", result.figure(f"{name}.start"), "none"),
+            ("end", result.figure(f"{name}.end"), "recovered"),
         ]
     return image_rows(rows)
 

@@ -166,9 +166,9 @@ def plot_constrained(result: Result[Metrics]) -> Figure:
     ended = {"soft": found.soft, "as given": found.as_given, "in the kernel": found.in_kernel}
     above = [f"{label}\n{end.mse:.4f}\n{end.seconds:.0f} s" for label, end in ended.items()]
     rows = [
-        ("original", [truth], "grey"),
-        ("Tanh", images, "black"),
-        ("a grey image\n(null)", [grey], "black"),
+        ("original", [truth], "training"),
+        ("Tanh", images, "recovered"),
+        ("a grey image\n(null)", [grey], "baseline"),
     ]
     titles = [
         [],

@@ -262,11 +262,11 @@ def plot_grid(result: Result[Metrics]) -> Figure:
     squared error above each, and below all the null, a grey image.
     """
     truth, methods = result.figure("truth"), drawn_methods(result.metrics)
-    rows: list[tuple[str, Sequence[Tensor | None], str]] = [("original", [truth], "grey")]
+    rows: list[tuple[str, Sequence[Tensor | None], str]] = [("original", [truth], "training")]
     titles: list[list[str]] = [[]]
     for name in drawn_networks(result.metrics):
         runs = result.metrics.networks[name].methods
-        rows.append((name, list(result.figure(name)), "black"))
+        rows.append((name, list(result.figure(name)), "recovered"))
         firsts = [next(iter(runs[method].per_image.values())) for method in methods]
         titles.append(
             [
@@ -277,7 +277,7 @@ def plot_grid(result: Result[Metrics]) -> Figure:
     heads = methods.values()
     titles[1] = [f"{head}\n{error}" for head, error in zip(heads, titles[1], strict=True)]
     grey = torch.full(truth.shape, 0.5)
-    rows.append(("a grey image\n(baseline)", [grey], "black"))
+    rows.append(("a grey image\n(baseline)", [grey], "baseline"))
     titles.append([f"{(truth / LEVELS - grey).square().mean().item():.4f}"])
     return image_rows(rows, titles)
 

@@ -191,7 +191,7 @@ def plot_classes(result: Result[Metrics]) -> Figure:
     truth, x_hat = result.figure("truth"), result.figure("x_hat")
     grey = torch.full(truth[0].shape, 0.5)
     rows = [
-        (f"on {name}", [image, *found, grey], "black")
+        (f"on {name}", [image, *found, grey], "none")
         for image, found in zip(truth, x_hat, strict=True)
     ]
     return image_rows(rows, titles[: len(rows)])

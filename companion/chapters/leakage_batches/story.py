@@ -95,10 +95,10 @@ def plot_images(result: Result[Metrics]) -> Figure:
     truth = result.figure("truth")
     mean, grey = (truth / LEVELS).mean(0).expand(truth.shape), torch.full(truth.shape, 0.5)
     rows = [
-        ("images", truth, "grey"),
-        ("their mean", mean, "black"),
-        ("from the mean\ngradient", result.figure("x_hat"), "black"),
-        ("a grey image\n(null)", grey, "black"),
+        ("images", truth, "training"),
+        ("their mean", mean, "baseline"),
+        ("from the mean\ngradient", result.figure("x_hat"), "recovered"),
+        ("a grey image\n(null)", grey, "baseline"),
     ]
     titles = [[f"{error:.2g}" for error in row] for row in result.figure("mse").tolist()]
     return image_rows(rows, [[], *titles])

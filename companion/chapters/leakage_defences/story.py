@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from companion.chapters.claims import claim
 from companion.chapters.leakage_defences.experiment import AttackSizes, Metrics
-from companion.chapters.pictures import FREE, PAGE, REFERENCE, SERIES, chart
+from companion.chapters.pictures import BASELINE, PAGE, REFERENCE, SERIES, chart
 from companion.store.record import Record
 from companion.store.results import Claim, Result, graded
 
@@ -135,7 +135,7 @@ def plot_noise(result: Result[Metrics]) -> Figure:
         ax.plot(z, [np.mean(row.predicted) / grey.mean() for row in rows], "--", color=colour)
         ax.plot(z, np.array([row.mse for row in rows]) / grey, ".", color=colour, alpha=0.4)
     ax.plot([], [], "--", color=REFERENCE, label="as the attacker\nexpects it")
-    ax.axhline(1, color=FREE, linestyle=":", label="grey image (null)")
+    ax.axhline(1, color=BASELINE, linestyle=":", label="grey image (null)")
     ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
     return figure
 

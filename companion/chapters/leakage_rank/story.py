@@ -69,8 +69,12 @@ def selected(_: Metrics, arrays: Tensors) -> Tensors:
 @photographs
 def plot_shifts(result: Result[Metrics]) -> Figure:
     """A digit, and all images that have its gradient by the two networks."""
-    words = {"truth": "the image", "flat": "without pooling", "pooled": "with pooling"}
-    return image_rows([(words[name], result.figure(name), "black") for name in words])
+    rows = (
+        ("the image", "truth", "training"),
+        ("without pooling", "flat", "recovered"),
+        ("with pooling", "pooled", "recovered"),
+    )
+    return image_rows([(words, result.figure(name), frame) for words, name, frame in rows])
 
 
 def uncorrected(name: str, row: Record) -> list[int]:

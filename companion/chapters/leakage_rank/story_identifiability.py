@@ -103,9 +103,9 @@ def plot_found(result: Result[Metrics]) -> Figure:
     networks = result.metrics.networks
     above = [f"{name}\n{row.c}".replace("-", "−") for name, row in networks.items()]
     rows = [
-        ("the image", result.figure("truth")[:1], "grey"),
-        ("layer by layer\n(R-GAP);\nabove: c(M)", result.figure("rgap"), "black"),
-        ("all layers\ntogether", result.figure("x_hat"), "black"),
+        ("the image", result.figure("truth")[:1], "training"),
+        ("layer by layer\n(R-GAP);\nabove: c(M)", result.figure("rgap"), "recovered"),
+        ("all layers\ntogether", result.figure("x_hat"), "recovered"),
     ]
     still = [f"{-row.joint_deficiency - row.unread_pixels} open" for row in networks.values()]
     return image_rows(rows, [[], above, still])
@@ -122,11 +122,11 @@ def plot_moved(result: Result[Metrics]) -> Figure:
     ]
     victim = "victim, and another\nphotograph" if len(result.figure("truth")) > 1 else "victim"
     rows = [
-        (victim, result.figure("truth"), "grey"),
+        (victim, result.figure("truth"), "training"),
         (
             "moved; above:\nerror to the victim,\nto what it was",
             result.figure("counterfactual"),
-            "black",
+            "recovered",
         ),
     ]
     return image_rows(rows, [[], above])

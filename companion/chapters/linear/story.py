@@ -73,7 +73,7 @@ def selected(_: Metrics, arrays: Tensors, n: int = 10) -> Tensors:
 
 @photographs
 def plot_twins(result: Result[Metrics]) -> Figure:
-    """Training images · other photographs · what they became (black frame) · difference, amplified
+    """Training images · other photographs · what they became · difference, amplified
     around grey.
     """
     train, start, other = (result.figure(f"twins.{name}") for name in TWINS)
@@ -83,9 +83,9 @@ def plot_twins(result: Result[Metrics]) -> Figure:
     change = [f"{255 * d:.1f}" for d in difference.abs().mean(1)]
     return image_rows(
         [
-            ("training\nimages", train, "none"),
+            ("training\nimages", train, "training"),
             ("other\nphotographs", start, "none"),
-            ("the twins,\n8 bits, moved\nby (of 255)", other, "black"),
+            ("the twins,\n8 bits, moved\nby (of 255)", other, "none"),
             (f"difference\n× {factor}", 0.5 + factor * difference, "none"),
         ],
         [[], [], change, []],

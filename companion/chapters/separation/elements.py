@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from companion.chapters.elements import bytes_of, data_uri, element, fragment, seen_uri
-from companion.chapters.pictures import FREE, HELD_OUT, TRAIN
+from companion.chapters.pictures import BASELINE, RECOVERED
 from companion.chapters.separation.experiment import Metrics
 from companion.chapters.separation.story import matched, shown
 from companion.store.results import Result
@@ -60,9 +60,9 @@ def threshold(result: Result[Metrics], start: float = 0.7) -> str:
     # of the null that is best at each threshold, as the tables have it
     free = result.array("null_envelope")
     kinds = [
-        (TRAIN, "", "training images, recovered", train),
-        (HELD_OUT, "7 4", "held-out images, same candidates", held),
-        (FREE, "2 3", "training images, without an attack", free),
+        (RECOVERED, "", "training images, recovered", train),
+        (BASELINE, "7 4", "held-out images, same candidates", held),
+        (BASELINE, "2 3", "training images, without an attack", free),
     ]
     lines = [
         {

@@ -128,17 +128,20 @@ def matched(result: Result[Metrics], key: str) -> tuple[Tensor, Tensor, Tensor]:
 
 @photographs
 def plot_all(result: Result[Metrics]) -> Figure:
-    """Every training image (grey) under the candidate assigned to it (black), best first, as one
+    """Every training image (blue) under the candidate assigned to it (orange), best first, as one
     picture.
     """
     train, found, _ = matched(result, "x_train")
-    pairs = (("black", shown(result, found)), ("grey", train + result.array("mean")))
+    pairs = (("recovered", shown(result, found)), ("training", train + result.array("mean")))
     tiles = []
     for frame, images in pairs:
         pixels = torch.stack([torch.from_numpy(as_pixels(x)) for x in images]).permute(0, 3, 1, 2)
-        tiles.append(pad(pixels, [GAP] * 4, value=to_rgb(FRAMES[frame])[0]))
-    lines = pad(torch.cat(tiles, 2), (0, 0, 0, 2 * GAP), value=1.0)
-    grid = make_grid(lines, nrow=min(COLUMNS, len(lines)), padding=0, pad_value=1.0)
+        colours = (*to_rgb(FRAMES[frame]["color"]), 1.0)
+        channels = (*pixels.unbind(1), torch.ones_like(pixels[:, 0]))  # the last: opaque
+        framed = [pad(x, [GAP] * 4, value=v) for x, v in zip(channels, colours, strict=True)]
+        tiles.append(torch.stack(framed, 1))
+    lines = pad(torch.cat(tiles, 2), (0, 0, 0, 2 * GAP))  # between them it is clear
+    grid = make_grid(lines, nrow=min(COLUMNS, len(lines)), padding=0)
     canvas = as_pixels(grid)
     figure, ax = plt.subplots(figsize=(PAGE, PAGE * canvas.shape[0] / canvas.shape[1]))
     ax.imshow(canvas, interpolation="nearest")

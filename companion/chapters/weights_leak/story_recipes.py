@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from scipy.stats import spearmanr
 
 from companion.chapters.claims import claim
-from companion.chapters.pictures import FREE, PAGE, SERIES, TRAIN, chart, dot_rows
+from companion.chapters.pictures import BASELINE, PAGE, RECOVERED, SERIES, chart, dot_rows
 from companion.chapters.weights_leak.experiment_recipes import KNOWN, RecipeSizes
 from companion.chapters.weights_leak.experiment_recipes import Metrics as RecipeMetrics
 from companion.chapters.weights_leak.story_size import share
@@ -110,12 +110,12 @@ def plot_erased(*results: Result[RecipeMetrics]) -> Figure:
         group = [c for c in cells if (c.cell.startswith("Adam"), c.known) == (adam, known)]
         x = [c.erased for c in group]
         y = [100 * share(c, c.matches) for c in group]
-        colour = SERIES[3] if adam else TRAIN
+        colour = SERIES[3] if adam else SERIES[4]
         words = ("Adam, AdamW" if adam else "gradient descent") + f", initial weights {known}"
         fill = "white" if known == KNOWN[1] else colour
         ax.plot(x, y, "o", ms=7, mfc=fill, mec=colour, mew=1.6, label=words)
     null = max(100 * share(c, c.best_null) for c in cells)
-    ax.axhline(null, color=FREE, ls=":", lw=1.4, zorder=0, label="highest baseline")
+    ax.axhline(null, color=BASELINE, ls=":", lw=1.4, zorder=0, label="highest baseline")
     ax.set_xscale("asinh", linear_width=0.5)
     ax.set_xticks(ticks := [0, 0.5, 1, 2, 5, 10], map(str, ticks))
     ax.minorticks_off()
@@ -133,10 +133,10 @@ def plot_recipes(
     images.
     """
     cells = result.metrics.of(*families)
-    ring = {"marker": "o", "color": FREE, "mfc": "white", "mew": 1.8}
+    ring = {"marker": "o", "color": BASELINE, "mfc": "white", "mew": 1.8}
     marks: dict[str, tuple[list[float], dict[str, Any]]] = {
         "best baseline": ([share(c, c.best_null) for c in cells], ring),
-        "recovered": ([share(c, c.matches) for c in cells], {"marker": "o", "color": TRAIN}),
+        "recovered": ([share(c, c.matches) for c in cells], {"marker": "o", "color": RECOVERED}),
     }
     return dot_rows(
         [c.cell.replace("start", "init") for c in cells], marks, [c.test_accuracy for c in cells]
