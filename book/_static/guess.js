@@ -42,12 +42,12 @@
     const right = says.filter((each, i) => each === truth[i]).length;
     open(true);
     const odds = luck(right);
+    const often = odds > 0.995 ? "nearly all" : odds < 0.1 ? `1 of ${Math.round(1 / odds)}` : `${Math.round(100 * odds)} of 100`;
     const called = says.filter((each) => each).length;
     const real = says.filter((each, i) => each && truth[i]).length;
     verdict.textContent =
       `You: ${right} of ${n} right; called real: ${called}, of which ${real} are. ` +
-      `A coin gets ${n / 2} on average, and as many as you in ` +
-      `${odds > 0.995 ? "nearly all" : `${Math.max(1, Math.round(100 * odds))} of 100`} games. ${data.said}`;
+      `A coin gets ${n / 2} on average, and as many as you in ${often} games. ${data.said}`;
     share.href = `#${game.id}=${right}`;
     again.focus();
   });

@@ -165,12 +165,12 @@ def test_a_game_counts_what_is_right_and_says_what_a_coin_gets(opened):
         cards.nth(k).get_by_role("button", name="real" if real != (k < 3) else "false").click()
     assert page.locator(".answer:visible").count() == 0
     page.locator(".done").click()
-    coin = 100 * sum(math.comb(12, k) for k in range(9, 13)) / 2**12
+    coin = sum(math.comb(12, k) for k in range(9, 13)) / 2**12
     verdict = page.locator(".verdict").inner_text()
     missed = sum(truth[:3])  # real, and called false; the other wrong ones were called real
     assert verdict.startswith(
         f"You: 9 of 12 right; called real: {6 - missed + 3 - missed}, of which {6 - missed} are. "
-        f"A coin gets 6 on average, and as many as you in {max(1, round(coin))} of"
+        f"A coin gets 6 on average, and as many as you in 1 of {round(1 / coin)} games."
     )
     assert page.locator(".answer:visible").count() == 12
 
