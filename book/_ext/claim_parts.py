@@ -14,10 +14,10 @@ from pathlib import Path
 import yaml
 
 from companion.chapters.catalogue import (
+    ANSWERS,
     CHECK,
     MIXED,
     ONE_SET,
-    UNDECIDED,
     Row,
     best,
     place,
@@ -31,17 +31,8 @@ NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 PUNCTUATION = re.compile(r"([\\`*_{}\[\]()#+\-.!|$<>~^:@])")
 FAILED, STOPPING = "not reproduced", "depends on stopping"
 NOT_REPLAYED, THUMBNAILS = "not replayed", "thumbnails"
-#: verdict -> what the summary calls it
-KINDS = {
-    "reproduced": "reproduced",
-    "partly": "partly",
-    FAILED: "not reproduced",
-    STOPPING: STOPPING,
-    MIXED: "mixed",
-    UNDECIDED: "undecided",
-    "finding": "measured, nothing published",
-    CHECK: "checks",
-}
+#: verdicts that are an answer and a reason
+REASONS = {STOPPING: "depends on stopping", MIXED: "image sets differ"}
 
 
 @dataclass(frozen=True)
@@ -152,16 +143,17 @@ def margins(row: Row) -> str:
 
 
 def chip(verdict: str) -> str:
-    """The verdict as a label; its colour says no more than its text."""
-    return f"[{verdict}]{{.chip .{slug(verdict)}}}"
+    """The answer as a label, whose shape and colour say no more than its text, and the reason."""
+    reason = f" {REASONS[verdict]}" if verdict in REASONS else ""
+    return f"[{ANSWERS.get(verdict, verdict)}]{{.chip .{slug(verdict)}}}{reason}"
 
 
 def slug(verdict: str) -> str:
     """
-    >>> slug("not reproduced")
-    'v-not-reproduced'
+    >>> slug("not reproduced"), slug("one set")
+    ('v-fails', 'v-one-set')
     """
-    return "v-" + verdict.replace(" ", "-")
+    return "v-" + ANSWERS.get(verdict, verdict).replace(" ", "-")
 
 
 def spread(texts: list[str]) -> str:
@@ -207,14 +199,18 @@ def by_figure(sources: Sources, paper: str) -> str:
         mine = {name: counted[name] for name in item["claims"] if name in counted}
         chapters = {row.chapter: chapter_name(row.chapter) for row in mine.values()}
         links = ", ".join(f"[{said}](executed/{stem})" for stem, said in chapters.items())
-        ends = Counter(row.verdict for row in mine.values())
-        chips = ", ".join(
-            f"{chip(each)}{f' × {count}' if len(mine) > 1 else ''}" for each, count in ends.items()
+        names = named([*mine])
+        ends = dict.fromkeys(row.verdict for row in mine.values())
+        chips = "; ".join(
+            f"{chip(end)} ("
+            + ", ".join(f"[{names[key]}](#claim-{key})" for key in mine if mine[key].verdict == end)
+            + ")"
+            for end in ends
         )
         sets = _sets([row.image_sets for row in mine.values()] or [1])
         picture = f"![What we show for {item['where']}]({small(item)})" if "picture" in item else ""
         found = f"{item['we_find']} ({links})"
-        sized = f"{chips} {_links([*mine])}; {sets}"
+        sized = f"{chips}; {sets}"
         lines.append(
             f"| {item['where']} {picture} | {item['they_say']} | {found} | {item['null_says']} |"
             f" {sized} |"
@@ -310,8 +306,26 @@ def replies(sources: Sources) -> str:
     return "\n".join(lines)
 
 
+def named(names: list[str]) -> dict[str, str]:
+    """Ids of claims -> what sets each apart from the others.
+
+    >>> named(["affine-random-noise", "hidden-random-noise"])
+    {'affine-random-noise': 'affine', 'hidden-random-noise': 'hidden'}
+    >>> named(["hidden-distance"])
+    {'hidden-distance': 'claim'}
+    """
+    words = {name: name.split("-") for name in names}
+    common = set.intersection(*map(set, words.values())) if words else set()
+    return {
+        name: " ".join(word for word in parts if word not in common) or "claim"
+        for name, parts in words.items()
+    }
+
+
 def _links(names: list[str]) -> str:
-    return "(" + ", ".join(f"[{k}](#claim-{name})" for k, name in enumerate(names, 1)) + ")"
+    return (
+        "(" + ", ".join(f"[{words}](#claim-{name})" for name, words in named(names).items()) + ")"
+    )
 
 
 def verdicts(sources: Sources) -> str:
@@ -320,13 +334,14 @@ def verdicts(sources: Sources) -> str:
     """
     found = checked(sources)
     counts = {
-        paper: Counter(row.verdict for row in best(found[paper]).values()) for paper in PAPERS
+        paper: Counter(ANSWERS[row.verdict] for row in best(found[paper]).values())
+        for paper in PAPERS
     }
     left_out = Counter(item["paper"] for item in claims_page(sources.root)["not_attempted"])
     lines = ["| | " + " | ".join(PAPERS.values()) + " |", "|---|" + "---:|" * len(PAPERS)]
-    for kind, said in KINDS.items():
+    for kind in dict.fromkeys(ANSWERS.values()):
         numbers = " | ".join(str(counts[paper][kind]) for paper in PAPERS)
-        lines.append(f"| [{said}]{{.chip .{slug(kind)}}} | {numbers} |")
+        lines.append(f"| {chip(kind)} | {numbers} |")
     lines.append(
         "| [not attempted](#not-attempted) | "
         + " | ".join(str(left_out[paper]) for paper in PAPERS)

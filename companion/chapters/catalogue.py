@@ -22,6 +22,17 @@ from recon.errors import ReconError
 
 UNDECIDED = "undecided"
 MIXED = "mixed"
+#: verdict -> the answer that a reader is given
+ANSWERS = {
+    "reproduced": "holds",
+    "partly": "partly",
+    "depends on stopping": "partly",
+    "not reproduced": "fails",
+    "undecided": "open",
+    MIXED: "open",
+    "finding": "measured",
+    "check": "check",
+}
 CHECK = "check"
 NOT_ATTEMPTED = "not attempted"
 NOT_TESTED = "not tested at the paper's size"  # why a paper's sentence is undecided

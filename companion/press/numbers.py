@@ -18,9 +18,8 @@ from jinja2 import Environment, StrictUndefined
 from nbformat import NotebookNode
 
 from companion.chapters import ROOT, load
-from companion.chapters.catalogue import Row, best, rows
+from companion.chapters.catalogue import ANSWERS, Row, best, rows
 from companion.chapters.claims import claims_page
-from companion.store.results import VERDICTS
 from recon.errors import one_reason
 from recon.store.files import atomic_path
 
@@ -127,9 +126,10 @@ def benchmark(root: Path, name: str) -> Any:
 
 
 def kinds(root: Path, results: Path) -> list[str]:
-    """The verdicts that claims of the two papers have."""
+    """The answers that claims of the two papers have."""
     counters = [_counter(root, results, paper) for paper in PAPERS_REPRODUCED]
-    return [kind for kind in VERDICTS if any(kind in counter for counter in counters)]
+    answers = dict.fromkeys(ANSWERS.values())
+    return [kind for kind in answers if any(kind in counter for counter in counters)]
 
 
 def counts(root: Path, results: Path, paper: str) -> list[int]:
@@ -141,7 +141,7 @@ def counts(root: Path, results: Path, paper: str) -> list[int]:
 
 
 def _counter(root: Path, results: Path, paper: str) -> Counter[str]:
-    return Counter(row.verdict for row in claims_of(root, results, paper))
+    return Counter(ANSWERS[row.verdict] for row in claims_of(root, results, paper))
 
 
 @cache

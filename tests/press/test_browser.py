@@ -112,13 +112,13 @@ def test_claims_are_filtered_by_chip_and_by_word(tab):
     cards = page.locator("details.claim:visible")
     everything = cards.count()
     assert everything > 50
-    chip = page.get_by_role("button", name="not reproduced")
+    chip = page.get_by_role("button", name="fails")
     chip.focus()
     page.keyboard.press("Enter")
     verdicts = page.locator("details.claim:visible summary").evaluate_all(
         "all => all.map(claim => claim.querySelector('.chip').innerText)"
     )
-    assert set(verdicts) == {"not reproduced"} and 0 < cards.count() < everything
+    assert set(verdicts) == {"fails"} and 0 < cards.count() < everything
     field = page.get_by_role("searchbox", name="Search the claims")
     field.fill("c(m) noise")
     assert page.locator("details.claim:visible").evaluate_all("all => all.map(e => e.id)") == [

@@ -11,7 +11,7 @@ import nbformat
 import pytest
 
 from companion.chapters import ROOT
-from companion.chapters.catalogue import Row, best
+from companion.chapters.catalogue import ANSWERS, Row, best
 from companion.chapters.claims import PAPERS, claims_page
 from companion.press.html import build_html
 from companion.press.publish import keep
@@ -23,7 +23,6 @@ sys.path.append(str(ROOT / "book" / "_ext"))
 
 from claim_parts import (
     FAILED,
-    KINDS,
     STOPPING,
     Sources,
     cells,
@@ -116,7 +115,7 @@ def test_a_card_has_verdict_sentence_and_numbers_of_the_kept_run_first():
     row = contested()["collapse-repeated-heldout"]
     cards = part("claims/runkel2024", SOURCES).split("`````{dropdown} ")
     (card,) = [text for text in cards if ":name: claim-collapse-repeated-heldout\n" in text]
-    assert card.startswith("[reproduced]{.chip .v-reproduced} " + escaped(row.claim.sentence)[:40])
+    assert card.startswith("[holds]{.chip .v-holds} " + escaped(row.claim.sentence)[:40])
     size = next(line for line in card.splitlines() if line.startswith("| Size"))
     assert "n = 500" in size.split(" | ")[1] and escaped(row.claim.paper) in card
 
@@ -174,7 +173,7 @@ def test_a_headline_rests_on_a_run_that_was_done_again(monkeypatch):
 
 def test_the_summary_counts_every_claim_once():
     lines = part("verdicts", SOURCES).splitlines()[2:]
-    assert len(lines) == len(KINDS) + 1
+    assert len(lines) == len(set(ANSWERS.values())) + 1
     columns = list(
         zip(*([int(n) for n in line.strip("| ").split(" | ")[1:]] for line in lines), strict=True)
     )
