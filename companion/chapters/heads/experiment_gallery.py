@@ -86,114 +86,117 @@ class Metrics(Record):
 
     copies: What the gallery holds of n_train training images and as many held-out ones. named:
     training images whose copy is the first name of a recovered feature · heldout: held-out ones ·
-    span_null: training images named by as many random mixtures of the span, and row_null: by as
-    many rows of the layer, the longest · span, filter: training images among the n_train of the
-    gallery that the span test, or the matched filter, puts first.
-    classes: Share of the training images whose class the first other image has: by the recovered
-    feature, by the true one (ceiling), by the mixture of the span nearest to it (span_null).
+    ceiling: training images named by the true features, span_null: by as many random mixtures of
+    the span, row_null: by as many rows of the layer, the longest · span, filter: training images
+    among the n_train of the gallery that the span test, or the matched filter, puts first.
+    classes: Share of the training images whose class the first other image has: of the query
+    nearest to their feature, by the names above.
     """
 
 
 @dataclass(frozen=True)
-class Images:
-    """Images of a gallery: features (k, d), pixels (k, C, H, W), classes (k,)."""
+class Gallery:
+    """Galleries by the kind of copy: features (2 n + k, d) of copies of n training images, of n
+    decoys, and of k other images; pixels of the copies and of the others, classes (k,) of those;
+    index (n,) of the decoys.
+    """
 
-    features: Tensor
-    pixels: Tensor
+    known: dict[str, Tensor]
+    copies: dict[str, Tensor]
+    others: Tensor
     labels: Tensor
+    decoys: Tensor
 
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """One head, its features, and what galleries with each kind of copy say of them."""
-    cell, side = Cell(n=sizes.n_train, width=sizes.width), sizes.side
-    head = HeadSizes(
-        n_train=cell.n,
-        cells=(cell,),
-        side=side,
-        public=sizes.public,
-        others=sizes.others,
-        base=sizes.base,
-        epochs=sizes.epochs,
-    )
-    task = _task(head, context, cell)
-    released, public, n = _head(head, context, cell, task), task.public, len(task.train)
+    head, task = _setting(sizes, context)
+    released, public, n = _head(head, context, head.cells[0], task), task.public, len(task.train)
     w, bias = _first(released.module)
     found = sparse_features(FirstLayer(w), public)
-    rank, generator = len(found.basis), named(context.seed, "heads gallery")
-    decoys = torch.randperm(len(task.others), generator=generator)[:n]
-    mixtures = torch.randn(rank, rank, generator=generator) @ found.basis * public.units
-    rows = w[w.norm(dim=1).argsort(descending=True)[:rank]]
-    nulls = {"span_null": _as_feature(mixtures, public), "row_null": _as_feature(rows, public)}
-    strangers = _strangers(sizes, context, task, decoys)
-    asked = torch.cat([task.pixels["train"], task.pixels["others"][decoys]])
-    asked = asked.unflatten(1, context.pool.shape)
-    copies = {name: copy(asked) for name, copy in COPIES.items()}
-    known = {
-        name: torch.cat([features(x, backbone(side=side)), strangers.features])
-        for name, x in copies.items()
+    rank, gallery = len(found.basis), _gallery(sizes, context, task)
+    normal = torch.randn(rank, rank, generator=named(context.seed, "heads mixtures"))
+    queries = {
+        "named": found.x_hat,
+        "ceiling": task.train,
+        "span_null": _as_feature(normal @ found.basis * public.units, public),
+        "row_null": _as_feature(w[w.norm(dim=1).argsort(descending=True)[:rank]], public),
     }
     table = []
-    for name, gallery in known.items():
-        first = similarity(found.x_hat, gallery, public).argmax(1)
-        scores = {
-            "span": span_test(FirstLayer(w), gallery, public, max(rank, 1)),
-            "filter": matched_filter(w, bias, gallery, public),
-        }
-        table.append(
-            Record(
-                kind=name,
-                named=_copies_among(first, 0, n),
-                heldout=_copies_among(first, n, 2 * n),
-                **{
-                    null: _copies_among(similarity(x, gallery, public).argmax(1), 0, n)
-                    for null, x in nulls.items()
-                },
-                **{key: _copies_among(s.topk(n).indices, 0, n) for key, s in scores.items()},
-            )
-        )
+    for kind, known in gallery.known.items():
+        first = {key: similarity(x, known, public).argmax(1) for key, x in queries.items()}
+        span = span_test(FirstLayer(w), known, public, max(rank, 1))
+        first["span"] = span.topk(n).indices
+        first["filter"] = matched_filter(w, bias, known, public).topk(n).indices
+        counts = {key: _copies_among(names, 0, n) for key, names in first.items()}
+        table.append(Record(kind=kind, **counts, heldout=_copies_among(first["named"], n, 2 * n)))
 
     def of_its_class(x: Tensor) -> float:
-        likeness = similarity(assigned(x, task.train, public), strangers.features, public)
-        return float((strangers.labels[likeness.argmax(1)] == task.labels).float().mean())
+        strangers = gallery.known[FRONT][2 * n :]
+        first = similarity(assigned(x, task.train, public), strangers, public).argmax(1)
+        return float((gallery.labels[first] == task.labels).float().mean())
 
-    queries = {"found": found.x_hat, "ceiling": task.train, "span_null": nulls["span_null"]}
     metrics = Metrics(
         n_train=n,
-        gallery=len(strangers.labels),
+        gallery=len(gallery.labels),
         features=len(found.x_hat),
         copies=table,
-        classes=Record({name: of_its_class(x) for name, x in queries.items()}),
+        classes=Record({key: of_its_class(x) for key, x in queries.items()}),
     )
     matched = assigned(found.x_hat, task.train, public)
-    likeness, names = similarity(matched, known[FRONT], public).topk(SHOWN)
+    likeness, names = similarity(matched, gallery.known[FRONT], public).topk(SHOWN)
     arrays = {
         "x_hat": found.x_hat,
         "train_index": task.train_index,
-        "heldout_index": task.other_index[decoys],
+        "heldout_index": gallery.decoys,
         "x_train": task.pixels["train"],
-        "names": torch.cat([copies[FRONT], strangers.pixels])[names].flatten(2),
+        "names": torch.cat([gallery.copies[FRONT], gallery.others])[names].flatten(2),
         "likeness": likeness,
         "copy": names < n,
     }
     return Outcome(metrics, arrays)
 
 
-def _strangers(sizes: Sizes, context: Context, task: Task, decoys: Tensor) -> Images:
-    """All other images: public ones, held-out ones but for the decoys, and more of the training
-    part.
-    """
-    pool = context.pool
+def rescored(sizes: Sizes, context: Context, x_hat: Tensor) -> Record:
+    """How many training images kept features (r, d) name."""
+    task = _setting(sizes, context)[1]
+    firsts = (
+        similarity(x_hat, known, task.public).argmax(1)
+        for known in _gallery(sizes, context, task).known.values()
+    )
+    return Record(
+        copies=[Record(named=_copies_among(first, 0, len(task.train))) for first in firsts]
+    )
+
+
+def _setting(sizes: Sizes, context: Context) -> tuple[HeadSizes, Task]:
+    """The chapter's experiment with this head alone, and its images."""
+    cell = Cell(n=sizes.n_train, width=sizes.width)
+    names = ("n_train", "side", "public", "others", "base", "epochs")
+    head = HeadSizes(cells=(cell,), **{name: getattr(sizes, name) for name in names})
+    return head, _task(head, context, cell)
+
+
+def _gallery(sizes: Sizes, context: Context, task: Task) -> Gallery:
+    """Of public images, held-out ones but for the decoys, and more of the training part."""
+    pool, of = context.pool, backbone(side=sizes.side)
     free = ~np.isin(pool.index, task.train_index)
     public = np.flatnonzero((pool.part == "init") & free)[: sizes.public]
-    others = np.flatnonzero(np.isin(pool.index, task.other_index))
+    heldout = np.flatnonzero(np.isin(pool.index, task.other_index))
     rest = np.flatnonzero((pool.part == "train") & free)[: sizes.rest]
-    left = np.isin(np.arange(len(others)), decoys, invert=True)
-    more = features(pool.pixels(rest), backbone(side=sizes.side)) if len(rest) else task.others[:0]
-    place = np.concatenate([public, others[left], rest])
-    return Images(
-        torch.cat([task.public.features, task.others[left], more]),
-        pool.pixels(place),
-        torch.from_numpy(pool.labels[place]),
+    drawn = torch.randperm(len(heldout), generator=named(context.seed, "heads gallery"))
+    decoys, left = drawn[: len(task.train)], drawn[len(task.train) :].sort().values
+    asked = torch.cat([task.pixels["train"], task.pixels["others"][decoys]])
+    copies = {kind: copy(asked.unflatten(1, pool.shape)) for kind, copy in COPIES.items()}
+    place = np.concatenate([public, heldout[left], rest])
+    others = [task.public.features, task.others[left]]
+    others += [features(pool.pixels(rest), of)] if len(rest) else []
+    return Gallery(
+        known={kind: torch.cat([features(x, of), *others]) for kind, x in copies.items()},
+        copies=copies,
+        others=pool.pixels(place),
+        labels=torch.from_numpy(pool.labels[place]),
+        decoys=task.other_index[decoys],
     )
 
 
