@@ -39,7 +39,9 @@ def test_a_gallery_has_copies_of_decoys_and_no_original(gallery):
     task, made = gallery
     n, k = len(task.train), len(made.others)
     known = made.known["the image itself"]
-    assert torch.equal(known[:n], task.train) and len(known) == 2 * n + k == 2 * n + len(made.labels)
+    assert torch.equal(known[:n], task.train) and len(known) == 2 * n + k == 2 * n + len(
+        made.labels
+    )
     assert not set(made.decoys.tolist()) & set(task.train_index.tolist())
     decoys = [task.other_index.tolist().index(i) for i in made.decoys.tolist()]
     assert torch.allclose(known[n : 2 * n], task.others[decoys], atol=1e-4)

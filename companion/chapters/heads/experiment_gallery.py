@@ -6,12 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from io import BytesIO
 
 import numpy as np
 import torch
+from PIL import Image
 from torch import Tensor
 from torch.nn.functional import normalize, pad
-from torchvision.io import decode_image, encode_jpeg
+from torchvision.transforms.functional import pil_to_tensor, to_pil_image
 
 from companion.chapters.base import Context, Outcome
 from companion.chapters.heads.experiment import BASE, Cell, Task, _first, _head, _task
@@ -35,9 +37,13 @@ def shifted(x: Tensor) -> Tensor:
 
 
 def compressed(x: Tensor) -> Tensor:
-    """Images (n, C, H, W) in [0, 1] after JPEG."""
-    files = [encode_jpeg(image, QUALITY) for image in (255 * x).round().to(torch.uint8)]
-    return torch.stack([decode_image(file) for file in files]).float() / 255
+    """Images (n, C, H, W) in [0, 1], in grey or in colour, after JPEG."""
+    pictures = []
+    for image in (255 * x).round().to(torch.uint8):
+        file = BytesIO()
+        to_pil_image(image).save(file, "JPEG", quality=QUALITY)
+        pictures.append(pil_to_tensor(Image.open(file)))
+    return torch.stack(pictures).float() / 255
 
 
 #: what the gallery holds of a training image
