@@ -7,13 +7,12 @@ from matplotlib.figure import Figure
 
 from companion.chapters.base import Tensors
 from companion.chapters.claims import claim
-from companion.chapters.heads.experiment_gallery import SHOWN, Metrics, Sizes
+from companion.chapters.heads.experiment_gallery import Metrics, Sizes
 from companion.chapters.pictures import image_rows, levels, photographs
 from companion.store.results import Claim, Result, graded
 from recon.scoring.nulls import clears
 
 MOST = 0.5
-NULLS = ("heldout", "span_null", "row_null")
 COLUMNS = 8
 
 
@@ -21,17 +20,16 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     """By the kind of copy that names fewest: more than half of the training images, and more than
     what any query without the attack names.
     """
-    least = min(metrics.copies, key=lambda row: row.named)
-    best = max(least[name] for name in NULLS)
-    most = least.named > MOST * metrics.n_train
+    n, row = metrics.n_train, min(metrics.copies, key=lambda row: row.named)
+    best = max(row.heldout, row.span_null, row.row_null)
     return [
         claim(
             "heads-gallery",
-            {**metrics, "least": least},
-            verdict=graded(most, clears(least.named, best)),
-            value=least.named / metrics.n_train,
-            null_value=best / metrics.n_train,
-            margin=(least.named - max(MOST * metrics.n_train, best)) / metrics.n_train,
+            metrics,
+            verdict=graded(row.named > MOST * n, clears(row.named, best)),
+            value=row.named / n,
+            null_value=best / n,
+            margin=(row.named - max(MOST * n, best)) / n,
         )
     ]
 
@@ -42,8 +40,8 @@ def selected(_: Metrics, arrays: Tensors) -> Tensors:
     """
     order = arrays["likeness"][:, 0].argsort(descending=True)
     picked = order[torch.linspace(0, len(order) - 1, COLUMNS).round().long()]
-    images = {name: levels(arrays[name][picked]) for name in ("x_train", "names")}
-    return images | {name: arrays[name][picked] for name in ("likeness", "copy")}
+    shown = {name: array[picked] for name, array in arrays.items()}
+    return shown | {name: levels(shown[name]) for name in ("x_train", "names")}
 
 
 @photographs
@@ -54,10 +52,10 @@ def plot_names(result: Result[Metrics]) -> Figure:
     names, likeness, copy = map(result.figure, ("names", "likeness", "copy"))
     rows = [("training\nimage", result.figure("x_train"), "grey")]
     titles: list[list[str]] = [[]]
-    for k, word in enumerate(("first\nname", "second", "third")[:SHOWN]):
+    for k, word in enumerate(("first\nname", "second", "third")):
         rows.append((word, names[:, k], "none"))
-        ticks = [" ✓" if of else "" for of in copy[:, k]]
-        titles.append([f"{x:.2f}{tick}" for x, tick in zip(likeness[:, k], ticks, strict=True)])
+        pairs = zip(likeness[:, k], copy[:, k], strict=True)
+        titles.append([f"{cosine:.2f}" + " ✓" * bool(of) for cosine, of in pairs])
     return image_rows(rows, titles)
 
 
