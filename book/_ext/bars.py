@@ -48,9 +48,8 @@ def bars(root: Path) -> list[Bar]:
         return counted(label, row.matches.ncc_07, row.best_null.ncc_07, row.n_train)
 
     many = next(each for each in size if each.n_train == 500)
-    heads = [metrics(name) for name in ("heads", "heads/seed-1", "heads/seed-2")]
-    adamw = {"recipe": "AdamW, default", "n_train": 100}
-    members = [head.at(**adamw).filter.tpr_at_1pct for head in heads]
+    head = metrics("heads-members").at(recipe="AdamW, default", n_train=100)
+    members = [count / head.n_train for count in head.attacks["matched filter"].at_1pct]
     return [
         recipe("weights, SGD without decay", "SGD, decay 0"),
         recipe("weights and their start", "SGD, decay 0", "known"),
