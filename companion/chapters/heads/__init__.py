@@ -3,11 +3,18 @@ on.
 """
 
 from companion.chapters.base import Experiment
-from companion.chapters.heads import experiment, story
+from companion.chapters.heads import experiment, experiment_members, story, story_members
 
 HEADS = Experiment.of(
     experiment,
     story,
     name="heads",
+    on_gpu=False,
+)
+MEMBERS = Experiment.of(
+    experiment_members,
+    story_members,
+    name="heads-members",
+    rescored=None,
     on_gpu=False,
 )

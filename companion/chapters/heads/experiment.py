@@ -380,10 +380,7 @@ def _head(sizes: Sizes, context: Context, cell: Cell, task: Task) -> Trained:
     """
     how, x, generator = cell.how, task.trained, named(context.seed, f"heads {cell.name}")
     recipe = replace(sizes.base, width=cell.width, classes=cell.classes, **how.changes)
-    # as many passes for any number of images, but at least the steps of a hundred, and at most
-    # three times those
-    batches = min(max(math.ceil(len(task.train) / recipe.batch), 4), 12) if recipe.batch else 1
-    recipe = replace(recipe, steps=round(sizes.epochs * how.epochs * batches))
+    recipe = replace(recipe, steps=steps_of(recipe, len(task.train), sizes.epochs * how.epochs))
     mean, std = _standard(x)
     if how.standardised:
         x = (x - mean) / std
@@ -406,6 +403,14 @@ def _head(sizes: Sizes, context: Context, cell: Cell, task: Task) -> Trained:
         bare = nn.Sequential(fuse_linear_bn_eval(first, norm), *trained.module[2:])
         trained = replace(trained, module=bare)
     return trained
+
+
+def steps_of(recipe: Recipe, n: int, epochs: float) -> int:
+    """As many passes for any number of images, but at least the steps of a hundred, and at most
+    three times those.
+    """
+    batches = min(max(math.ceil(n / recipe.batch), 4), 12) if recipe.batch else 1
+    return round(epochs * batches)
 
 
 def _standard(x: Tensor) -> tuple[Tensor, Tensor]:
