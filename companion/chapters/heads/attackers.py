@@ -66,9 +66,9 @@ def inverse_hessian(
     training images, train (n, d), and the step size.
 
     With g the gradient of an image's loss ℓ, g₀ that of the others' mean loss and H its damped
-    Hessian, the score is (‖H⁻¹g‖² / n + 2 ⟨H⁻¹g₀, H⁻¹g⟩) / lr − ℓ / (1 + momentum), the negative of
-    theirs. H is that of Gauss and Newton, U Uᵀ + damping; U has a column for each image and class,
-    so that all is told by the inner products of gradients.
+    Hessian, the score is ℓ / (1 + momentum) − (‖H⁻¹g‖² / n + 2 ⟨H⁻¹g₀, H⁻¹g⟩) / lr. H is that of
+    Gauss and Newton, U Uᵀ + damping; U has a column for each image and class, so that all is told
+    by the inner products of gradients.
     """
     n = len(train)
     outputs, *asked = (part[0].double() for part in passed(head, x[None], y[None]))
@@ -99,7 +99,7 @@ def inverse_hessian(
     mean = product(others, mean_solved.expand_as(cross), mean_solved.expand_as(cross))
     mean = torch.where(member, (n * mean - square) / max(n - 1, 1), mean)
     loss = -torch.nn.functional.logsigmoid(log_odds(outputs, y))
-    return ((square / n + 2 * mean) / lr - loss / (1 + MOMENTUM)).float()
+    return (loss / (1 + MOMENTUM) - (square / n + 2 * mean) / lr).float()
 
 
 def _products(a: tuple[Tensor, ...], b: tuple[Tensor, ...], paired: bool = False) -> Tensor:
