@@ -60,46 +60,49 @@ def alignment(head: Heads, x: Tensor, y: Tensor, written: Tensor) -> Tensor:
 
 
 def inverse_hessian(
-    head: Heads, x: Tensor, y: Tensor, train: Tensor, train_y: Tensor, member: Tensor, lr: float
+    head: Heads, x: Tensor, y: Tensor, train: Tensor, train_y: Tensor, left: Tensor, lr: float
 ) -> Tensor:
-    """The attack of Suri, Zhang & Evans (2024) on x (m, d), y (m,), by somebody who knows all other
-    training images, train (n, d), and the step size.
+    """The attack of Suri, Zhang & Evans (2024) on x (m, d), y (m,), by somebody who knows all
+    training images, train (n, d), but one, and the step size.
 
     With g the gradient of an image's loss ℓ, g₀ that of the others' mean loss and H its damped
     Hessian, the score is ℓ / (1 + momentum) − (‖H⁻¹g‖² / n + 2 ⟨H⁻¹g₀, H⁻¹g⟩) / lr. H is that of
     Gauss and Newton, U Uᵀ + damping; U has a column for each image and class, so that all is told
-    by the inner products of gradients.
+    by the inner products of gradients. Theirs has the image in question in H where it is a member,
+    which of few images tells by itself; so `left` (m,) says which training image is left out of g₀
+    and H for each: a member itself, any for others.
     """
     n = len(train)
     outputs, *asked = (part[0].double() for part in passed(head, x[None], y[None]))
     answers, *known = (part[0].double() for part in passed(head, train[None], train_y[None]))
-    w2, count = head[2][0].double(), answers.shape[1]
+    count = answers.shape[1]
     if count == 1:
         answers = torch.cat([torch.zeros_like(answers), answers], dim=1)
     roots = answers.softmax(1).sqrt()
     factor = torch.diag_embed(roots) - (roots**2)[:, :, None] * roots[:, None]
-    residual = factor[:, -count:].mT.flatten(0, 1) / n**0.5
+    residual = factor[:, -count:].mT.flatten(0, 1) / max(n - 1, 1) ** 0.5
     every = torch.arange(n).repeat_interleave(roots.shape[1])
-    slope = (residual @ w2) * (train @ head[0][0].mT + head[1][0] > 0)[every]
+    slope = (residual @ head[2][0].double()) * (known[0] > 0)[every]
     columns = train[every].double(), known[0][every], residual, slope
     gradients, own = (train.double(), *known), (x.double(), *asked)
     gram = _products(columns, columns)
     gram.diagonal().add_(DAMPING)
-    cross, means = _products(own, columns), _products(gradients, columns).mean(0)
-    lengths, others = _products(own, own, paired=True), _products(own, gradients).mean(1)
-    solved = torch.cholesky_solve(
-        torch.cat([cross, means[None]]).mT, torch.linalg.cholesky(gram)
-    ).mT
-    own_solved, mean_solved = solved[:-1], solved[-1]
-
-    def product(plain: Tensor, a: Tensor, b: Tensor) -> Tensor:  # ⟨H⁻¹·, H⁻¹g⟩
-        return (plain - (cross * a).sum(1) - DAMPING * (own_solved * b).sum(1)) / DAMPING**2
-
-    square = product(lengths, own_solved, own_solved)
-    mean = product(others, mean_solved.expand_as(cross), mean_solved.expand_as(cross))
-    mean = torch.where(member, (n * mean - square) / max(n - 1, 1), mean)
-    loss = -torch.nn.functional.logsigmoid(log_odds(outputs, y))
-    return (loss / (1 + MOMENTUM) - (square / n + 2 * mean) / lr).float()
+    inverse = torch.cholesky_inverse(torch.linalg.cholesky(gram))
+    cross, others = _products(own, columns), _products(gradients, columns)
+    plain, lengths = _products(own, gradients), _products(own, own, paired=True)
+    score = -torch.nn.functional.logsigmoid(log_odds(outputs, y)) / (1 + MOMENTUM)
+    for k in range(n):
+        out, rest = every == k, torch.arange(n) != k
+        at = left == k
+        # those asked about, and last the mean of the others; less the columns that are left out
+        a = torch.cat([cross[at], others[rest].mean(0, keepdim=True)]) * ~out
+        b = a @ inverse
+        b = (b - torch.linalg.solve(inverse[out][:, out], b[:, out].mT).mT @ inverse[out]) * ~out
+        # ⟨H⁻¹g, H⁻¹g⟩ and ⟨H⁻¹g, H⁻¹g₀⟩, by Woodbury
+        square = lengths[at] - (a[:-1] * b[:-1]).sum(1) - DAMPING * b[:-1].square().sum(1)
+        mean = plain[at][:, rest].mean(1) - a[:-1] @ b[-1] - DAMPING * (b[:-1] @ b[-1])
+        score[at] -= (square / n + 2 * mean) / (lr * DAMPING**2)
+    return score.float()
 
 
 def _products(a: tuple[Tensor, ...], b: tuple[Tensor, ...], paired: bool = False) -> Tensor:

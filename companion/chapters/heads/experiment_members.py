@@ -58,7 +58,7 @@ NEEDS = {
     "LiRA, online": "shadow heads, trained on the candidates too; answers only",
     "LiRA, offline": "shadow heads; answers only",
     "RMIA": "shadow heads; answers only",
-    "IHA": "all other training images, the step size",
+    "IHA": "all training images but one, the step size",
     "loss quantile": "2,000 public images; answers only",
     "gradient alignment": "the initial weights",
     CONFIDENCE: "nothing, no label; answers only",
@@ -110,7 +110,12 @@ class Sizes:
 PRIVATE = tuple(f"DP-SGD, ε = {epsilon}" for epsilon in (8, 3, 1))
 SIZES = {
     "smoke": Sizes(
-        cells=(Members(n=20, shadows=4), Members(n=20, recipe=PRIVATE[0], shadows=4)),
+        cells=(
+            Members(n=20, shadows=3),
+            *(Members(n=20, recipe=name, shadows=2) for name in (SGD, PRIVATE[0])),
+            Members(n=20, classes=2, shadows=2),
+            Members(n=20, shadows=4, balanced=True),
+        ),
         sets=1,
         side=64,
         epochs=100,
@@ -372,8 +377,9 @@ def _attacks(
             FirstLayer(head.w1), x, public, min(len(trained), len(head.w1)), not linear
         ),
         **_by_shadows(phi, shadows[1], at),
+        # members come first, and are left out themselves
         "IHA": lambda: inverse_hessian(
-            head.parts, x, y, trained, right, torch.from_numpy(member), head.recipe.lr
+            head.parts, x, y, trained, right, torch.arange(len(x)) % len(trained), head.recipe.lr
         ),
         "loss quantile": lambda: loss_quantile(phi[at], x, phi[images.public], public),
         "gradient alignment": lambda: alignment(head.parts, x, y, head.w1 - head.initial),

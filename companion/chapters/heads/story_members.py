@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
+
 from companion.chapters.claims import claim
 from companion.chapters.heads.experiment import ADAMW, SGD
 from companion.chapters.heads.experiment_members import (
@@ -18,13 +21,16 @@ from companion.chapters.heads.experiment_members import (
     Metrics,
     Sizes,
 )
+from companion.chapters.pictures import FREE, PAGE, REFERENCE, SERIES, chart, end_labels, note
 from companion.store.record import Record
-from companion.store.results import Claim
+from companion.store.results import Claim, Result
 
 MOST = 0.5
 FEWER = 2 / 3  # of the members
 SIMPLE = (CONFIDENCE, LOSS, ENERGY)
 OURS = (FILTER, UNLABELLED, SPAN)
+#: attacks of others that the figure has
+DRAWN = ("LiRA, online", "RMIA", "IHA", "loss quantile", "gradient alignment", CONFIDENCE)
 POORER = (FEW, FOREIGN)  # the filter, with less than it needs
 HIDDEN = 0.1  # a larger share of the members, over all sets, is not hidden
 COST = 0.75  # of its accuracy or less is left to a head that pays for privacy
@@ -123,8 +129,7 @@ def _best(table: list[Record]) -> Claim:
     """Over all sets; attacks of others have all that they ask for."""
     rows = []
     for cell in table:
-        others = [name for name in cell.attacks if name not in (*OURS, *POORER, ENERGY)]
-        best = max(others, key=lambda name: pooled(cell, (name,)))
+        best = best_other(cell)
         ours, theirs = pooled(cell, OURS), pooled(cell, (best,))
         rows.append(
             {**cell.only("recipe", "n_train"), "ours": ours, "theirs": theirs, "best": best}
@@ -200,4 +205,59 @@ def _alarms(metrics: Metrics) -> Claim:
     )
 
 
-FIGURES = {}
+def best_other(cell: Record) -> str:
+    """The attack of others that identifies most members over all sets."""
+    others = [name for name in cell.attacks if name not in (*OURS, *POORER, ENERGY)]
+    return max(others, key=lambda name: pooled(cell, (name,)))
+
+
+@chart
+def plot_attacks(result: Result[Metrics]) -> Figure:
+    """Share of members identified at 1 % false alarms by the number of training images, over all
+    sets: the matched filter and the span test, orange, and the attacks of others, grey and dashed.
+    """
+    cells = [cell for cell in result.metrics.cells if cell.classes == 10 and not cell.balanced]
+    recipes = [name for name in (SGD, ADAMW) if any(c.recipe == name for c in cells)]
+    figure, panels = plt.subplots(
+        1, len(recipes), figsize=(PAGE, 3.4), sharey=True, squeeze=False, layout="constrained"
+    )
+    for ax, recipe in zip(panels[0], recipes, strict=True):
+        rows = sorted((c for c in cells if c.recipe == recipe), key=lambda c: c.n_train)
+        n, ends = [row.n_train for row in rows], []
+        for name in (FILTER, SPAN, *DRAWN):
+            values = [100 * pooled(row, (name,)) for row in rows]
+            ours = name in OURS
+            colour = SERIES[1] if ours else REFERENCE
+            ax.plot(n, values, ("o-" if name == FILTER else "o:") if ours else ".--", color=colour)
+            ends.append((values[-1], name, colour))
+        ax.set(xscale="log", xticks=n, xticklabels=n, ylim=(-3, 103), xlabel="training images")
+        ax.minorticks_off()
+        ax.set_title(recipe)
+        end_labels(ax, ends)
+    panels[0, 0].set_ylabel("members identified, %")
+    return figure
+
+
+@chart
+def plot_three_bars(result: Result[Metrics]) -> Figure:
+    """Members of a head of a hundred images by AdamW that are identified at 1 % false alarms: from
+    the weights, by the head's own confidence, and by chance; the mean of sets, and each set.
+    """
+    cell = headline(result.metrics)
+    bars = {
+        "from the weights": (shares(cell, FILTER), SERIES[1]),
+        "by the head's own confidence": (shares(cell, CONFIDENCE), REFERENCE),
+        "by chance": ([0.01], FREE),
+    }
+    figure, ax = plt.subplots(figsize=(PAGE, 1.9))
+    for y, (values, colour) in enumerate(bars.values()):
+        mean = 100 * sum(values) / len(values)
+        ax.barh(y, mean, color=colour, height=0.6)
+        ax.plot([100 * value for value in values], [y] * len(values), "|", color="black", ms=12)
+        note(ax, f"{mean:.0f} %", (max(mean, *(100 * v for v in [*values, 0])), y), (6, 0), colour)
+    ax.set_yticks(range(len(bars)), bars)
+    ax.set(xlim=(0, 108), ylim=(len(bars) - 0.5, -0.5), xlabel="members identified, %")
+    return figure
+
+
+FIGURES = {"attacks": plot_attacks, "three-bars": plot_three_bars}
