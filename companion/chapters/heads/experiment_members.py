@@ -127,18 +127,17 @@ SIZES = {
     "paper": Sizes(
         cells=(
             Members(n=10, recipe=SGD),
-            Members(shadows=64),
-            *(Members(n=n, recipe=name, shadows=8) for name in PRIVATE for n in (100, 30, 10)),
-            *(Members(n=n, shadows=8) for n in (10, 30)),
-            *(Members(n=n, recipe=SGD) for n in (30, 100)),
-            Members(n=500, shadows=8),
-            Members(classes=2, shadows=8),
-            Members(shadows=32, balanced=True),
-            Members(n=300, shadows=8),
-            Members(n=500, classes=2, shadows=8),
+            Members(),
+            *(Members(n=n, recipe=PRIVATE[0], shadows=8) for n in (100, 10, 30)),
+            Members(recipe=SGD, shadows=8),
+            Members(balanced=True),
+            Members(classes=2, shadows=4),
+            *(Members(n=n, shadows=4) for n in (30, 10)),
+            Members(n=30, recipe=SGD, shadows=8),
+            *(Members(n=n, recipe=name, shadows=8) for n in (100, 10, 30) for name in PRIVATE[1:]),
+            *(Members(n=n, shadows=4) for n in (500, 300)),
+            Members(n=500, classes=2, shadows=4),
             Members(n=300, recipe=SGD, shadows=4),
-            Members(classes=2, recipe=SGD, shadows=8),
-            Members(n=500, recipe=SGD, shadows=4),
         )
     ),
 }
