@@ -180,3 +180,9 @@ def test_shadows_have_as_many_images_of_each_of_two_classes():
 def test_the_table_names_no_cell_twice():
     names = [cell.name for cell in SIZES["paper"].cells]
     assert len(set(names)) == len(names)
+
+
+def test_accuracy_is_that_of_the_largest_output(runs):
+    """Which may have a probability below one half: of six outputs all alike but one, say."""
+    plain, two = (runs("heads-members").metrics.cells[k] for k in (0, 3))
+    assert plain.accuracy[0] > 0.5 and two.accuracy[0] > 0.5

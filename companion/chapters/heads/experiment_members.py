@@ -270,7 +270,8 @@ def _cell(sizes: Sizes, context: Context, cell: Members) -> Record:
     changes = RECIPES[cell.recipe].changes
     recipe = replace(sizes.base, width=sizes.width, classes=cell.classes, **changes)
     recipe = replace(recipe, steps=steps_of(recipe, n, sizes.epochs * RECIPES[cell.recipe].epochs))
-    heads, phi = [], []
+    heads: list[Released] = []
+    phi: list[Tensor] = []
     together = len(rows) if recipe.optimiser == "sgd" else TOGETHER
     for at in torch.from_numpy(rows).split(together):
         trained, initial = train_heads(recipe, images.x[at], images.labels[at], generator)
@@ -308,8 +309,9 @@ def _sets(images: Images, heads: list[Released], shadows: Shadows, seed: int) ->
         kind = np.repeat([1, 0, 2], [len(members), len(held_out), len(fresh)])
         scores = _attacks(images, head, shadows.of(k, sets), at, kind == 1)
         rates.append({name: _rates(score, kind, seed, ms) for name, (score, ms) in scores.items()})
-        right = shadows.phi[k, held_out] > 0
-        accuracy.append(round(right.float().mean().item(), 3))
+        answers, labels = head.outputs(images.x[held_out]), images.labels[held_out]
+        given = answers.argmax(1) if answers.shape[1] > 1 else answers[:, 0] > 0
+        accuracy.append(round((given == labels).float().mean().item(), 3))
     lists = {
         name: Record({key: [row[name][key] for row in rates] for key in rates[0][name]})
         for name in rates[0]
@@ -325,7 +327,7 @@ def _turns(images: Images, heads: list[Released], shadows: Shadows, seed: int) -
     at = shadows.asked
     for k, head in enumerate(heads):
         scores = _by_shadows(shadows.phi[k], shadows.without(k), at)
-        scores[FILTER] = lambda head=head: _filter(head, images, at, images.known)
+        scores[FILTER] = partial(_filter, head, images, at, images.known)
         for name, score in scores.items():
             every.setdefault(name, []).append(score())
     kind = shadows.inside[:, at].flatten().numpy().astype(int)
