@@ -21,7 +21,8 @@ no image and no other head enters.
 Membership needs no unmixing: a feature that was trained on lies in the span (`span_test`). Under
 Adam and AdamW every weight has a step size of its own and the span is bent; dividing the columns of
 W by their norms straightens it. Where the start is unknown and not gone its noise fills the span:
-`matched_filter` looks for what a feature has of its own.
+`matched_filter` looks for what a feature has of its own and, where the label is known, for the sign
+with which training writes it into each unit.
 """
 
 from dataclasses import dataclass
