@@ -132,12 +132,11 @@ SIZES = {
             Members(recipe=SGD, shadows=8),
             Members(balanced=True),
             Members(classes=2, shadows=4),
-            *(Members(n=n, shadows=4) for n in (30, 10)),
+            *(Members(n=n, shadows=4) for n in (500, 30)),
             Members(n=30, recipe=SGD, shadows=8),
-            *(Members(n=n, recipe=name, shadows=8) for n in (100, 10, 30) for name in PRIVATE[1:]),
-            *(Members(n=n, shadows=4) for n in (500, 300)),
-            Members(n=500, classes=2, shadows=4),
-            Members(n=300, recipe=SGD, shadows=4),
+            Members(n=10, shadows=4),
+            *(Members(n=n, recipe=name, shadows=8) for n in (100, 10) for name in PRIVATE[1:]),
+            Members(n=300, shadows=4),
         )
     ),
 }
