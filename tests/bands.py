@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[1]
-TIMES = ("seconds", "recon_seconds", "train_seconds", "kernel_seconds", "reached")
+TIMES = ("seconds", "milliseconds", "recon_seconds", "train_seconds", "kernel_seconds", "reached")
 #: what is kept of a column that rounding moves by more than its own size, with the largest seen
 MOVES = "moves"
 #: where rounding turns counts, few columns may be outside their band, by this factor at most

@@ -21,7 +21,8 @@ no image and no other head enters.
 Membership needs no unmixing: a feature that was trained on lies in the span (`span_test`). Under
 Adam and AdamW every weight has a step size of its own and the span is bent; dividing the columns of
 W by their norms straightens it. Where the start is unknown and not gone its noise fills the span:
-`matched_filter` looks for what a feature has of its own.
+`matched_filter` looks for what a feature has of its own and, where the label is known, for the sign
+with which training writes it into each unit.
 """
 
 from dataclasses import dataclass
@@ -37,6 +38,7 @@ from recon.optim.spectrum import right_singular, signal_rank
 STEP = 0.5  # of the splitting, in units of the root mean square entry of an anchor
 ZERO = 0.05  # an entry counts as zero below this share of the vector's mean
 ANCHORS = 2  # for each dimension of the span, at most
+SIGNED = 1.0  # loading of the matched filter where labels are known
 ALIKE = 0.9  # |cos| above which two vectors are one
 
 
@@ -275,17 +277,41 @@ def span_test(
 
 
 def matched_filter(
-    w: Tensor, bias: Tensor, features: Tensor, public: Public, ridge: float = 3.0
+    w: Tensor,
+    bias: Tensor,
+    features: Tensor,
+    public: Public,
+    ridge: float = 3.0,
+    toward: Tensor | None = None,
 ) -> Tensor:
     """Response of the layer w (h, d), bias (h,) to what each of features (k, d) has of its own,
     (k,). u = (C + ridge)⁻¹ (f − mean) / scale, C the public correlation: what other images share is
     filtered out, as radar filters clutter (the matched filter of Reed, Mallett & Brennan 1974,
-    loaded diagonally). The score is the root mean square of ⟨ŵ_j, u⟩ / ‖u‖ over the units j that f
-    activates, ŵ being w with columns of unit norm.
+    loaded diagonally). Of the responses s_j = ⟨ŵ_j, u⟩ / ‖u‖ of the units j that f activates, ŵ
+    being w with columns of unit norm, the score is the root mean square. Where the label is given,
+    so is the sign: the score is then ⟨v, s⟩ / ‖v‖, with v = `toward` on active units, and s and v
+    in units of the deviation of s over the public features.
+
+    Args:
+        toward (k, h): where training moves the units, see `toward_label`.
     """
-    z = public.standardised(features)
-    clutter = torch.cov(public.standardised(public.features).mT)
-    u = torch.linalg.solve(clutter + ridge * torch.eye(len(clutter)).to(clutter), z.mT).mT
+    z = public.standardised(torch.cat([features, public.features]))
+    clutter = torch.cov(z[len(features) :].mT)
+    asked = z if toward is not None else z[: len(features)]
+    u = torch.linalg.solve(clutter + ridge * torch.eye(len(clutter)).to(clutter), asked.mT).mT
     response = normalize(u, dim=1) @ (w / column_norms(w)).mT
     active = (features @ w.mT + bias > 0).to(w)
-    return ((response.square() * active).sum(1) / active.sum(1).clamp_min(1)).sqrt()
+    if toward is None:
+        return ((response.square() * active).sum(1) / active.sum(1).clamp_min(1)).sqrt()
+    response, others = response.split([len(features), len(public.features)])
+    noise = others.std(0).clamp_min(1e-6 * others.std(0).max().item())
+    return (response / noise * normalize(active * toward / noise, dim=1)).sum(1)
+
+
+def toward_label(outer: Tensor, labels: Tensor) -> Tensor:
+    """(k, h): minus the gradient of the loss at the hidden units, for answers alike to all classes:
+    the row of the last layer (K, h) of each label (k,) less their mean, or ± its one row.
+    """
+    if len(outer) == 1:
+        return (2 * labels.to(outer) - 1)[:, None] * outer
+    return (outer - outer.mean(0))[labels.long()]

@@ -22,6 +22,7 @@ from recon.attacks.heads import (
     span_of,
     span_test,
     sparse_features,
+    toward_label,
 )
 from recon.attacks.separation import FirstLayer
 from recon.errors import ReconError
@@ -173,6 +174,29 @@ def test_the_filter_is_its_formula(public):
     assert matched_filter(w, bias, f[None], public, ridge=2.0).item() == pytest.approx(
         expected, rel=1e-3
     )
+
+
+@pytest.mark.parametrize("classes", [1, 3])
+def test_the_signed_filter_is_its_formula(public, classes):
+    w, features, g = layer_of(draw(30, 5)), draw(3, 6), torch.Generator().manual_seed(7)
+    outer, labels = torch.randn(classes, len(w), generator=g), torch.tensor([1, 0, 1])
+    bias = torch.randn(len(w), generator=g)
+    toward = toward_label(outer, labels)
+    mean, scale = public.features.mean(0), public.scale
+    correlation = torch.cov(((public.features - mean) / scale).mT)
+    inverse = torch.linalg.inv(correlation + 2.0 * torch.eye(D))
+
+    def responses(f: torch.Tensor) -> torch.Tensor:
+        u = inverse @ ((f - mean) / scale)
+        return (w / w.norm(dim=0)) @ (u / u.norm())
+
+    noise = torch.stack([responses(f) for f in public.features]).std(0)
+    scores = matched_filter(w, bias, features, public, ridge=2.0, toward=toward)
+    for f, label, score in zip(features, labels, scores, strict=True):
+        v = outer[0] if classes == 1 else outer[label] - outer.mean(0)
+        v = v * (-1 if classes == 1 and label == 0 else 1) * (w @ f + bias > 0)
+        wanted = (v / noise) @ (responses(f) / noise) / (v / noise).norm()
+        assert score.item() == pytest.approx(wanted.item(), rel=1e-3)
 
 
 def test_zeros_and_what_chance_gives():

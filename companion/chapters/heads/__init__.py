@@ -3,7 +3,14 @@ features of, and who was trained on.
 """
 
 from companion.chapters.base import Experiment
-from companion.chapters.heads import experiment, experiment_gallery, story, story_gallery
+from companion.chapters.heads import (
+    experiment,
+    experiment_gallery,
+    experiment_members,
+    story,
+    story_gallery,
+    story_members,
+)
 
 HEADS = Experiment.of(
     experiment,
@@ -15,5 +22,12 @@ GALLERY = Experiment.of(
     experiment_gallery,
     story_gallery,
     name="heads-gallery",
+    on_gpu=False,
+)
+MEMBERS = Experiment.of(
+    experiment_members,
+    story_members,
+    name="heads-members",
+    rescored=None,
     on_gpu=False,
 )

@@ -25,7 +25,6 @@ from recon.attacks.heads import (
     Public,
     SparseSettings,
     add_mean_row,
-    column_norms,
     matched_filter,
     span_test,
     sparse_features,
@@ -33,7 +32,6 @@ from recon.attacks.heads import (
 from recon.attacks.separation import FirstLayer
 from recon.images.features import backbone, features
 from recon.images.partitions import partition
-from recon.images.registry import load_pool
 from recon.optim.rng import named
 from recon.optim.spectrum import right_singular, signal_rank
 from recon.training.recipes import (
@@ -41,14 +39,10 @@ from recon.training.recipes import (
     Trained,
     accuracy,
     build,
-    loss_of,
     train,
 )
 
 TRUE = 0.8  # a candidate is true above this cosine with a training feature
-MEMBERS = "members"  # the unit of `_members`
-SAME, OTHER = "the same data set", "another data set"  # public images that the adversary has
-FOREIGN = {"photos": "digits"}  # pool -> the other one, where it is not the bundled photographs
 
 
 Publish = Callable[[Tensor, torch.Generator], Tensor]
@@ -222,10 +216,8 @@ def best_null(cell: Record) -> Record:
 
 
 class Metrics(Record):
-    """All cells, and what an adversary needs who asks for members of a head by AdamW.
+    """All cells.
 
-    members: public: kind and number of public images, and the filter with those · simpler: scores
-    without the filter, by name.
     cells: A head and an attack on it. start: what is known of it · rank: of the span searched ·
     matches: training features with a candidate of their own · null: held-out features in their
     place · span_null: mixtures of the span as candidates · public_null: public features, and
@@ -270,9 +262,9 @@ class Task:
 
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
-    """Every cell and `_members`; of the first one also the pictures that its features make."""
+    """Every cell; of the first one also the pictures that its features make."""
     names = [f"cell-{k}" for k in range(len(sizes.cells))]
-    units = context.sweep(partial(_unit, sizes, context), [*names, MEMBERS], label="heads")
+    units = context.sweep(partial(_unit, sizes, context), names, label="heads")
     cells = [cell for name in names for cell in unpacked(units[name])]
     task = _task(sizes, context, sizes.cells[0])
     x_hat = units[names[0]]["x_hat"]
@@ -282,8 +274,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         "heldout_index": task.other_index,
         **pictures(x_hat, task.train, task.pixels["train"], task.public, task.pixels["public"]),
     }
-    members = unpacked(units[MEMBERS])
-    return Outcome(Metrics(n_train=len(task.train), cells=cells, members=members), arrays)
+    return Outcome(Metrics(n_train=len(task.train), cells=cells), arrays)
 
 
 def rescored(sizes: Sizes, context: Context, x_hat: Tensor) -> Record:
@@ -293,50 +284,12 @@ def rescored(sizes: Sizes, context: Context, x_hat: Tensor) -> Record:
 
 
 def _unit(sizes: Sizes, context: Context, name: str) -> Tensors:
-    """One head, and an attack for each of its starts; x_hat of the first. Or `_members`."""
-    if name == MEMBERS:
-        return packed(_members(sizes, context))
+    """One head, and an attack for each of its starts; x_hat of the first."""
     cell = sizes.cells[int(name.removeprefix("cell-"))]
     task = _task(sizes, context, cell)
     released = _head(sizes, context, cell, task)
     attacks = [_attack(sizes, context, cell, task, released, start) for start in cell.starts]
     return {**packed([row for row, _ in attacks]), **attacks[0][1]}
-
-
-def _members(sizes: Sizes, context: Context) -> Record:
-    """Of a head by AdamW: members that the matched filter identifies with other public images, and
-    those that simpler scores identify.
-    """
-    cell = replace(sizes.cells[0], recipe=ADAMW)
-    task = _task(sizes, context, cell)
-    module, public = _head(sizes, context, cell, task).module, task.public
-    w, bias = _first(module)
-    x, labels = torch.cat([task.train, task.others]), torch.cat([task.labels, task.other_labels])
-    score = partial(matched_filter, w, bias, x)
-    told = partial(rates, member=np.arange(len(x)) < len(task.train))
-    known, generator = public.features, named(context.seed, "heads public")
-    drawn = known[torch.randperm(len(known), generator=generator)]
-    foreign = load_pool(FOREIGN.get(context.pool.name, "photos"))
-    pixels = foreign.pixels(np.arange(len(foreign.y))[: sizes.public])
-    sets = [
-        *((SAME, images) for images in (known, drawn[:200], drawn[:50])),
-        ("its vehicles", known[task.public_y == 0]),
-        (OTHER, features(pixels, backbone(cell.backbone, sizes.side))),
-    ]
-    rows = [
-        Record(kind=kind, images=len(images), filter=told(score(Public(images))))
-        for kind, images in sets
-    ]
-    outputs = module(x).detach()
-    simpler = {
-        "confidence": _margin(module, x),
-        "low loss": -loss_of(outputs, labels, "none"),
-        "response without the filter": score(public, ridge=1e6),
-        "largest cosine with a row": (
-            normalize(public.standardised(x), dim=1) @ normalize(w / column_norms(w), dim=1).mT
-        ).amax(1),
-    }
-    return Record(public=rows, simpler={name: told(score) for name, score in simpler.items()})
 
 
 def _task(sizes: Sizes, context: Context, cell: Cell) -> Task:
@@ -380,10 +333,7 @@ def _head(sizes: Sizes, context: Context, cell: Cell, task: Task) -> Trained:
     """
     how, x, generator = cell.how, task.trained, named(context.seed, f"heads {cell.name}")
     recipe = replace(sizes.base, width=cell.width, classes=cell.classes, **how.changes)
-    # as many passes for any number of images, but at least the steps of a hundred, and at most
-    # three times those
-    batches = min(max(math.ceil(len(task.train) / recipe.batch), 4), 12) if recipe.batch else 1
-    recipe = replace(recipe, steps=round(sizes.epochs * how.epochs * batches))
+    recipe = replace(recipe, steps=steps_of(recipe, len(task.train), sizes.epochs * how.epochs))
     mean, std = _standard(x)
     if how.standardised:
         x = (x - mean) / std
@@ -406,6 +356,14 @@ def _head(sizes: Sizes, context: Context, cell: Cell, task: Task) -> Trained:
         bare = nn.Sequential(fuse_linear_bn_eval(first, norm), *trained.module[2:])
         trained = replace(trained, module=bare)
     return trained
+
+
+def steps_of(recipe: Recipe, n: int, epochs: float) -> int:
+    """As many passes for any number of images, but at least the steps of a hundred, and at most
+    three times those.
+    """
+    batches = min(max(math.ceil(n / recipe.batch), 4), 12) if recipe.batch else 1
+    return round(epochs * batches)
 
 
 def _standard(x: Tensor) -> tuple[Tensor, Tensor]:

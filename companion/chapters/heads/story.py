@@ -12,10 +12,7 @@ from matplotlib.figure import Figure
 from companion.chapters.base import Tensors
 from companion.chapters.claims import claim
 from companion.chapters.heads.experiment import (
-    ADAMW,
-    OTHER,
     RECIPES,
-    SAME,
     SGD,
     Metrics,
     Sizes,
@@ -44,11 +41,8 @@ MOST = 0.5
 
 def claims(metrics: Metrics, sizes: Sizes) -> list[Claim]:
     """What the chapter says; of the first cell, and of what else was run."""
-    default = metrics.at(recipe=ADAMW, n_train=sizes.n_train)
     habits = [cell for cell in metrics.cells if RECIPES[cell.recipe].habit]
     sentences = [_unmixed(metrics), _certified(metrics)]
-    if default and "members" in metrics:  # older results have none
-        sentences += [_members(default, metrics.members), _public(metrics.members)]
     return sentences + ([_habits(habits)] if habits else [])
 
 
@@ -91,34 +85,6 @@ def _certified(metrics: Metrics) -> Claim:
         verdict="finding" if share >= PRECISE and true > MOST * n else "not reproduced",
         value=share,
         margin=min(share - PRECISE, true / n - MOST),
-    )
-
-
-def _members(cell: Record, members: Record) -> Claim:
-    ours = cell.filter.tpr_at_1pct
-    null = max(rates.tpr_at_1pct for rates in members.simpler.values())
-    return claim(
-        "heads-members",
-        {**cell, **members},
-        verdict="finding" if ours > MOST and ours > 2 * null else "not reproduced",
-        value=ours,
-        null_value=null,
-        margin=ours - max(MOST, 2 * null),
-    )
-
-
-def _public(members: Record) -> Claim:
-    """Photographs of another data set, against the fewest images of the same that still do."""
-    other = next(row for row in members.public if row.kind == OTHER)
-    same = next(r for r in members.public if r.kind == SAME and r.images <= other.images)
-    ours, null = other.filter.tpr_at_1pct, same.filter.tpr_at_1pct
-    return claim(
-        "heads-public",
-        {"other": other, "same": same},
-        verdict="finding" if ours < null / 2 and null > MOST else "not reproduced",
-        value=ours,
-        null_value=null,
-        margin=min(null / 2 - ours, null - MOST),
     )
 
 
