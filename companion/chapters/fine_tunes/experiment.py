@@ -100,8 +100,8 @@ class Sizes:
 SIZES = {
     "smoke": Sizes(
         n_train=20,
-        cells=(replace(BY_ADAMW, n=20, epochs=12),),
-        side=32,
+        cells=(replace(BY_ADAMW, n=20, epochs=12, body_lr=3e-4),),
+        side=64,
         public=60,
         others=60,
         unseen=20,

@@ -24,7 +24,7 @@ from companion.store.record import Record
 from companion.store.results import Claim, Result
 
 MOST = 0.5
-MORE = 0.05  # members, as a share, that make a difference
+MORE = 0.1  # members, as a share, that make a difference
 
 
 def identified(cell: Record, attack: str) -> float:
@@ -67,10 +67,10 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
         claim(
             "fine-tune-public-features",
             {"public": public, "least": ours},
-            verdict="finding" if public < ours / 2 else "not reproduced",
+            verdict="finding" if ours > MOST and public < ours / 2 else "not reproduced",
             value=public,
             null_value=ours,
-            margin=ours / 2 - public,
+            margin=min(ours - MOST, ours / 2 - public),
         ),
         claim(
             "fine-tune-statistics",
