@@ -16,7 +16,8 @@ from torch.nn.functional import normalize
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from recon.attacks.heads import Public, column_norms
-from recon.nets.module import answers_of
+from recon.errors import ReconError
+from recon.nets.module import answers_of, watch_layers
 
 
 def re_estimated(module: nn.Module, images: Tensor, batch: int = 25) -> nn.Module:
@@ -35,6 +36,21 @@ def re_estimated(module: nn.Module, images: Tensor, batch: int = 25) -> nn.Modul
     return module.eval()
 
 
+def first_of_head(module: nn.Module, x: Tensor) -> nn.Linear:
+    """The first linear layer from which on every layer is given one vector of each of images x
+    (n, ...); ReconError where there is none.
+    """
+    first = None
+    for call in reversed(watch_layers(module, x[:2])[2]):
+        if call.inputs.dim() != 2:
+            break
+        if isinstance(call.module, nn.Linear):
+            first = call.module
+    if first is None:
+        raise ReconError("the network has no linear layer that is given one vector of each image")
+    return first
+
+
 def at_head(
     module: nn.Module, layer: nn.Module, x: Tensor, y: Tensor, batch: int = 25
 ) -> tuple[Tensor, Tensor]:
@@ -49,7 +65,7 @@ def at_head(
     try:
         for some, labels in zip(x.split(batch), y.split(batch), strict=True):
             answers = answers_of(module, some)
-            rise = answers.gather(1, labels[:, None]).sum() - answers.mean(1).sum()
+            rise = answers.gather(1, labels[:, None].long()).sum() - answers.mean(1).sum()
             toward.append(torch.autograd.grad(rise, held[-1])[0])
             held[-1] = held[-1].detach()
     finally:
