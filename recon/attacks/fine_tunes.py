@@ -65,6 +65,8 @@ def at_head(
     try:
         for some, labels in zip(x.split(batch), y.split(batch), strict=True):
             answers = answers_of(module, some)
+            if answers.shape[1] == 1:  # one logit
+                answers = torch.cat([-answers, answers], 1)
             rise = answers.gather(1, labels[:, None].long()).sum() - answers.mean(1).sum()
             toward.append(torch.autograd.grad(rise, held[-1])[0])
             held[-1] = held[-1].detach()
