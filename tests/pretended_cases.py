@@ -128,6 +128,12 @@ def multipliers(steps: int, put: Put, weights: Callable[[Put], Weights]) -> Any:
     return attacks.by_multipliers(weights(put), pool)
 
 
+def fine_tune(steps: int, put: Put) -> Any:
+    images = put(normal(steps, *IMAGE)), put(torch.arange(steps) % 2), put(normal(9, *IMAGE))
+    weights = Weights.of(put(convolutional(bias=True)))
+    return attacks.by_fine_tune(weights, from_weights.AskedPool(*images))
+
+
 def sparse_features(steps: int, put: Put) -> Any:
     public = heads.Public(put(normal(60, 40, seed=1).clamp_min(0)))
     layer = FirstLayer(put(normal(20, 6) @ normal(6, 40, seed=2).clamp_min(0)))
@@ -203,6 +209,7 @@ ATTACKS = {
     "by_bilevel__with_a_start": Case(bilevel_with_a_start, SPAN),
     "by_multipliers": Case(partial(multipliers, weights=lambda put: released(put, 128, 6, 1))),
     "by_multipliers__of_our_own": Case(partial(multipliers, weights=untrained)),
+    "by_fine_tune": Case(fine_tune),
     "by_rgap": Case(lambda steps, put: attacks.by_rgap(ours(put), IMAGE)),
     "by_dlg": Case(dlg, TORCH, steps=(1, 2)),
     "by_cosine_tv": Case(partial(cosine, gradient=ours), LOOP),

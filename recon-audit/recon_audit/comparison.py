@@ -24,7 +24,7 @@ from recon.training.recipes import loss_of
 from recon_audit.anatomy import examine
 from recon_audit.attacks import KINDS, RECONSTRUCTIONS, Attempt, Released, Task, attempts
 from recon_audit.fine_tunes import SPANS, spans
-from recon_audit.membership import fit_multipliers, infer, why_no_multipliers
+from recon_audit.membership import fit_multipliers, infer, label_filter, why_no_multipliers
 from recon_audit.prepare import Case
 from recon_audit.report import Leaked, Row, rows_of
 from recon_audit.scoring import DECISIVE, Json, Nulls, draw_rows, matches, score
@@ -94,6 +94,7 @@ class Comparison:
         count = len(case.x) + len(case.x_held_out)
         self.no_multipliers = why_no_multipliers(case.subject.module, count)
         about_members = 2 + (self.no_multipliers is None) + len(SPANS) * (case.public is not None)
+        about_members += case.sample is not None
         self.looks = max(len(self.applicable) * len(DECISIVE) + about_members * members, 1)
 
     # ------------------------------------------------------------------------------------ on images
@@ -223,7 +224,7 @@ class Comparison:
         the number of looks.
         """
         n, seed = len(self.case.x), self.settings.seed
-        scores = self._spans(x)
+        scores = self._spans(x, y)
         fit, why_not, reach = self._multipliers(x, y, shadows, recipe)
         if fit is not None:
             scores = {"multipliers": fit.score, **scores}
@@ -263,9 +264,13 @@ class Comparison:
             reach = auc(shadow.score.cpu().numpy(), shadows.inside[0].numpy())
         return fit, None, reach
 
-    def _spans(self, x: Tensor) -> dict[str, Tensor]:
-        """Scores of membership of features, none where inputs are images."""
+    def _spans(self, x: Tensor, y: Tensor) -> dict[str, Tensor]:
+        """Scores of membership of features, and in a whole fine-tune; none where inputs are
+        images.
+        """
         network, public, weights = self.case.classifier, self.case.public, self.released.first
+        if self.case.sample is not None and self.case.start:
+            return label_filter(network, x, y, self.case.sample, self.case.start.module)
         if public is None or weights is None or network.first is None:
             return {}
         bias = getattr(network.module.get_submodule(network.first), "bias", None)

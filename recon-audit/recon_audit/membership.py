@@ -12,15 +12,17 @@ is explained, whichever the images explain better.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
-from recon.attacks import Candidates, by_multipliers
-from recon.attacks.from_weights import Pool
+from recon.attacks import Candidates, by_fine_tune, by_multipliers
+from recon.attacks.from_weights import AskedPool, FineTuneSettings, Pool
 from recon.attacks.multipliers import confidence
-from recon.errors import one_reason
+from recon.errors import ReconError, one_reason
 from recon.released import Weights
 from recon.scoring.membership import FALSE_RATES, intervals, lira, named, permutation_p, rmia
 from recon.scoring.roc import auc, true_rate
@@ -71,6 +73,23 @@ def fit_multipliers(
             released = Weights.of(network, Logits(classifier.of(start)))
             fits.append(by_multipliers(released, pool))
         return min(fits, key=lambda fit: fit.diagnostics["residual"])
+
+
+def label_filter(
+    classifier: Classifier, x: Tensor, y: Tensor, public: Tensor, start: nn.Module
+) -> dict[str, Tensor]:
+    """Of a whole fine-tune, scores of inputs x (N, C, H, W) with classes y (N,) by `by_fine_tune`,
+    given public inputs; none where the network has no linear head. Batch norm's statistics are
+    re-estimated if they are not those of the public network any more.
+    """
+    device = next(classifier.module.parameters()).device
+    pool = AskedPool(x.to(device), y.to(device), public.to(device))
+    buffers = zip(classifier.module.buffers(), start.buffers(), strict=True)
+    moved = any(not torch.equal(ours, theirs.to(ours)) for ours, theirs in buffers)
+    with suppress(ReconError):
+        released, batch = Weights.of(Logits(classifier).eval()), 25 if moved else None
+        return {"label": by_fine_tune(released, pool, FineTuneSettings(batch)).score}
+    return {}
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,7 @@ class Case:
         fit: how the network fits what is read; None without labels.
         notes: what else the report says of the inputs.
         public (k, d): features that attacks are given.
+        sample: public inputs (k, C, H, W) of a whole fine-tune, that attacks are given.
         pictures: the images themselves, where `train` and `held_out` are features.
     """
 
@@ -57,6 +58,7 @@ class Case:
     fit: Fit | None
     notes: tuple[str, ...]
     public: Tensor | None = None
+    sample: Tensor | None = None
     pictures: tuple[Images, Images] | None = None
 
     @property
@@ -118,12 +120,14 @@ def prepare(
         fit=fit,
         notes=tuple(notes),
     )
+    tuned = began is not None and bool(began.public)
     if head := head_of(classifier, train.shape):
-        case = _on_features(case, head)
+        case, tuned = _on_features(case, head), False
     rows = case.train.shape[:2] == (1, 1) and case.train.shape[2] >= LEAST_FEATURES
-    if case.classifier.first is None or not rows or len(case.held_out) < 2 * MIN_IMAGES:
+    of_features = rows and case.classifier.first is not None
+    if not (of_features or tuned) or len(case.held_out) < 2 * MIN_IMAGES:
         return case
-    return _with_public(case)
+    return _with_public(case, tuned)
 
 
 def _notes(subject: Subject, start: Start | None) -> list[str]:
@@ -179,19 +183,21 @@ def _start_of_head(start: Start | None, head: Head) -> Start | None:
     return Start(module, frozenset(name for name, _ in module.named_parameters()))
 
 
-def _with_public(case: Case) -> Case:
-    """With every other held-out image as the public sample of features, and the rest to compare
-    with.
+def _with_public(case: Case, tuned: bool) -> Case:
+    """With every other held-out image as the public sample, of features or of a whole fine-tune,
+    and the rest to compare with.
     """
     public = list(range(0, len(case.held_out), 2))[:MOST_PUBLIC]
-    features = case.x_held_out[public].flatten(1)
+    sample = case.x_held_out[public]
+    features = sample.flatten(1)
     Public(features)  # which refuses those that do not vary, before anything is attacked
     note = (
         f"{len(public)} of the held-out images are the public sample that attacks on features are"
         " given"
     )
     others = case.among(sorted(set(range(len(case.held_out))) - set(public)))
-    return replace(others, public=features, notes=(*case.notes, note))
+    known = {"sample": sample} if tuned else {"public": features}
+    return replace(others, notes=(*case.notes, note), **known)
 
 
 def _examine_on(

@@ -220,6 +220,7 @@ SCORES = {
     "span": "Span of the first layer",
     "bent": "Span, as Adam bends it",
     "filter": "Matched filter of the first layer",
+    "label": "Label filter of the head",
 }
 FREE = {
     "mixtures": "mixtures of training images",

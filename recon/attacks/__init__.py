@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from recon.attacks.from_weights import (
         by_bilevel,
         by_decoreco,
+        by_fine_tune,
         by_multipliers,
         by_published_recipe,
         by_separation,
@@ -35,6 +36,7 @@ __all__ = [
     "by_cosine_tv",
     "by_decoreco",
     "by_dlg",
+    "by_fine_tune",
     "by_gauss_newton",
     "by_hybrid",
     "by_multipliers",

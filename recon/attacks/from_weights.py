@@ -1,5 +1,6 @@
 """Attacks on trained weights; see `recon.attacks.registry`."""
 
+from copy import deepcopy
 from dataclasses import dataclass
 
 import torch
@@ -7,7 +8,9 @@ from torch import Tensor
 
 from recon.attacks.bilevel import BilevelAttack
 from recon.attacks.bilevel_span import SpanAttack, SpanWeights
+from recon.attacks.fine_tunes import at_head, first_of_head, label_filter, re_estimated
 from recon.attacks.haim_recipe import PublishedSettings, recover_as_published
+from recon.attacks.heads import Public
 from recon.attacks.multipliers import from_network, multipliers
 from recon.attacks.reconstruct import Attack, reconstruct
 from recon.attacks.recover import RecoverSettings, recover
@@ -25,6 +28,7 @@ from recon.attacks.registry import (
 )
 from recon.attacks.separation import SeparationSettings, separate
 from recon.errors import ReconError
+from recon.nets.module import ModuleNetwork
 from recon.optim.descent import HeavyBall
 from recon.optim.lbfgs import LBFGSSettings
 from recon.optim.loop import Checkpoint, Checkpoints
@@ -246,3 +250,50 @@ def by_multipliers(
     knows = "θ* and candidates with their classes" + ("; θ⁰" if theta_init is not None else "")
     about = {"multipliers": fit.values, "residual": fit.residual}
     return Candidates(pool.x, fit.score, knows, about)
+
+
+@dataclass(frozen=True)
+class AskedPool(Pool):
+    """A pool, and public images (k, ...) of the same kind."""
+
+    public: Tensor
+
+
+@dataclass(frozen=True)
+class FineTuneSettings:
+    """
+    Attributes:
+        re_estimate: batch norm's statistics, in batches of this size, of the training as far as it
+            is known; None where training left them as they were in the public network.
+        ridge: of `label_filter`.
+    """
+
+    re_estimate: int | None = 25
+    ridge: float = 1.0
+
+
+@register(
+    Needs("Label filter", Weights, "no", "needed", "candidates, public images", "a linear head")
+)
+def by_fine_tune(
+    released: Weights[ModuleNetwork],
+    shape_or_prior: AskedPool,
+    settings: FineTuneSettings | None = None,
+    generator: MaybeGenerator = None,
+) -> Candidates:
+    """The pool's own images, by how far the head writes what each has of its own towards its label;
+    see `recon.attacks.fine_tunes`. Nothing is drawn. score: `label_filter`. ReconError for networks
+    other than modules with a linear head.
+    """
+    pool, settings, network = shape_or_prior, settings or FineTuneSettings(), released.network
+    if not isinstance(network, ModuleNetwork):
+        raise ReconError("by_fine_tune takes the weights of a module")
+    module = deepcopy(network.module)
+    module.load_state_dict(released.params, strict=False)
+    if settings.re_estimate:
+        module = re_estimated(module, pool.public, settings.re_estimate)
+    layer = first_of_head(module, pool.public)
+    features, toward = at_head(module, layer, pool.x, pool.y)
+    public = Public(at_head(module, layer, pool.public, pool.public.new_zeros(len(pool.public)))[0])
+    score = label_filter(layer.weight.detach(), toward, features, public, settings.ridge)
+    return Candidates(pool.x, score, "θ*, candidates with their classes, public images")
