@@ -61,7 +61,7 @@ def attack_table() -> str:
     ]
     by_place = (
         (place, name)
-        for place in (from_weights, from_gradients)
+        for place in (from_weights, from_gradients, adapters)
         for name in NEEDS
         if hasattr(place, name)
     )
