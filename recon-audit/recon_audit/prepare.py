@@ -11,7 +11,7 @@ from torch import Tensor
 
 from recon.attacks.heads import Public
 from recon.errors import ReconError
-from recon_audit.adapters import adapters_of, believed
+from recon_audit.adapters import adapter_scores, first_adapter
 from recon_audit.anatomy import Classifier, examine
 from recon_audit.attacks import Released
 from recon_audit.fine_tunes import (
@@ -141,12 +141,9 @@ def _notes(subject: Subject, start: Start | None) -> list[str]:
             f"training began at {len(start.public)} tensors that are public, and so do the shadow"
             " networks"
         )
-    if adapters := adapters_of(subject.module):
-        sure = believed(subject.module)
-        notes.append(
-            f"LoRA on {len(adapters)} layers; the factors of {len(sure)} certify members"
-            f"{': ' * bool(sure)}{', '.join(sure)}"
-        )
+    if first := first_adapter(subject.module):
+        sure = "do" if "certificate" in adapter_scores(subject.module) else "do not"
+        notes.append(f"the factors of the adapter of layer {first[0]} {sure} certify members")
     if frozen:
         notes.append(
             f"{frozen} of {len(parameters)} parameters were frozen, and are in the shadow networks"
