@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from recon.attacks import by_adapter_nullspace
-from recon.attacks.adapters import Adapter, Inputs, certificate, residual
+from recon.attacks.adapters import Adapter, Inputs, certificate, residual, response
 from recon.errors import ReconError
 
 D, M, R = 60, 20, 9
@@ -48,7 +48,8 @@ def test_every_input_that_was_trained_on_is_in_the_null_space(how, classes):
     seen, left = (attack.diagnostics[name] for name in ("certificate", "residual"))
     assert seen.holds and len(seen.rows) == 5 and seen.gap > 1e6
     assert left[:5].max() < 1e-9 and left[5:].min() > 1e-2
-    assert attack.score[:5].min() > attack.score[5:].max()
+    exact = attack.score - attack.diagnostics["filter"]
+    assert exact[:5].min() > 10 and exact[5:].max() < 3
     mixed = torch.randn(7, 5).double() @ x  # which the certificate cannot tell from members
     assert residual(adapter, seen.rows, mixed).max() < 1e-8
 
@@ -64,6 +65,37 @@ def test_the_residual_is_that_of_the_projection():
         c = (torch.eye(r).double() - torch.linalg.pinv(b, rtol=1e-9) @ b) @ a
         expected = (c @ h.mT).norm(dim=0) / (a @ h.mT).norm(dim=0)
         torch.testing.assert_close(residual(adapter, certificate(adapter).rows, h), expected)
+
+
+@pytest.mark.parametrize(
+    ("values", "holds"),
+    [
+        ((1.0, 0.5, 1e-5, 1e-6), True),
+        ((1.0, 0.06, 0.002, 6e-4), False),  # it falls slowly
+        ((1.0, 0.1, 2e-3, 2e-3), False),  # and not to rounding
+        ((1.0, 0.5, 0.4, 1e-5), True),
+    ],
+)
+def test_rounding_is_what_is_far_below(values, holds):
+    turned = torch.linalg.qr(torch.randn(4, 4, generator=torch.Generator().manual_seed(3))).Q
+    b = torch.cat([torch.diag(torch.tensor(values)) @ turned, torch.zeros(6, 4)])
+    assert certificate(Adapter(torch.ones(4, D), b)).holds == holds
+
+
+def test_the_filter_is_the_mean_response_in_units_of_the_columns():
+    g = torch.Generator().manual_seed(4)
+    a, b = torch.randn(4, D, generator=g), torch.randn(M, 4, generator=g)
+    h, public, signal = (torch.randn(k, n, generator=g) for k, n in ((9, D), (300, D), (9, M)))
+    inputs = Inputs(h, public, signal)
+    mean, deviation = public.mean(0), public.std(0)
+    correlation = torch.corrcoef(public.T) + 3 * torch.eye(D)
+    u = F.normalize((h - mean) / deviation @ torch.linalg.inv(correlation), dim=1)
+    torch.testing.assert_close(inputs.own, u, rtol=1e-3, atol=1e-4)
+    rows = u @ (a / a.norm(dim=0)).T
+    parts = rows.norm(dim=1) / 2, (rows * F.normalize(signal @ b, dim=1)).sum(1)
+    expected = sum((x - x.median()) / (x - x.median()).abs().median() for x in parts)
+    found = response(Adapter(100 * a, b), inputs).float()
+    torch.testing.assert_close(found, expected, rtol=1e-2, atol=1e-2)
 
 
 @pytest.mark.parametrize(
