@@ -202,11 +202,16 @@ def _task(sizes: Sizes, context: Context) -> Task:
     free = ~np.isin(pool.index, index.numpy())
     public, others = (np.flatnonzero((pool.part == part) & free) for part in ("init", "held_out"))
     rows = {"train": train, "public": public[: sizes.public], "others": others[: sizes.others]}
-    held = {name: features(pool.pixels(part), of) for name, part in rows.items()}
-    cut = len(rows["public"]) - len(train)
-    for table in (rows, held):  # all were computed at once, as other chapters have them
-        table["strangers"], table["public"] = table["public"][cut:], table["public"][:cut]
-        table["train"] = table["train"][order]
+    known = {name: features(pool.pixels(part), of) for name, part in rows.items()}
+    cut = len(rows["public"]) - len(train)  # computed at once, as other chapters have them
+    parts: dict[str, tuple[str, Any]] = {
+        "train": ("train", order.numpy()),
+        "public": ("public", slice(cut)),
+        "strangers": ("public", slice(cut, None)),
+        "others": ("others", slice(None)),
+    }
+    held = {name: known[whole][part] for name, (whole, part) in parts.items()}
+    rows = {name: rows[whole][part] for name, (whole, part) in parts.items()}
     candidates = Inputs(torch.cat([held["train"], held["others"]]), held["public"])
     return Task(held, rows, candidates)
 
@@ -289,8 +294,9 @@ def _attacked(context: Context, cell: Cell, task: Task, public: nn.Sequential) -
 
 def _factors(module: nn.Sequential, cell: Cell) -> Adapter:
     """Of the first layer, whose inputs do not move, as they are published."""
-    published = torch.float16 if cell.recipe == HALF else torch.float32
-    return Adapter(*(part.to(published).float() for part in (module[0].a.data, module[0].b.data)))
+    first, kind = module[0], torch.float16 if cell.recipe == HALF else torch.float32
+    assert isinstance(first, Adapted)
+    return Adapter(first.a.detach().to(kind).float(), first.b.detach().to(kind).float())
 
 
 def _signal(public: nn.Sequential, x: Tensor, y: Tensor) -> Tensor:
