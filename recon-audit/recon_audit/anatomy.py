@@ -100,7 +100,7 @@ def examine(module: nn.Module, shape: tuple[int, ...]) -> Classifier:
     with torch.no_grad():
         larger = [answers_of(module, factor * taken).float() for factor in LARGE]
     scale = _scale(answers, torch.cat(larger).view(-1, answers.shape[1]))
-    working = [call for call in calls if is_layer(call.module)]
+    working = [c for c in calls if is_layer(c.module) and ".parametrizations." not in c.name]
     first = next((c for c in calls if isinstance(c.module, nn.Linear) and _same(c.inputs, x)), None)
     first_why_not = None if first else _no_first(working)
     dense, dense_why_not = None, None

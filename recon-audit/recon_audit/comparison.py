@@ -21,6 +21,7 @@ from recon.scoring.membership import probability
 from recon.scoring.roc import auc
 from recon.store.tensors import save_tensors
 from recon.training.recipes import loss_of
+from recon_audit.adapters import adapter_scores, scores_of
 from recon_audit.anatomy import examine
 from recon_audit.attacks import KINDS, RECONSTRUCTIONS, Attempt, Released, Task, attempts
 from recon_audit.fine_tunes import SPANS, spans
@@ -95,6 +96,7 @@ class Comparison:
         self.no_multipliers = why_no_multipliers(case.subject.module, count)
         about_members = 2 + (self.no_multipliers is None) + len(SPANS) * (case.public is not None)
         about_members += case.sample is not None
+        about_members += len(adapter_scores(case.classifier.module))
         self.looks = max(len(self.applicable) * len(DECISIVE) + about_members * members, 1)
 
     # ------------------------------------------------------------------------------------ on images
@@ -224,7 +226,7 @@ class Comparison:
         the number of looks.
         """
         n, seed = len(self.case.x), self.settings.seed
-        scores = self._spans(x, y)
+        scores = self._spans(x, y) | scores_of(self.case.classifier.module, x)
         fit, why_not, reach = self._multipliers(x, y, shadows, recipe)
         if fit is not None:
             scores = {"multipliers": fit.score, **scores}

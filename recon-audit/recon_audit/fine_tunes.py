@@ -28,6 +28,7 @@ from recon.attacks.heads import Public, matched_filter, span_of, span_test
 from recon.attacks.separation import FirstLayer
 from recon.errors import ReconError, one_reason
 from recon.nets.module import answers_of
+from recon_audit.adapters import on_base
 from recon_audit.anatomy import Classifier
 from recon_audit.files import State, load_state
 from recon_audit.networks import PREFIXES, Subject, on_meta, subject_of
@@ -51,7 +52,7 @@ class Start:
 
 
 def subject_and_start(
-    model: Any, arch: str | None, backbone: Any, theta_init: Any, start: Any
+    model: Any, arch: str | None, backbone: Any, theta_init: Any, start: Any, base: Any = None
 ) -> tuple[Subject, Start | None]:
     """The network, on its backbone if it has one, and where training began, as far as that is
     known; see `recon.audit`.
@@ -61,7 +62,7 @@ def subject_and_start(
             "give theta_init, a random start that may be known, or start, of a fine-tune, and not"
             " both"
         )
-    subject = subject_of(model, arch)
+    subject = subject_of(model, arch) if base is None else on_base(model, base, arch)
     if backbone is not None:
         subject = replace(subject, module=subject_of(OnBackbone(backbone, subject.module)).module)
     if theta_init is not None:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from recon.attacks.heads import Public
 from recon.errors import ReconError
+from recon_audit.adapters import adapter_scores, first_adapter
 from recon_audit.anatomy import Classifier, examine
 from recon_audit.attacks import Released
 from recon_audit.fine_tunes import (
@@ -91,13 +92,14 @@ def prepare(
     theta_init: Any = None,
     start: Any = None,
     backbone: Any = None,
+    base: Any = None,
     transform: Any = None,
     arch: str | None = None,
 ) -> Case:
     """What is handed in to `recon.audit`, which see, read and checked; ReconError for what does not
     fit.
     """
-    subject, began = subject_and_start(model, arch, backbone, theta_init, start)
+    subject, began = subject_and_start(model, arch, backbone, theta_init, start, base)
     (train, held_out), classifier = _examine_on(subject, train, held_out)
     classes = classes_of(train, held_out, labels, classifier.outputs)
     y = None if classes is None else classes[0]
@@ -143,6 +145,9 @@ def _notes(subject: Subject, start: Start | None) -> list[str]:
             f"training began at {len(start.public)} tensors that are public, and so do the shadow"
             " networks"
         )
+    if first := first_adapter(subject.module):
+        sure = "do" if "certificate" in adapter_scores(subject.module) else "do not"
+        notes.append(f"the factors of the adapter of layer {first[0]} {sure} certify members")
     if frozen:
         notes.append(
             f"{frozen} of {len(parameters)} parameters were frozen, and are in the shadow networks"

@@ -221,6 +221,8 @@ SCORES = {
     "bent": "Span, as Adam bends it",
     "filter": "Matched filter of the first layer",
     "label": "Label filter of the head",
+    "adapter": "Matched filter of the adapter",
+    "certificate": "Null space of the adapter",
 }
 FREE = {
     "mixtures": "mixtures of training images",
