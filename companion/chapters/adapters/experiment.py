@@ -17,9 +17,8 @@ from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.tables import packed, unpacked
 from companion.store.record import Record
 from recon.attacks import by_adapter_nullspace
-from recon.attacks.adapters import Adapter, Inputs
+from recon.attacks.adapters import Adapter, Inputs, response
 from recon.images.features import backbone, features
-from recon.images.partitions import partition
 from recon.optim.rng import named
 from recon.scoring.membership import intervals
 from recon.scoring.roc import auc, true_rate
@@ -195,23 +194,18 @@ def _unit(sizes: Sizes, context: Context, name: str) -> Tensors:
 
 
 def _task(sizes: Sizes, context: Context) -> Task:
-    pool, of = context.pool, backbone("lite0", sizes.side)
-    index = partition(pool, sizes.n_train, n_held_out=2, seed=context.seed).train.index
-    order = torch.randperm(len(index), generator=named(context.seed, "adapters images"))
-    train = np.array([np.flatnonzero(pool.index == k)[0] for k in index.numpy()])
-    free = ~np.isin(pool.index, index.numpy())
-    public, others = (np.flatnonzero((pool.part == part) & free) for part in ("init", "held_out"))
-    rows = {"train": train, "public": public[: sizes.public], "others": others[: sizes.others]}
-    known = {name: features(pool.pixels(part), of) for name, part in rows.items()}
-    cut = len(rows["public"]) - len(train)  # computed at once, as other chapters have them
-    parts: dict[str, tuple[str, Any]] = {
-        "train": ("train", order.numpy()),
-        "public": ("public", slice(cut)),
-        "strangers": ("public", slice(cut, None)),
-        "others": ("others", slice(None)),
+    """Training images are drawn as the others are, and not balanced: else the classes tell."""
+    pool, of, n = context.pool, backbone("lite0", sizes.side), sizes.n_train
+    places = {part: np.flatnonzero(pool.part == part) for part in ("train", "init", "held_out")}
+    order = np.random.default_rng(0).permutation(places["train"])
+    rows = {
+        "train": np.roll(order, -n * context.seed)[:n],  # other ones for each seed
+        "public": places["init"][: sizes.public],
+        "others": places["held_out"][: sizes.others],
     }
-    held = {name: known[whole][part] for name, (whole, part) in parts.items()}
-    rows = {name: rows[whole][part] for name, (whole, part) in parts.items()}
+    held = {name: features(pool.pixels(part), of) for name, part in rows.items()}
+    rows["strangers"], rows["public"] = rows["public"][-n:], rows["public"][:-n]
+    held["strangers"], held["public"] = held["public"][-n:], held["public"][:-n]
     candidates = Inputs(torch.cat([held["train"], held["others"]]), held["public"])
     return Task(held, rows, candidates)
 
@@ -267,7 +261,7 @@ def _attacked(context: Context, cell: Cell, task: Task, public: nn.Sequential) -
         "attack": attack.score,
         "certificate": -left,
         "filter": attack.diagnostics["filter"],
-        "merged": by_adapter_nullspace(released.merged, inputs).score,
+        "merged": response(released.merged, inputs),
     }
     others = by_adapter_nullspace(_factors(stranger, cell), inputs).score.numpy()
     member = every[asked] < n
@@ -275,7 +269,7 @@ def _attacked(context: Context, cell: Cell, task: Task, public: nn.Sequential) -
         name: _rates(score[asked].double().numpy(), member)
         for name, score in (scores | _answers(module, public, inputs.h, y)).items()
     }
-    low, high = intervals(attack.score[asked].numpy(), member, context.seed)["tpr_0.01"]
+    low, high = intervals(attack.score[asked].numpy(), member, context.seed, 200)["tpr_0.01"]
     return Record(
         **vars(cell) | {"n": n},
         accuracy=accuracy(module, task.features["others"], y[known:]),
