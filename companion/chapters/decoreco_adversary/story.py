@@ -81,8 +81,8 @@ def _ours(group: Record, kind: str) -> str:
     judged, smooth = group.evidence[kind], group.evidence["smoothness"]
     trusted = in_words(judged.precision_at_20)
     return (
-        f"AUC {in_words(judged.auc)} ({kind}; smoothness alone {in_words(smooth.auc)}); {trusted} of"
-        f" the 20 they trust most are true, {_text(group.attainable)} at best"
+        f"AUC {in_words(judged.auc)} ({kind}; smoothness alone {in_words(smooth.auc)}); {trusted}"
+        f" of the 20 they trust most are true, {_text(group.attainable)} at best"
         f" ({group.true} true, {group.negative} negatives,"
         f" {group.doubtful} doubtful, {group.false} false)"
     )
