@@ -69,7 +69,8 @@ def test_no_page_says_what_the_list_forbids(page):
 
 
 def test_links_to_elements_name_the_page_that_makes_them():
-    links = re.findall(r"/([\w-]+)\.html#recon-(\w+)", (ROOT / "book" / "teach.md").read_text("utf-8"))
+    lesson = (ROOT / "book" / "teach.md").read_text("utf-8")
+    links = re.findall(r"/([\w-]+)\.html#recon-(\w+)", lesson)
     for stem, name in links:
         assert f"HTML({name}(" in (ROOT / "notebooks" / f"{stem}.ipynb").read_text("utf-8")
     assert len({name for _, name in links}) == 8
