@@ -23,7 +23,7 @@ def add_commands(command: Callable[..., Any], **shared: argparse.ArgumentParser)
     """
     images, budget, chapters = shared["images"], shared["budget"], shared["chapters"]
     option = command("list", _list, "experiments: chapter, paper section, cost per profile")
-    option("--uses", metavar="MODULE", help="those alone whose code imports a module of ours")
+    option("--uses", metavar="MODULE", help="only those whose code imports this module")
 
     option = command("run", _run, "run one experiment, or find its result on disk", images, budget)
     option("name", metavar="NAME")
@@ -33,7 +33,7 @@ def add_commands(command: Callable[..., Any], **shared: argparse.ArgumentParser)
         action="append",
         default=[],
         metavar="FIELD=VALUE",
-        help="a size; repeatable",
+        help="set a size; repeatable",
     )
     option(
         "--out", type=a_path, metavar="DIR", help="results go to DIR/NAME (default build/results/…)"
@@ -43,7 +43,7 @@ def add_commands(command: Callable[..., Any], **shared: argparse.ArgumentParser)
     option = command(
         "book",
         _book,
-        "chapters through papermill, then HTML, as an edition",
+        "execute the chapters, then build HTML, as an edition",
         chapters,
         images,
         budget,
@@ -52,7 +52,7 @@ def add_commands(command: Callable[..., Any], **shared: argparse.ArgumentParser)
     command(
         "render",
         partial(_press, "publish.render"),
-        "HTML of the published edition, without executing",
+        "build HTML of the published edition, without executing",
     )
 
     publish = partial(_press, "publish.publish")
@@ -68,26 +68,26 @@ def add_commands(command: Callable[..., Any], **shared: argparse.ArgumentParser)
     command(
         "readme",
         partial(_press, "publish.refresh"),
-        "README.md from its template, and claims of the book's results by today's rules",
+        "write README.md from its template, and judge the book's results by today's rules",
     )
 
-    about = "the report for a reproducibility track, from claims and kept results"
+    about = "write the report for a reproducibility track, from claims and kept results"
     command("report", partial(_press, "numbers.write_report"), about)
 
     keep = partial(_press, "publish.keep")
     option = command(
-        "keep", keep, "take a result at profile paper, or at another seed, into the book"
+        "keep", keep, "put a result at profile paper, or at another seed, into the book"
     )
     option("folder", type=a_path, metavar="DIR", help="the folder of its result.json")
 
     option = command(
-        "replay", _replay, "do kept results again, as far as two minutes go, and compare"
+        "replay", _replay, "repeat kept results, as far as two minutes allow, and compare"
     )
     option("names", metavar="NAME", nargs="*", help="experiments (with --all: every one)")
     option("--all", action="store_true", dest="everything")
-    option("--weekly", action="store_true", help="a few of them, others each week")
+    option("--weekly", action="store_true", help="a few of them, different ones each week")
     option(
-        "--data-root", type=a_path, metavar="DIR", help="where CIFAR-10 lies (default $RECON_DATA)"
+        "--data-root", type=a_path, metavar="DIR", help="folder of CIFAR-10 (default $RECON_DATA)"
     )
     option("--seed", type=int, help="of the kept run (default: every seed that is kept)")
     option(
@@ -95,10 +95,12 @@ def add_commands(command: Callable[..., Any], **shared: argparse.ArgumentParser)
         action="store_true",
         help="write the outcome to book/replays.json, for the claims page",
     )
-    option("--seconds", type=float, default=0.0, help="for one result (default 120, of all 60)")
+    option("--seconds", type=float, default=0.0, help="for one result (default 120; with --all 60)")
     option("--jobs", type=int, default=2, metavar="N", help="results at a time (default 2)")
 
-    option = command("claims", _claims, "every claim: paper value, ours, null, verdict, chapter")
+    option = command(
+        "claims", _claims, "every claim: paper value, ours, baseline, verdict, chapter"
+    )
     option("--json", dest="as_json", action="store_true", help="as JSON")
     option(
         "--out",
@@ -130,7 +132,7 @@ def _run(**arguments: Any) -> None:
 
     sizes = dict(arguments.pop("set"))
     if both := sorted(sizes.keys() & arguments.keys()):
-        raise ReconError(f"'{both[0]}' is no size but an option of its own (recon run --help)")
+        raise ReconError(f"'{both[0]}' is not a size but an option (recon run --help)")
     result = run(**arguments, **sizes)
     folder = folder_of(result, arguments["out"])
     save_figures(result, folder)
@@ -169,24 +171,24 @@ def _replay(
     if which["everything"] + which["weekly"] + bool(names) != 1:
         raise ReconError("name experiments, or --all of them, or --weekly for some")
     if which["weekly"] and load_pool("auto", data_root).name != "cifar10":
-        say("no replay: CIFAR-10 is not here, and the kept runs are of its images")
+        say("no replay: the kept runs need CIFAR-10, which is not here")
         return 0
     chosen = of_this_week() if which["weekly"] else every_kept()
     chosen = [
         (name, at) for name, at in chosen if (not names or name in names) and seed in (None, at)
     ]
     if missing := sorted(set(names) - {name for name, _ in chosen}):
-        raise ReconError(f"the book keeps no such run of {missing[0]}")
+        raise ReconError(f"the book has no such kept run of {missing[0]}")
     seconds = seconds or (60.0 if which["everything"] else 120.0)
     engine, agree = Parallel(n_jobs=min(jobs, len(chosen)), return_as="generator"), True
     for again in engine(delayed(replay)(name, at, seconds, data_root) for name, at in chosen):
         agree = agree and not again.differences
         if note:
             write_replays([again])
-        said = (
+        outcome = (
             "DIFFERS" if again.differences else "agrees" if again.agrees else "nothing to compare"
         )
-        say(f"{again.name:24} seed {again.seed}  kept at {again.kept_at:9} {again.by:17} {said}")
+        say(f"{again.name:24} seed {again.seed}  kept at {again.kept_at:9} {again.by:17} {outcome}")
         for difference in again.differences:
             say(f"    {difference}")
     return 0 if agree else 1

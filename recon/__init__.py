@@ -1,8 +1,8 @@
-"""recon: can training data be read out of trained weights, and would the attacker know?
+"""recon: can training data be recovered from trained weights, and would the adversary know?
 
 `recon.run("linear")` runs an experiment (or finds its result on disk) and returns a `Result`;
-`recon --help` is the same on the command line. `recon.audit(model, train=X, held_out=H)` tells how
-much of its training set a network of your own gives away.
+`recon --help` is the same on the command line. `recon.audit(model, train=X, held_out=H)` says how
+much of its training set your network reveals.
 """
 
 from __future__ import annotations

@@ -41,12 +41,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         code, line = 2, _one_line(error)
     except KeyboardInterrupt:
         line = (
-            "interrupted; the next run goes on from the last checkpoint"
+            "interrupted; the next run continues from the last checkpoint"
             if resumes
             else "interrupted"
         )
     except MemoryError:
-        line = "there is not enough memory on this machine for what was asked"
+        line = "this machine has not enough memory for this run"
     # the run failed: a sentence for the user, the traceback for whoever asks
     except Exception as error:
         if traceback:
@@ -111,7 +111,9 @@ def a_size(text: str) -> tuple[str, Any]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="recon", description="Can training data be read out of trained weights?")
+    parser = _Parser(
+        prog="recon", description="Can training data be recovered from trained weights?"
+    )
     parser.add_argument("--version", action="version", version=f"recon {__version__}")
     parser.add_argument(
         "--traceback", action="store_true", help="show where an unexpected failure happened"
@@ -123,7 +125,7 @@ def _parser() -> argparse.ArgumentParser:
     budget.add_argument("--seed", type=int, default=0)
     images.add_argument("--data", default="auto", metavar="auto|cifar10|photos|digits|folder:PATH")
     images.add_argument(
-        "--data-root", type=a_path, metavar="DIR", help="where CIFAR-10 lies (default $RECON_DATA)"
+        "--data-root", type=a_path, metavar="DIR", help="folder of CIFAR-10 (default $RECON_DATA)"
     )
     chapters.add_argument(
         "chapters",

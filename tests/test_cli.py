@@ -47,7 +47,7 @@ def test_usage_errors_exit_with_2(arguments, capsys):
 @pytest.mark.parametrize(
     ("error", "message"),
     [
-        (KeyboardInterrupt(), "goes on from the last checkpoint"),
+        (KeyboardInterrupt(), "continues from the last checkpoint"),
         (RuntimeError("the disk\nis on fire"), "RuntimeError: the disk is on fire"),
     ],
 )

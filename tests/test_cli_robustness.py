@@ -43,7 +43,7 @@ ARGUMENTS = {
     (*RUN, "--set", "steps=1.5"): "steps of toy cannot be 1.5",
     (*RUN, "--set", "part.facto=1"): "part of toy has no size 'facto': did you mean 'factor'?",
     (*RUN, "--set", "steps.more=1"): "steps of toy is a value without fields",
-    (*RUN, "--set", "seed=1"): "'seed' is no size but an option of its own",
+    (*RUN, "--set", "seed=1"): "'seed' is not a size but an option",
     (*RUN, "--set", "steps=" + "[" * 100_000): "steps of toy cannot be",
     (*RUN, "--device", "cuda:x"): "unknown device 'cuda:x'",
     ("book", "--jobs", "0"): "number of jobs must be at least 1",

@@ -125,7 +125,7 @@ def cells(row: Row) -> dict[str, str]:
     sets = _sets([row.image_sets])
     return {
         "Ours": escaped(spread([claim.ours, *(other.ours for other in row.seeds)])),
-        "Null": escaped(spread([claim.null, *(other.null for other in row.seeds)])),
+        "Baseline": escaped(spread([claim.null, *(other.null for other in row.seeds)])),
         "Size": escaped(row.size + (row.papers if claim.section else "")).removeprefix(", "),
         "Seeds": sets,
         "Done again": ", ".join(dict.fromkeys(row.replays)) or "by this edition",
@@ -194,7 +194,7 @@ def by_figure(sources: Sources, paper: str) -> str:
     image sets.
     """
     counted = best(row for rows_ in checked(sources).values() for row in rows_)
-    lines = ["| In the paper | They say | We find | Null | Verdict |", "|---|---|---|---|---|"]
+    lines = ["| In the paper | They say | We find | Baseline | Verdict |", "|---|---|---|---|---|"]
     for item in claims_page(sources.root)["figures"][paper]:
         mine = {name: counted[name] for name in item["claims"] if name in counted}
         chapters = {row.chapter: chapter_name(row.chapter) for row in mine.values()}

@@ -293,7 +293,8 @@ def in_words(record: dict[str, Any]) -> str:
         where = f"{record['paper']}, §{record['section']}"
         return f"{record['verdict']:15} {where}: {record['sentence']} ({record['why']})"
     where = place(record["section"]) or "ours"
-    more = "".join(f" | {name}: {record[name]}" for name in ("paper", "null") if record[name])
+    beside = {"paper": record["paper"], "baseline": record["null"]}
+    more = "".join(f" | {name}: {text}" for name, text in beside.items() if text)
     verdict, one = record["verdict"], f", {ONE_SET}" if record["image_sets"] == 1 else ""
     if not record["tested"]:
         verdict = f"{UNDECIDED}, {NOT_TESTED} ({record['at_this_size']})"

@@ -102,11 +102,11 @@ def in_words(
     found, best, names = recovery(table, competition, n), table.best_null, table.best_null_name
     matches, others = table.matches, table.nulls[HELD_OUT]
     return (
-        f"of {n} training images against as many held-out ones SSIM above 0.4: {matches.ssim_04} :"
-        f" {others.ssim_04}; NCC above 0.8: {matches.ncc_08} : {others.ncc_08}; NCC above 0.6, in"
-        f" one competition: {competition.targets} : {competition.decoys}"
+        f"{n} training images against as many held-out ones: SSIM above 0.4, {matches.ssim_04} :"
+        f" {others.ssim_04}; NCC above 0.8, {matches.ncc_08} : {others.ncc_08}; NCC above 0.6, in"
+        f" one competition, {competition.targets} : {competition.decoys}"
         f" (p = {found.p_values[0]:.1g})",
-        f"best null: SSIM {null_text(best.ssim_04, names.ssim_04)}, NCC 0.8"
-        f" {null_text(best.ncc_08, names.ncc_08)}; of what the best blend matches"
-        f" {found.share:.0%} were trained on",
+        f"best baseline: SSIM {null_text(best.ssim_04, names.ssim_04)}, NCC 0.8"
+        f" {null_text(best.ncc_08, names.ncc_08)};"
+        f" {found.share:.0%} of the best blend's matches were trained on",
     )

@@ -68,6 +68,14 @@ def test_no_page_says_what_the_list_forbids(page):
     assert not broken, "\n".join(broken)
 
 
+def test_links_to_elements_name_the_page_that_makes_them():
+    lesson = (ROOT / "book" / "teach.md").read_text("utf-8")
+    links = re.findall(r"/([\w-]+)\.html#recon-(\w+)", lesson)
+    for stem, name in links:
+        assert f"HTML({name}(" in (ROOT / "notebooks" / f"{stem}.ipynb").read_text("utf-8")
+    assert len({name for _, name in links}) == 8
+
+
 @pytest.mark.parametrize("page", NOTEBOOKS, ids=lambda page: page.stem)
 def test_a_page_takes_ten_minutes_and_its_numbers_from_results(page):
     """A chapter in its sentences; in the executed page all of them are filled in."""

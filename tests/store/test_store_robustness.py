@@ -105,7 +105,7 @@ def unfinished(tmp_path, monkeypatch) -> Path:
     """The checkpoints of a run that was interrupted in step 4."""
     play(monkeypatch, interrupt_at(4))
     code, _, err = call(*RUN, "--out", str(tmp_path / "out"))
-    assert code == 1 and "goes on from the last checkpoint" in err
+    assert code == 1 and "continues from the last checkpoint" in err
     play(monkeypatch)
     return next((tmp_path / "out" / NAME).glob("checkpoint-*"))
 

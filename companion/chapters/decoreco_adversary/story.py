@@ -81,8 +81,8 @@ def _ours(group: Record, kind: str) -> str:
     judged, smooth = group.evidence[kind], group.evidence["smoothness"]
     trusted = in_words(judged.precision_at_20)
     return (
-        f"AUC {in_words(judged.auc)} ({kind}; smoothness alone {in_words(smooth.auc)}); of the 20"
-        f" they trust most {trusted} are true, {_text(group.attainable)} at best"
+        f"AUC {in_words(judged.auc)} ({kind}; smoothness alone {in_words(smooth.auc)}); {trusted}"
+        f" of the 20 they trust most are true, {_text(group.attainable)} at best"
         f" ({group.true} true, {group.negative} negatives,"
         f" {group.doubtful} doubtful, {group.false} false)"
     )
@@ -112,7 +112,7 @@ def _asks_separation(group: Record, how: str) -> Claim:
     ours, judged = "not defined", "not reproduced"
     if asked is not None:
         by = "" if best is None else f" (by stationarity AUC {_both(best, '; ')})"
-        ours = f"AUC {_both(asked, '; of the 20 most like a separated image ')} are true{by}{how}"
+        ours = f"AUC {_both(asked, '; ')} of the 20 most like a separated image are true{by}{how}"
         highs = [other.auc.high for other in (best, smooth) if other is not None]
         tells = (asked.auc.low or 0) > 0.5
         judged = graded(tells, tells and all(asked.auc.low > (high or 0) for high in highs))

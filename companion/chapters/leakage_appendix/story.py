@@ -157,7 +157,7 @@ def selected(_: Metrics, arrays: Tensors) -> Tensors:
 
 @photographs
 def plot_constrained(result: Result[Metrics]) -> Figure:
-    """The truck; the minimum-norm solution, and what the three make of it; the null, a grey
+    """The truck; the minimum-norm solution, and what the three make of it; the baseline, a grey
     image.
     """
     truth, found = result.figure("truth"), result.metrics.constrained
@@ -168,7 +168,7 @@ def plot_constrained(result: Result[Metrics]) -> Figure:
     rows = [
         ("original", [truth], "training"),
         ("Tanh", images, "recovered"),
-        ("a grey image\n(null)", [grey], "baseline"),
+        ("a grey image\n(baseline)", [grey], "baseline"),
     ]
     titles = [
         [],

@@ -66,7 +66,7 @@ def plot_batches(result: Result[Metrics]) -> Figure:
         sizes, fixed = [row.n for row in rows], [1 + row.missing / row.unknowns for row in rows]
         axes[0].plot(sizes, fixed, style, color=colour, label=f"{rows[0].equations:,} weights")
         axes[1].plot(sizes, [row.found / row.n for row in rows], style, color=colour)
-    for ax, title in zip(axes, ("unknowns that are fixed", "images that are found"), strict=True):
+    for ax, title in zip(axes, ("unknowns fixed", "images recovered"), strict=True):
         ax.axvline(result.metrics.classes, color=REFERENCE, linestyle=":")
         ax.set(xscale="log", xlabel="images in the batch", title=title, ylim=(-0.05, 1.05))
         ax.set_xticks(ticks := [1, 4, 10, 64], [str(n) for n in ticks])
@@ -91,14 +91,14 @@ def selected(_: Metrics, arrays: Tensors) -> Tensors:
 
 @photographs
 def plot_images(result: Result[Metrics]) -> Figure:
-    """One batch: the images, their mean, and Gauss–Newton's, with mean squared errors; the null."""
+    """One batch: the images, their mean, and Gauss–Newton's, with mean squared errors; grey."""
     truth = result.figure("truth")
     mean, grey = (truth / LEVELS).mean(0).expand(truth.shape), torch.full(truth.shape, 0.5)
     rows = [
         ("images", truth, "training"),
         ("their mean", mean, "baseline"),
         ("from the mean\ngradient", result.figure("x_hat"), "recovered"),
-        ("a grey image\n(null)", grey, "baseline"),
+        ("a grey image\n(baseline)", grey, "baseline"),
     ]
     titles = [[f"{error:.2g}" for error in row] for row in result.figure("mse").tolist()]
     return image_rows(rows, [[], *titles])

@@ -134,8 +134,8 @@ def plot_noise(result: Result[Metrics]) -> Figure:
         ax.plot(z, [np.mean(row.mse) / grey.mean() for row in rows], color=colour, label=name)
         ax.plot(z, [np.mean(row.predicted) / grey.mean() for row in rows], "--", color=colour)
         ax.plot(z, np.array([row.mse for row in rows]) / grey, ".", color=colour, alpha=0.4)
-    ax.plot([], [], "--", color=REFERENCE, label="as the attacker\nexpects it")
-    ax.axhline(1, color=BASELINE, linestyle=":", label="grey image (null)")
+    ax.plot([], [], "--", color=REFERENCE, label="as the adversary\nexpects it")
+    ax.axhline(1, color=BASELINE, linestyle=":", label="grey image (baseline)")
     ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
     return figure
 

@@ -121,7 +121,7 @@ def plot_rank(result: Result[Metrics]) -> Figure:
     ax.hlines(y, ranks, unknowns, color="#cccccc", lw=2, zorder=1)
     hollow: dict[str, Any] = {"mfc": "white", "mec": SERIES[0], "mew": 1.6, "ms": 8}
     ax.plot(unknowns, y, "o", **hollow, label="unknowns $x_{i-1}$")
-    words = "rank of $U_i$; beside it what is missing"
+    words = "rank of $U_i$; number: what is missing"
     ax.plot(ranks, y, "o", color=SERIES[0], ms=5, label=words)
     for at, (_, number, rank) in zip(y, rows, strict=True):
         if rank < number:

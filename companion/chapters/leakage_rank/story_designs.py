@@ -109,12 +109,12 @@ def plot_designs(result: Result[Metrics]) -> Figure:
     psnr = np.array([decibels(row) for row in rows])
     given = np.array([all(row.found) for row in rows])
     panels = {
-        "−c(M): single layers lack, weighted": [-row.c for row in rows],
-        "what all layers together lack": [-min(row.missing) for row in rows],
+        "−c(M): missing in single layers, weighted": [-row.c for row in rows],
+        "missing in all layers together": [-min(row.missing) for row in rows],
     }
     for ax, (label, numbers) in zip(axes, panels.items(), strict=True):
         x = np.array(numbers)
-        words = "Gauss–Newton finds all that is read"
+        words = "Gauss–Newton recovers all that is read"
         ax.plot(x[given], psnr[given], "o", color=SERIES[0], label=words)
         ax.plot(x[~given], psnr[~given], "o", color=SERIES[0], mfc="none", label="it does not")
         ax.set(xscale="symlog", xlabel=f"{label} (equations)")

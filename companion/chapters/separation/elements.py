@@ -24,7 +24,7 @@ LOW = 0.3  # left end of the threshold's axis
 
 
 def proof(result: Result[Metrics], n: int = 10) -> str:
-    """What was read out of the weights above what was put in: n training images, evenly spaced from
+    """What was recovered from the weights above its training image: n images, evenly spaced from
     the best recovered to the worst, and the n best without an attack.
 
     Nobody picks them. Every tile holds a candidate above the training image that it is matched
