@@ -9,8 +9,9 @@ from __future__ import annotations
 import copy
 import hashlib
 import re
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice, pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from torch import Tensor, nn
 
 from recon.errors import ReconError, one_reason
 from recon_audit.anatomy import CONVOLUTIONS
-from recon_audit.files import PASS, State, from_graph, load_state
+from recon_audit.files import PASS, State, files_of, from_graph, load_states
 from recon_audit.images import Expected, printable
 
 LARGEST = 1e15  # of a weight: squares and their sums must stay within float32
@@ -46,7 +47,23 @@ PREFIXES = (
 # class weights, say
 OF_THE_LOSS = re.compile(r"(criterion|loss|loss_fn|loss_func|loss_function)\.")
 EMBEDDING = re.compile(r"embed|(^|\.)(emb|wte|wpe|tok|tokens?|vocab|lookup|codebook)\.")
+WEIGHT = re.compile(r"w[0-9]+|(.*\.)?weight")
 ADAPTERS = re.compile(r"lora_[AB]|\.adapter|lora_embedding")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a file leaves open of its network.
+
+    Attributes:
+        axes: for each question, words -> what `build` is given; first what is assumed.
+        build: (module, architecture in words, which tensor is which) of one answer to each.
+        shallow: whether a network that is read otherwise may answer all images rightly, too.
+    """
+
+    axes: tuple[dict[str, Any], ...]
+    build: Callable[..., tuple[nn.Module, str, list[str]]]
+    shallow: bool = False
 
 
 @dataclass(frozen=True)
@@ -58,8 +75,8 @@ class Subject:
         sha256: of the file, or of the tensors.
         arch: in words.
         tensors: which of the file was taken for which, ["w1 = 0.weight", …].
-        assumed: whether a file of matrices was taken for dense layers with ReLU, which it does not
-            say.
+        plan: of a file of weights; words: by which answers to what it leaves open it was read.
+        around: what is put around each of its modules.
     """
 
     module: nn.Module
@@ -67,20 +84,28 @@ class Subject:
     sha256: str
     arch: str
     tensors: list[str]
-    assumed: bool = False
+    plan: Plan = Plan((), lambda: (nn.Identity(), "", []))
+    words: tuple[str, ...] = ()
+    around: Callable[[nn.Module], nn.Module] = lambda module: module
 
     @property
     def expected(self) -> Expected:
         """What the first layer tells of the images: the number of inputs, or of colours."""
-        first = next(
-            (
-                part
-                for part in self.module.modules()
-                if isinstance(part, (nn.Linear, *CONVOLUTIONS))
-            ),
-            None,
-        )
-        return Expected(getattr(first, "in_features", None), getattr(first, "in_channels", None))
+        layers = (nn.Linear, *CONVOLUTIONS)
+        first = next((part for part in self.module.modules() if isinstance(part, layers)), None)
+        axes = CONVOLUTIONS.index(type(first)) + 1 if type(first) in CONVOLUTIONS else 2
+        channels = getattr(first, "in_channels", None)
+        return Expected(getattr(first, "in_features", None), channels, axes)
+
+    def read(self, words: Sequence[str]) -> Subject:
+        """With the network that the file is by these answers to what it leaves open."""
+        if not self.plan.axes:
+            return self
+        pairs = zip(self.plan.axes, words, strict=True)
+        answers = (axis.get(word, next(iter(axis.values()))) for axis, word in pairs)
+        module, arch, tensors = self.plan.build(*answers)
+        module = self.around(_checked(module))
+        return replace(self, module=module, arch=arch, tensors=tensors, words=tuple(words))
 
 
 def subject_of(model: nn.Module | str | Path, arch: str | None = None) -> Subject:
@@ -89,7 +114,7 @@ def subject_of(model: nn.Module | str | Path, arch: str | None = None) -> Subjec
     ReconError for a file, a name, a shape or a number that does not fit.
 
     Args:
-        model: a module, which is copied, or a file of weights (see `load_state`), or an ONNX file,
+        model: a module, which is copied, or a file of weights (see `load_states`), or an ONNX file,
             which says what it is.
         arch: of a file of weights, "auto" or None to read it off the tensors, widths like
             3072-1000-1000-1 of dense layers with ReLU between them, or a name of torchvision.
@@ -103,7 +128,7 @@ def subject_of(model: nn.Module | str | Path, arch: str | None = None) -> Subjec
             raise ReconError(
                 "the network has lazy layers without weights: call it once on an image first"
             )
-        module = _copy(model)
+        module = _checked(_copy(model))
         digest = hashlib.sha256()
         for name, value in sorted(module.state_dict().items()):
             if isinstance(value, Tensor):
@@ -111,30 +136,23 @@ def subject_of(model: nn.Module | str | Path, arch: str | None = None) -> Subjec
         kinds = dict.fromkeys(
             type(part).__name__ for part in module.modules() if not list(part.children())
         )
-        subject = Subject(
-            module, type(model).__name__, digest.hexdigest(), arch or ", ".join(kinds), []
-        )
-    elif isinstance(model, str | Path):
-        path = Path(model)
-        assumed = False
-        if path.suffix.lower() == ".onnx" and path.is_file():
-            module, words, tensors = from_graph(path)
-        else:
-            known = None if arch == "auto" else arch
-            module, words, tensors = build_network(load_state(path), path, known)
-            assumed = isinstance(module, nn.Sequential) and nn.ReLU in map(type, module)
-        checksum = hashlib.sha256(path.read_bytes()).hexdigest()
-        subject = Subject(module, printable(path), checksum, words, tensors, assumed)
-    else:
+        words = arch or ", ".join(kinds)
+        return Subject(module, type(model).__name__, digest.hexdigest(), words, [])
+    if not isinstance(model, str | Path):
         raise ReconError(
             "the network must be an nn.Module or the path of its weights, not a"
             f" {type(model).__name__}"
         )
-    _check_numbers(subject.module)
-    # frozen after training, and not for it
-    if not any(p.requires_grad for p in subject.module.parameters()):
-        subject.module.requires_grad_(True)
-    return subject
+    path = Path(model)
+    if path.suffix.lower() == ".onnx" and path.is_file():
+        plan = Plan(({"": path},), from_graph)
+    else:
+        plan = plan_of(path, None if arch == "auto" else arch)
+    checksum = hashlib.sha256()
+    for file in files_of(path):
+        checksum.update(file.read_bytes())
+    subject = Subject(nn.Identity(), printable(path), checksum.hexdigest(), "", [], plan)
+    return subject.read([next(iter(axis)) for axis in plan.axes])
 
 
 def _copy(model: nn.Module) -> nn.Module:
@@ -176,8 +194,15 @@ def _unwrap(model: nn.Module) -> nn.Module:
     return model
 
 
-def _check_numbers(module: nn.Module) -> None:
+def _checked(module: nn.Module) -> nn.Module:
+    """With weights that can be attacked; all are trained, where all were frozen after training."""
+    quantised = [part for part in module.modules() if ".quantized" in type(part).__module__]
     parameters = dict(module.named_parameters())
+    if quantised or any(not value.is_floating_point() for value in parameters.values()):
+        raise ReconError(
+            "the network is quantised, and whole numbers cannot be attacked: pass the network in"
+            " floating point that it was made of"
+        )
     if not parameters:
         raise ReconError("the network has no weights: there is nothing to attack")
     for name, value in parameters.items():
@@ -187,60 +212,93 @@ def _check_numbers(module: nn.Module) -> None:
             raise ReconError(f"tensor '{name}' holds numbers up to {most:.0e}, too large to square")
     if not any(value.any() for value in parameters.values()):
         raise ReconError("the weights are all zero: there is nothing to attack")
+    if not any(value.requires_grad for value in parameters.values()):
+        module.requires_grad_(True)
+    return module
 
 
 # --------------------------------------------------------------------------------- files of weights
 
+ACTIVATIONS = (nn.Tanh, nn.Sigmoid, nn.GELU, nn.SiLU, nn.LeakyReLU, nn.ELU)
+MOST_ORDERS, MOST_PLACES = 12, 4  # of layers, and of batch norms among them, that are tried
+#: of a ResNet: words -> (stride of its first convolution, whether a max-pool follows)
+STEMS = {
+    "": (2, True),
+    "with a first convolution of stride 1": (1, True),
+    "without max-pool": (2, False),
+    "with a first convolution of stride 1 and without max-pool": (1, False),
+}
+#: words -> whether what a layer of equal width is given is added after the activation, or before
+SKIPS = {
+    "": None,
+    "with skip connections around layers of equal width": True,
+    "with skip connections into the activations": False,
+}
 
-def build_network(state: State, path: Path, arch: str | None) -> tuple[nn.Module, str, list[str]]:
-    """(module, architecture in words, which tensor is which)."""
+def plan_of(path: Path, arch: str | None) -> Plan:
+    """Of a file of weights, or several; ReconError where no network can be built."""
+    plans: dict[str, Plan] = {}
+    refused: list[ReconError] = []
+    for place, state in load_states(path).items():
+        try:
+            plans[place] = plan_state(state, path, arch)
+        except ReconError as error:
+            refused.append(error)
+    if not plans:
+        raise refused[0]
+    places = {f"of '{place}'" if row else "": place for row, place in enumerate(plans)}
+    first, *others = plans.values()
+    if any([*map(len, plan.axes)] != [*map(len, first.axes)] for plan in others):
+        raise ReconError(f"{path} holds several networks ({', '.join(plans)}): save one alone")
+
+    def build(place: str, *open_: Any) -> tuple[nn.Module, str, list[str]]:
+        module, arch, tensors = plans[place].build(*open_)
+        return module, arch, [f"{place}: {name}" if place else name for name in tensors]
+
+    return Plan((places, *first.axes), build, first.shallow)
+
+
+def plan_state(state: State, path: Path, arch: str | None) -> Plan:
+    """Of one state dict."""
     if adapters := [name for name in state if ADAPTERS.search(name)]:
         mend = "merge them (merge_and_unload() of PEFT) and pass the merged module"
         raise ReconError(
             f"{path} holds adapters ({adapters[0]}) of layers that it does not hold: {mend}"
         )
     state = {name: value for name, value in state.items() if not OF_THE_LOSS.match(name)}
-    if looked_up := [name for name in state if EMBEDDING.search(name.lower())]:
+    named = arch is not None and arch.isidentifier()
+    looked_up = [name for name in state if EMBEDDING.search(name.lower())]
+    if looked_up and not named:
         raise ReconError(
             f"{path} holds an embedding ({looked_up[0]}), which is no dense layer: {PASS}"
         )
-    if arch is None:
-        arch = _infer_arch(state, path)
-    make = _dense if re.match("[0-9]", arch) or not arch.isidentifier() else _from_torchvision
-    return make(state, path, arch)
+    whole = [f"{name} ({value.dtype})" for name, value in state.items() if value.dim() > 1 and not value.is_floating_point()]  # noqa: E501
+    if whole:
+        raise ReconError(
+            f"{path} holds {whole[0]}: whole numbers, as of a quantised network, are not finite"
+            " floats: give the weights that were quantised"
+        )
+    if not (named or (arch is None and _named_by_tensors(state, path))):
+        return _dense(state, path, arch)
+    return _from_torchvision(state, path, arch or _named_by_tensors(state, path))
 
 
-def _infer_arch(state: State, path: Path) -> str:
-    """Widths where all weights are matrices that form one chain, else a name of `KNOWN`; ReconError
-    otherwise.
-    """
-    matrices = [
-        state[name]
-        for name in sorted(state, key=_natural)
-        if re.fullmatch(r"w[0-9]+|(.*\.)?weight", name) and state[name].dim() > 1
-    ]
-    if not matrices:
+def _named_by_tensors(state: State, path: Path) -> str:
+    """A name of `KNOWN`; "" where all weights are matrices. ReconError otherwise."""
+    weights = [value for name, value in state.items() if WEIGHT.fullmatch(name) and value.dim() > 1]
+    if not weights:
         held = ", ".join(sorted(state)[:6]) or "no weights at all"
         raise ReconError(f"{path} has no weights of layers in it, only {held}")
-    unread = f"the architecture cannot be read off {path}"
-    if all(matrix.dim() == 2 for matrix in matrices):
-        _group(state, path)  # two names for one layer are no question of order
-        for order in (matrices, matrices[::-1]):
-            if all(a.shape[0] == b.shape[1] for a, b in pairwise(order)):
-                return "-".join(
-                    map(str, [order[0].shape[1], *(matrix.shape[0] for matrix in order)])
-                )
-        shapes = ", ".join("×".join(map(str, matrix.shape)) for matrix in matrices[:6])
-        raise ReconError(
-            f"{unread}: its matrices {shapes} form no chain in this order; say it with --arch"
-        )
+    if all(matrix.dim() == 2 for matrix in weights):
+        return ""
     stripped = _strip_prefixes(state)
     for name in KNOWN:
         network = on_meta(name)
         if set(_rename_head(stripped, network)) == set(network.state_dict()):
             return name
     raise ReconError(
-        f"{unread}, which has convolutions: name it with --arch, such as resnet18, or {PASS}"
+        f"the architecture cannot be read off {path}, which has convolutions: name it with --arch,"
+        f" such as resnet18, or {PASS}"
     )
 
 
@@ -282,9 +340,9 @@ def _strip_prefixes(state: State) -> State:
     return state
 
 
-def _from_torchvision(state: State, path: Path, arch: str) -> tuple[nn.Module, str, list[str]]:
+def _from_torchvision(state: State, path: Path, arch: str) -> Plan:
     """Of that name, with as many outputs as its last matrix has rows, and for as many colours as
-    its first one.
+    its first one. Open are its activations, and the stem of a ResNet.
     """
     from torchvision import models
 
@@ -297,33 +355,50 @@ def _from_torchvision(state: State, path: Path, arch: str) -> tuple[nn.Module, s
     last = state.get(f"{_head(own_names)}.weight")
     if last is None:
         raise ReconError(f"{path} is no {arch}: it has no {_head(own_names)}.weight")
-    stem = state.get("conv1.weight")
-    if (
-        stem is not None
-        and arch.startswith(("resnet", "wide_resnet", "resnext"))
-        and stem.shape[-1] == 3
-    ):
-        raise ReconError(
-            f"{path} is a {arch} with a 3×3 stem, and no file says whether a max-pool follows:"
-            f" {PASS}"
-        )
-    module = on_meta(arch, len(last))
-    name, first = next((n, p) for n, p in module.named_modules() if isinstance(p, nn.Conv2d))
-    weight = state.get(f"{name}.weight")
-    if weight is not None and weight.dim() == 4:
-        first.in_channels = weight.shape[1]
-        shape = (len(first.weight), weight.shape[1], *first.weight.shape[2:])
-        first.weight = nn.Parameter(torch.empty(shape, device="meta"))
-    expected = module.to_empty(device="cpu").state_dict()
-    odd = sorted(set(expected) ^ set(state)) or [
-        name for name in expected if expected[name].shape != state[name].shape
-    ]
-    if odd:
-        raise ReconError(
-            f"{path} is no {arch}: {', '.join(odd[:4])} {'does' if len(odd) == 1 else 'do'} not fit"
-        )
-    module.load_state_dict(state)
-    return module.float().eval(), arch, [f"all {len(state)} tensors by their names"]
+    stems = STEMS if hasattr(own_names, "maxpool") and arch.count("resn") else {"": None}
+
+    def build(stem: tuple[int, bool] | None, activation: type[nn.Module] | None) -> tuple[nn.Module, str, list[str]]:
+        module = on_meta(arch, len(last))
+        name, first = next((n, p) for n, p in module.named_modules() if isinstance(p, nn.Conv2d))
+        weight = state.get(f"{name}.weight")
+        if weight is not None and weight.dim() == 4:
+            first.in_channels = weight.shape[1]
+            size = weight.shape[2:] if stem else first.weight.shape[2:]
+            shape = (len(first.weight), weight.shape[1], *size)
+            first.weight = nn.Parameter(torch.empty(shape, device="meta"))
+            if stem:
+                first.kernel_size, first.padding = size, (size[0] // 2, size[1] // 2)
+                first.stride = (stem[0], stem[0])
+                module.maxpool = module.maxpool if stem[1] else nn.Identity()
+        expected = module.to_empty(device="cpu").state_dict()
+        odd = sorted(set(expected) ^ set(state)) or [
+            name for name in expected if expected[name].shape != state[name].shape
+        ]
+        if odd:
+            do = "does" if len(odd) == 1 else "do"
+            raise ReconError(f"{path} is no {arch}: {', '.join(odd[:4])} {do} not fit")
+        module.load_state_dict(state)
+        module = _with_activation(module, activation).float().eval()
+        return module, arch, [f"all {len(state)} tensors by their names"]
+
+    if state.get("conv1.weight", last).shape[-1] == 3:  # as of CIFAR-10's ResNets
+        stems = {words if k else "": stem for k, (words, stem) in enumerate([*stems.items()][::-1])}
+    plan = Plan((stems, _activations()), build)
+    build(*(next(iter(axis.values())) for axis in plan.axes))
+    return plan
+
+
+def _activations() -> dict[str, type[nn.Module] | None]:
+    return {"": None} | {f"with {kind.__name__} in the place of ReLU": kind for kind in ACTIVATIONS}
+
+
+def _with_activation(module: nn.Module, kind: type[nn.Module] | None) -> nn.Module:
+    """With another activation in the place of ReLU."""
+    for part in list(module.modules()) if kind else []:
+        for name, child in list(part.named_children()):
+            if isinstance(child, nn.ReLU):
+                setattr(part, name, kind())
+    return module
 
 
 def parse_arch(arch: str) -> tuple[int, ...]:
@@ -334,96 +409,152 @@ def parse_arch(arch: str) -> tuple[int, ...]:
     return tuple(int(width) for width in arch.split("-"))
 
 
-def _dense(state: State, path: Path, arch: str) -> tuple[nn.Module, str, list[str]]:
-    """Dense layers with ReLU between them; batch norm, where the file has it, after the dense layer
-    before it.
+def _dense(state: State, path: Path, arch: str | None) -> Plan:
+    """Dense layers with an activation between them. Open are their order, as far as the widths
+    leave it, whether the last is used, the places of batch norm, activations and skip connections.
     """
-    widths = parse_arch(arch)
-    stems, norms, foreign = _group(state, path)
-    held = ", ".join(
-        f"{name} {tuple(state[name].shape)}"
-        for stem in sorted(stems, key=_natural)
-        for name in stems[stem].values()
-    )
-    layers: list[nn.Module] = [nn.Flatten()]
-    mapping = []
-    for layer, (fan_in, fan_out) in enumerate(pairwise(widths), start=1):
-        fits = [
-            stem
-            for stem, parts in stems.items()
-            if "weight" in parts and state[parts["weight"]].shape == (fan_out, fan_in)
-        ]
-        if not fits:
-            wanted = f"no weight of shape ({fan_out}, {fan_in}) for layer {layer} of {arch}"
-            raise ReconError(f"{path} has {wanted}, only {held[:300] or 'no weights at all'}")
-        parts = stems.pop(min(fits, key=_natural))
-        if "bias" in parts and state[parts["bias"]].shape != (fan_out,):
-            shape = tuple(state[parts["bias"]].shape)
-            raise ReconError(
-                f"the bias {parts['bias']} of {path} has shape {shape}, and {arch} needs"
-                f" ({fan_out},)"
-            )
-        mapping += [f"{kind[0]}{layer} = {parts[kind]}" for kind in sorted(parts, reverse=True)]
-        linear = nn.utils.skip_init(nn.Linear, fan_in, fan_out, bias="bias" in parts)
-        linear.load_state_dict({kind: state[name] for kind, name in parts.items()})
-        layers.append(linear)
-        if layer < len(widths) - 1:
-            sizes = {stem: len(norms[stem]["running_mean"]) for stem in sorted(norms, key=_natural)}
-            if stem := next((stem for stem, size in sizes.items() if size == fan_out), ""):
-                tensors = norms.pop(stem)
-                norm = nn.BatchNorm1d(fan_out, affine="weight" in tensors)
-                norm.load_state_dict(tensors, strict=False)
-                layers.append(norm)
-                mapping.append(f"batch norm after w{layer} = {stem}")
-            layers.append(nn.ReLU())
-    left = sorted([name for parts in stems.values() for name in parts.values()] + foreign)
-    left += [f"{stem}.running_mean" for stem in norms]
-    if left:
-        mend = (
-            "widths mean dense layers with ReLU between them; other networks go by torchvision's"
-            " name"
-        )
-        raise ReconError(
-            f"{path} holds tensors that {arch} has no place for: {', '.join(left[:6])} ({mend})"
-        )
-    return nn.Sequential(*layers).eval(), arch, mapping
+    weights, norms, foreign = _group(state, path)
+    sizes = {stem: tuple(state[parts["weight"]].shape) for stem, parts in weights.items()}
+    widths = None if arch is None else parse_arch(arch)
+    orders = list(islice(_chains(sizes, widths), MOST_ORDERS))
+    if not orders:
+        raise ReconError(f"{path} {_no_chain(state, sizes, arch, widths)}")
+    unused = [weights[stem]["weight"] for stem in sizes if stem not in orders[0]]
+    if left := [*foreign, *unused][:6]:
+        what = f"that {arch or 'a chain of dense layers'} has no place for: {', '.join(left)}"
+        raise ReconError(f"{path} holds tensors {what} ({PASS})")
+    if len({re.sub("[0-9]+", "", stem) for stem in sizes}) == 1:  # their names number them
+        del orders[1:]
+    if len(sizes) > 2 and widths is None:  # a layer that forward does not use
+        orders.append(orders[0][:-1])
+    structures: dict[str, list[str | None]] = {}
+    for order in orders:
+        for structure in _structures(order, norms, sizes, list(state)):
+            words = f"as {', '.join('activation' if stem is None else stem for stem in structure)}"
+            structures[words if structures else ""] = structure
+    square = any(sizes[stem][0] == sizes[stem][1] for stem in orders[0][1:-1])
+
+    def build(structure: list[str | None], skip: bool | None, kind: type[nn.Module] | None) -> Any:
+        blocks: list[list[nn.Module]] = [[nn.Flatten()]]
+        mapping = []
+        for stem in structure:
+            if stem is None:
+                blocks[-1].append((kind or nn.ReLU)())
+            elif stem in norms:
+                norm = nn.BatchNorm1d(norms[stem], affine=f"{stem}.weight" in state)
+                norm.load_state_dict(
+                    {name: state[f"{stem}.{name}"] for name in norm.state_dict() if f"{stem}.{name}" in state}, strict=False  # noqa: E501
+                )
+                blocks[-1].append(norm)
+                mapping.append(f"batch norm after w{len(blocks) - 1} = {stem}")
+            else:
+                parts, (rows, columns) = weights[stem], sizes[stem]
+                linear = nn.utils.skip_init(nn.Linear, columns, rows, bias="bias" in parts)
+                linear.load_state_dict({kind: state[name] for kind, name in parts.items()})
+                blocks.append([linear])
+                mapping += [f"{part[0]}{len(blocks) - 1} = {parts[part]}" for part in sorted(parts, reverse=True)]  # noqa: E501
+        for k, (linear, *more) in enumerate(blocks[2:-1], start=2):
+            if skip is not None and linear.in_features == linear.out_features:
+                inside, last = ([linear, *more], []) if skip else ([linear, *more[:-1]], more[-1:])
+                blocks[k] = [_Residual(*inside), *last]
+        module = nn.Sequential(*(layer for block in blocks for layer in block))
+        widths = [sizes[stem] for stem in structure if stem in sizes]
+        return module.eval(), "-".join(map(str, [widths[0][1], *(rows for rows, _ in widths)])), mapping
+
+    skips = SKIPS if square else {"": None}
+    return Plan((structures, skips, _activations()), build, shallow=True)
+
+
+class _Residual(nn.Sequential):
+    def forward(self, x: Tensor) -> Tensor:
+        """With its inputs added."""
+        return x + super().forward(x)
+
+
+def _chains(
+    sizes: dict[str, tuple[int, ...]], widths: tuple[int, ...] | None, chain: tuple[str, ...] = ()
+) -> Iterator[list[str]]:
+    """Orders of all layers in which each takes what the one before it answers, those of `widths`
+    alone where they are known; in the order of the file, as far as that goes.
+    """
+    length = len(sizes) if widths is None else len(widths) - 1
+    if len(chain) == length:
+        yield list(chain)
+        return
+    for stem, (rows, columns) in sizes.items():
+        wanted = sizes[chain[-1]][0] if chain else columns
+        if widths is not None:
+            wanted, rows_wanted = widths[len(chain) : len(chain) + 2]
+            columns = columns if rows == rows_wanted else -1
+        if columns == wanted and stem not in chain:
+            yield from _chains(sizes, widths, (*chain, stem))
+
+
+def _no_chain(
+    state: State, sizes: dict[str, tuple[int, ...]], arch: str | None, widths: Sequence[int] | None
+) -> str:
+    for layer, (columns, rows) in enumerate(pairwise(widths or ()), start=1):
+        if (rows, columns) not in sizes.values():
+            held = ", ".join(f"{name} {tuple(value.shape)}" for name, value in state.items())
+            wanted = f"no weight of shape ({rows}, {columns}) for layer {layer} of {arch}"
+            return f"has {wanted}, only {held[:300] or 'no weights at all'}"
+    shapes = ", ".join("×".join(map(str, size)) for size in list(sizes.values())[:6])
+    return f"has matrices {shapes} that form no chain: say their order with --arch, or {PASS}"
+
+
+def _structures(
+    order: list[str], norms: dict[str, int], sizes: dict[str, tuple[int, ...]], names: list[str]
+) -> Iterator[list[str | None]]:
+    """Layers, activations (None) and batch norms in their order: each norm after a layer of its
+    width, best the last before it in the file, before the activation or after it; or at the inputs.
+    """
+    listed = {name.rpartition(".")[0]: row for row, name in enumerate(names)}
+    ways = []
+    for norm, size in norms.items():
+        fits = [stem for stem in order[:-1] if sizes[stem][0] == size]
+        fits.sort(key=lambda stem: (listed.get(stem, 0) > listed[norm], -listed.get(stem, 0)))
+        ways.append([*fits, *([""] if sizes[order[0]][1] == size else [])])
+    for places in islice((way for way in product(*ways) if len({*way}) == len(way)), MOST_PLACES):
+        for after in (False, True) if norms else (False,):
+            at = dict(zip(places, norms, strict=True))
+            structure: list[str | None] = [at[""]] if "" in at else []
+            for stem in order[:-1]:
+                norm = [at[stem]] if stem in at else []
+                structure += [stem, None, *norm] if after else [stem, *norm, None]
+            yield [*structure, order[-1]]
 
 
 def _group(
     state: State, path: Path
-) -> tuple[dict[str, dict[str, str]], dict[str, State], list[str]]:
-    """Names of weights and biases of dense layers by stem, tensors of batch norms by stem, and
-    names of everything else.
+) -> tuple[dict[str, dict[str, str]], dict[str, int], list[str]]:
+    """Names of weights and biases of dense layers by stem, sizes of batch norms by stem, and names
+    of everything else.
     """
-    normed = {name.rpartition(".")[0] for name in state if name.endswith(".running_mean")}
-    norms: dict[str, State] = {stem: {} for stem in normed if f"{stem}.running_var" in state}
-    stems: dict[str, dict[str, str]] = {}
-    foreign = []
+    norms = {
+        name.removesuffix(".running_mean"): len(value)
+        for name, value in state.items()
+        if name.endswith(".running_mean")
+    }
+    weights: dict[str, dict[str, str]] = {}
     for name, tensor in state.items():
-        numbered = re.fullmatch(r"([wb])([0-9]+)", name)
-        stem, kind = (
-            (numbered[2], {"w": "weight", "b": "bias"}[numbered[1]])
-            if numbered
-            else name.rpartition(".")[::2]
-        )
+        stem, _, kind = name.rpartition(".")
+        if numbered := re.fullmatch(r"([wb])([0-9]+)", name):
+            stem, kind = numbered[2], {"w": "weight", "b": "bias"}[numbered[1]]
         if stem in norms:
-            norms[stem][kind] = tensor
-        elif kind not in ("weight", "bias") or (kind == "weight" and tensor.dim() != 2):
-            foreign.append(name)
-        elif not tensor.is_floating_point():
-            raise ReconError(f"tensor '{name}' of {path} holds numbers that are not finite floats")
-        elif kind in (parts := stems.setdefault(stem, {})):
+            continue
+        parts = weights.setdefault(stem, {})
+        if kind in parts:
             raise ReconError(
                 f"{path} holds both {parts[kind]} and {name}, which mean the same layer: leave"
                 " one out"
             )
-        else:
-            parts[kind] = name
-    return stems, norms, foreign
-
-
-def _natural(name: str) -> list[Any]:
-    """Sorts layer.10 after layer.9; text and numbers alternate, so that like is compared with
-    like.
-    """
-    return [int(part) if part.isdigit() else part for part in re.split(r"([0-9]+)", name)]
+        parts[kind] = name
+    foreign = []
+    for stem, parts in list(weights.items()):
+        shape = state[parts["weight"]].shape if "weight" in parts else ()
+        if parts.keys() - {"weight", "bias"} or len(shape) != 2:
+            foreign += weights.pop(stem).values()
+        elif "bias" in parts and (held := state[parts["bias"]].shape) != shape[:1]:
+            needed = f"has shape {tuple(held)}, and its layer needs ({shape[0]},)"
+            raise ReconError(f"the bias {parts['bias']} of {path} {needed}")
+    return weights, norms, foreign

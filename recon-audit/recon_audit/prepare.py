@@ -21,12 +21,12 @@ from recon_audit.fine_tunes import (
     features_of,
     head_of,
     part_at,
-    subject_and_start,
+    began_at,
+    on_backbone,
 )
-from recon_audit.fit import Fit, Transform, fit_of, transform_of
-from recon_audit.images import MIN_IMAGES, Images, load_images
-from recon_audit.labels import classes_of
-from recon_audit.networks import Subject
+from recon_audit.fit import Fit, Transform, read
+from recon_audit.images import MIN_IMAGES, Expected, Images, load_images
+from recon_audit.networks import Subject, subject_of
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,7 @@ class Case:
         notes: what else the report says of the inputs.
         public (k, d): features that attacks are given.
         pictures: the images themselves, where `train` and `held_out` are features.
+        unchecked: why the reading is a guess, "" where labels bear it out.
     """
 
     subject: Subject
@@ -58,6 +59,7 @@ class Case:
     notes: tuple[str, ...]
     public: Tensor | None = None
     pictures: tuple[Images, Images] | None = None
+    unchecked: str = ""
 
     @property
     def released(self) -> Released:
@@ -91,17 +93,29 @@ def prepare(
     backbone: Any = None,
     transform: Any = None,
     arch: str | None = None,
+    resize: int | None = None,
+    crop: int | None = None,
 ) -> Case:
     """What is handed in to `recon.audit`, which see, read and checked; ReconError for what does not
     fit.
     """
-    subject, began = subject_and_start(model, arch, backbone, theta_init, start)
-    (train, held_out), classifier = _examine_on(subject, train, held_out)
-    classes = classes_of(train, held_out, labels, classifier.outputs)
-    y = None if classes is None else classes[0]
-    transform = transform_of(transform, train, classifier, y)
-    fit = None if y is None else fit_of(classifier, train, transform, y, subject.assumed)
-    notes = _notes(subject, began)
+    errors, sources = [], (train, held_out)
+    handed_in = on_backbone(subject_of(model, arch), backbone)
+    # in the shape that the first registered layer takes; where the layer that sees the images is
+    # another one, in the shape that they have
+    for expected in (handed_in.expected, Expected()):
+        try:
+            expected = replace(expected, resize=resize, crop=crop)
+            (train, held_out) = load_images(*sources, expected)
+            known = read(handed_in, train, held_out, labels, transform)
+            break
+        except ReconError as error:
+            errors.append(error)
+    else:
+        raise errors[0]
+    subject, classifier, classes, fit = known.subject, known.classifier, known.classes, known.fit
+    transform, began = known.transform, began_at(subject, arch, theta_init, start)
+    notes = [*known.notes, *_notes(subject, began)]
     if fit is not None and fit.sharper:
         notes.append(fit.sharper)
     x, x_held_out = transform(train.scaled), transform(held_out.scaled)
@@ -117,6 +131,7 @@ def prepare(
         classes=classes,
         fit=fit,
         notes=tuple(notes),
+        unchecked=known.unchecked,
     )
     if head := head_of(classifier, train.shape):
         case = _on_features(case, head)
@@ -130,10 +145,6 @@ def _notes(subject: Subject, start: Start | None) -> list[str]:
     parameters = list(subject.module.parameters())
     frozen = sum(not p.requires_grad for p in parameters)
     notes = []
-    if subject.assumed:
-        notes.append(
-            "the file does not say which activations stand between its layers: ReLU is assumed"
-        )
     if start is not None and start.public:
         notes.append(
             f"training began at {len(start.public)} tensors that are public, and so do the shadow"
@@ -192,19 +203,3 @@ def _with_public(case: Case) -> Case:
     )
     others = case.among(sorted(set(range(len(case.held_out))) - set(public)))
     return replace(others, public=features, notes=(*case.notes, note))
-
-
-def _examine_on(
-    subject: Subject, train: Any, held_out: Any
-) -> tuple[tuple[Images, Images], Classifier]:
-    """Both sets, in the shape that the first registered layer takes, and the network at work on it;
-    where the layer that sees the images is another one, in the shape that they have.
-    """
-    errors = []
-    for expected in (subject.expected, None):
-        try:
-            pair = load_images(train, held_out, expected)
-            return pair, examine(subject.module, pair[0].shape)
-        except ReconError as error:
-            errors.append(error)
-    raise errors[0]

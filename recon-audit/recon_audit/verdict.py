@@ -24,6 +24,7 @@ BLIND_AREA = 0.55
 NUMBERS = ("no attack", "one attack", "two attacks", "three attacks")
 FIRST = 3  # names in a line, then "and N more"
 SURE = "where half of those in question were"
+NO_MORE = ", so this is no more than guessing"
 NOT_APPLIED, RAN = "did not apply", "ran"
 
 
@@ -48,6 +49,7 @@ def decide(
     membership: Json | None,
     why_not: str | None,
     misfit: str | None = None,
+    unchecked: str = "",
 ) -> Verdict:
     """
     Args:
@@ -57,6 +59,7 @@ def decide(
         why_not: the two sets cannot be compared.
         misfit: the network does not fit what is read: what came back came back, and nothing else
             can be told.
+        unchecked: why the reading is a guess: then silence of the attacks says nothing.
     """
     if why_not is not None:
         reason = (
@@ -73,6 +76,10 @@ def decide(
             images, sentence = CANNOT_TELL, "Whether these weights leak cannot be told."
         return Verdict(images, told, f"{sentence} {misfit[:1].upper()}{misfit[1:]}.")
     kind, more = (None, "") if membership is None else _on_membership(membership)
+    if unchecked and images == NOT_BY_THESE:
+        images, sentence = CANNOT_TELL, f"Whether these weights leak cannot be told: {unchecked}."
+    if unchecked and kind == NOT_BY_THESE:
+        kind, more = CANNOT_TELL, f"Who was trained on cannot be told: {unchecked}."
     return Verdict(images, kind, sentence, more)
 
 
@@ -85,12 +92,13 @@ def _on_images(result: Json | None, n: int, power: Json | None) -> tuple[str, st
         reason = next(about["why_not"] for about in result["attacks"].values())
         return CANNOT_TELL, f"{untold}, since no attack that does so applies. {reason}"
     if result["leak"]:
+        what = result.get("unit", "images")
         return (
             LEAKS,
             (
-                f"{result['targets']} of {n} training images came back"
-                f" {KINDS[result['attack']].phrase}, and {result['decoys']} of {n} images that were"
-                " never trained on: these weights leak training images."
+                f"{result['targets']} of {n} training {what} came back"
+                f" {KINDS[result['attack']].phrase}, and {result['decoys']} of {n} {what} that were"
+                f" never trained on: these weights leak training {what}."
             ),
         )
     silence = f"No evidence of leakage by {NUMBERS[len(ran)]}"
@@ -113,6 +121,7 @@ def _on_membership(table: Json) -> tuple[str, str]:
     best = table["scores"][table["best"]]
     counts = count_words(best["named"])
     if table["p_value"] < LEVEL:
+        counts = counts.replace(NO_MORE, "")  # of all together more is known than of each
         return INFERRED, f"Who was trained on can be inferred: {counts}."
     there = "in networks trained in the same way it can"
     if max(table["power"][name] or 0.0 for name in ("auc", "multipliers_auc")) < BLIND_AREA:
@@ -148,7 +157,7 @@ def count_words(named: dict[str, Json]) -> str:
 
 def _count(where: str, row: Json) -> str:
     chance = f"guessing names {row['guess']:.0f}, rarely more than {row['guess_most']}"
-    less = "" if row["count"] > row["guess_most"] else ", so this is no more than guessing"
+    less = "" if row["count"] > row["guess_most"] else NO_MORE
     interval = f"95 % interval {row['low']} to {row['high']}"
     return f"{row['count']} of {row['of']} can be named {where} ({interval}; {chance}{less})"
 

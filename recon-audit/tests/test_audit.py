@@ -20,7 +20,7 @@ from recon.training.kkt import KKTSettings, train_to_kkt
 from recon_audit import attacks as module
 from recon_audit.anatomy import examine
 from recon_audit.attacks import RECONSTRUCTIONS, Released, Task, separation
-from recon_audit.audit import FOLDER
+from recon_audit.report import FOLDER
 from recon_audit.fit import mean_image
 from recon_audit.images import Expected, load_images
 from recon_audit.networks import parse_arch, subject_of

@@ -21,7 +21,7 @@ import recon_audit
 from recon import cli
 from recon.errors import ReconError
 from recon_audit.aggregates import hash_name, salt_in
-from recon_audit.audit import FOLDER
+from recon_audit.report import FOLDER
 from recon_audit.report import EDPB
 from recon_audit.shadows import Recipe
 from recon_audit.verdict import Verdict, lines, worst
