@@ -201,16 +201,17 @@ def _check_function(module: nn.Module, x: Tensor, answers: Tensor, scale: str) -
         )
 
 
-def repeats(ask: Callable[[], Tensor]) -> bool:
-    """Whether what is asked again answers the same; asked often where numbers are drawn."""
+def repeats(ask: Callable[[], Tensor], times: int = 2) -> bool:
+    """Whether what is asked so many times more answers the same; it is asked often where numbers
+    are drawn.
+    """
     with torch.random.fork_rng(devices=[]):
         before = torch.get_rng_state()
         answers = ask()
-        times = OFTEN if not torch.equal(before, torch.get_rng_state()) else 2
-        near = 1e-4 * answers.std().item()
-        return all(
-            torch.allclose(ask(), answers, 1e-3, near, equal_nan=True) for _ in range(times)
-        )
+        times = times if torch.equal(before, torch.get_rng_state()) else OFTEN
+        near = 1e-4 * answers.nan_to_num(0, 0, 0).std().item()
+        again = (ask() for _ in range(times))
+        return all(torch.allclose(other, answers, 1e-3, near, equal_nan=True) for other in again)
 
 
 def _kind(module: nn.Module, x: Tensor) -> str:

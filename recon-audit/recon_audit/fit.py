@@ -245,47 +245,30 @@ class Fit:
 
 
 def fit_of(
-    classifier: Classifier,
-    train: Images,
-    transform: Transform,
-    y: Tensor,
-    of_a_file: bool = False,
+    reading: Reading, logits: Tensor, y: Tensor, others: Sequence[Reading], suspects: str
 ) -> Fit:
     """
     Args:
-        y: classes (n,) of the training images, in 0 … K − 1.
-        of_a_file: whether the network was built from one, which may be built otherwise.
+        reading: that is used, of logits (n, K) and classes y (n,); others: of the same pixels.
+        suspects: what may be wrong.
     """
-    x, y = _sample(train, y)
-    n = len(y)
-    logits = classifier.logits(transform(x))
-    plain, loss = score("", logits, y)
-    ways = [way for words, way in _usual(x).items() if words not in transform.words]
-    tried = {f"with the pixels minus {way.words}": way for way in ways}
-    for words in _odd(x) if transform.function is None else []:
-        tried[words] = replace(transform, function=ODD[words][0])
-    others = []
-    for words, way in tried.items():
-        with suppress(ReconError):  # answers that are not finite
-            others.append(score(words, classifier.logits(way(x)), y)[0])
-    best = min((each for each in others if each.right == n), key=_sharpness, default=plain)
-    if logits.shape[1] > 2:
-        shifts = {"with the labels one higher": -1, "with the labels one lower": 1}
-        others += [score(words, logits.roll(by, 1), y)[0] for words, by in shifts.items()]
-    enough = plain.right + _error(plain.right, n)
-    better = [reading for reading in others if reading.right > enough]
-    better += _relabel(logits, y, plain.right)
-    better.sort(key=lambda reading: -reading.right)
+    n, right = len(y), reading.right
+    shifts = {"with the labels one higher": -1, "with the labels one lower": 1}
+    moved = [score(words, logits.roll(by, 1), y) for words, by in shifts.items()]
+    enough = right + _error(right, n)
+    tried = [*others, *(moved if logits.shape[1] > 2 else [])]
+    better = [other for other in tried if other.right > enough] + _relabel(logits, y, right)
+    better.sort(key=lambda other: -other.right)
     sharper = ""
-    if plain.right == n and best.sharpness <= plain.sharpness - GAP:
+    best = min(others, key=lambda other: (-other.right, other.sharpness), default=reading)
+    if right == best.right == n and best.sharpness <= reading.sharpness - GAP:
         sharper = (
             f"all {n} training images are answered as their labels say, but their margins are more"
             f" alike {best.words} (the smallest over the mean: {-best.sharpness:.2f}, and"
-            f" {-plain.sharpness:.2f} as read): training may have done that to them"
+            f" {-reading.sharpness:.2f} as read): training may have done that to them"
         )
     chance = y.bincount().max().item() / n
-    suspects = _suspects(logits, transform(x), y, of_a_file)
-    return Fit(n, plain.right, loss, chance, tuple(better), sharper, suspects)
+    return Fit(n, right, loss_of(logits, y).item(), chance, tuple(better), sharper, suspects)
 
 
 def _suspects(logits: Tensor, inputs: Tensor, y: Tensor, of_a_file: bool) -> str:
@@ -320,12 +303,6 @@ def no_classes(logits: Tensor, inputs: Tensor) -> str:
     return ""
 
 
-def _sample(train: Images, y: Tensor) -> tuple[Tensor, Tensor]:
-    """Pixels and classes of at most `MOST_READ` images, spread over all of them."""
-    rows = list(range(0, len(train), -(-len(train) // MOST_READ)))
-    return train.scaled[rows], y[rows]
-
-
 def _relabel(logits: Tensor, y: Tensor, right: int) -> list[Reading]:
     """The assignment of labels to outputs that fits best, if it fits much better."""
     outputs = logits.shape[1]
@@ -345,8 +322,8 @@ def _relabel(logits: Tensor, y: Tensor, right: int) -> list[Reading]:
     return [Reading(f"with the labels in another order ({changes})", matched, 0.0)]
 
 
-def score(words: str, logits: Tensor, y: Tensor) -> tuple[Reading, float]:
-    """And the loss of these logits as they are."""
+def score(words: str, logits: Tensor, y: Tensor) -> Reading:
+    """How well logits (n, K) fit classes (n,)."""
     predicted = (logits[:, 0] > 0).long() if logits.shape[1] == 1 else logits.argmax(1)
     right, labels = int((predicted == y).sum()), y
     # which output is which class of two, the audit finds out itself
@@ -354,15 +331,11 @@ def score(words: str, logits: Tensor, y: Tensor) -> tuple[Reading, float]:
         right, labels = len(y) - right, 1 - y
     scale = logits.std().clamp_min(1e-12)
     at = 3 * (logits if logits.shape[1] == 1 else logits - logits.mean(1, keepdim=True)) / scale
-    loss, sharpness = (loss_of(*pair).item() for pair in ((logits, y), (at, labels)))
+    sharpness = loss_of(at, labels).item()
     if right == len(y):
         margins = confidence(logits, labels)
         sharpness = -(margins.min() / margins.mean().clamp_min(1e-12)).item()
-    return Reading(words, right, sharpness), loss
-
-
-def _sharpness(reading: Reading) -> float:
-    return reading.sharpness
+    return Reading(words, right, sharpness)
 
 
 def _error(right: int, n: int) -> float:
@@ -403,7 +376,9 @@ class Readings:
     """All that the file, the answers and the pixels leave open.
 
     Attributes:
-        axes: words for the answers to each question, the usual one first.
+        axes: words for the answers to each question, the usual one first; `files` of the file.
+        tried: readings, with their logits (n, K).
+        y: classes (n,) of the images that are tried, once there are any.
     """
 
     def __init__(
@@ -411,14 +386,16 @@ class Readings:
     ) -> None:
         self.subject, self.sets, self.labels = subject, (train, held_out), labels
         self.given = transform_of(way, train)
-        examine(subject.module, train.form or train.shape)
-        self.places = places_in(subject.module)
+        self.x = train.scaled[:: -(-len(train) // MOST_READ)]
         self.network, self.ways = cache(self._network), cache(self._ways)
-        odd = [""] if self.given else ["", *_odd(train.scaled)]
-        self.axes = [*map(list, subject.plan.axes), self.places, odd, list(self.ways(""))]
+        examine(subject.module, train.form or train.shape)
+        self.files, places = len(subject.plan.axes), places_in(subject.module)
+        odd = _odd(self.x) if self.given is None or self.given.function is None else []
+        self.axes = [*map(list, subject.plan.axes), places, ["", *odd], list(self.ways(""))]
         self.usual = tuple(axis[0] for axis in self.axes)
+        self.tried: dict[Choice, tuple[Reading, Tensor]] = {}
 
-    def _network(self, *words: str) -> tuple[Subject, Classifier, tuple[Tensor, Tensor, str] | None]:
+    def _network(self, *words: str) -> tuple[Subject, Classifier, Any]:
         chosen, (train, held_out) = self.subject, self.sets
         if words != self.usual[:-2]:
             chosen = chosen.read(words[:-1])
@@ -427,48 +404,70 @@ class Readings:
         return chosen, seen, classes_of(train, held_out, self.labels, seen.outputs)
 
     def _ways(self, odd: str) -> dict[str, Transform]:
-        if self.given is not None:
-            return {self.given.words: self.given}
+        do, undo = ODD.get(odd, (None, None))
         x = self.sets[0].scaled
-        if not odd:
-            return _usual(x)
-        do, undo = ODD[odd]
-        return {name: replace(way, function=do, undo=undo) for name, way in _usual(do(x)).items()}
+        ways = _usual(x if do is None else do(x))
+        if self.given is not None:
+            given = self.given.words
+            ways = {given: self.given} | {name: ways[name] for name in ways if name not in given}
+        if do is None:
+            return ways
+        return {name: replace(way, function=do, undo=undo) for name, way in ways.items()}
 
-    def attempt(self, choice: Choice) -> tuple[Reading, Tensor]:
-        """How well one fits, and its logits (n, K); ReconError where it cannot be tried."""
-        _, seen, classes = self.network(*choice[:-2])
-        if classes is None:
-            raise ReconError("no labels fit these outputs")
-        x, y = _sample(self.sets[0], classes[0])
-        logits = seen.logits(self.ways(choice[-2])[choice[-1]](x))
-        return score("", logits, y)[0], logits
+    def attempt(self, choice: Choice) -> None:
+        """See how well one fits, where it can be tried."""
+        with suppress(ReconError):
+            _, seen, classes = self.network(*choice[:-2])
+            if classes is not None:
+                y = classes[0][:: -(-len(classes[0]) // MOST_READ)]
+                logits = seen.logits(self.ways(choice[-2])[choice[-1]](self.x))
+                words = choice[-2] or f"with the pixels minus {choice[-1]}"
+                self.tried[choice] = score(words, logits, y), logits
 
-    def walk(self, axes: Sequence[Sequence[str]]) -> dict[Choice, tuple[Reading, Tensor]]:
-        """From the usual reading to one that fits better in one answer, and on from there."""
-        tried: dict[Choice, tuple[Reading, Tensor]] = {}
+    def walk(self, open_: int) -> None:
+        """From the usual reading to one that fits better in one answer, and on from there; the
+        first `open_` answers stay.
+        """
         at, seen = self.usual, set[Choice]()
         while at not in seen:
             seen.add(at)
-            near = [at[:k] + (word,) + at[k + 1 :] for k, axis in enumerate(axes) for word in axis]
+            near = (at[:k] + (word,) + at[k + 1 :] for k, axis in enumerate(self.axes) for word in axis if k >= open_)  # noqa: E501
             for choice in dict.fromkeys([at, *near]):
-                if choice not in tried:
-                    with suppress(ReconError):
-                        tried[choice] = self.attempt(choice)
-            at = self.near_best(tried)[0] if tried else at
-        return tried
+                if choice not in self.tried:
+                    self.attempt(choice)
+            at = next(iter(self.best()), at)
 
-    def near_best(self, tried: dict[Choice, tuple[Reading, Tensor]]) -> list[Choice]:
+    def best(self) -> list[Choice]:
         """Those that answer as many rightly, within the error; the sharpest first, with an
-        advantage of `GAP` for each usual answer.
+        advantage of `GAP` for each usual answer. What is done to pixels is as given.
         """
-        most = max(reading.right for reading, _ in tried.values())
-        n = len(next(iter(tried.values()))[1])
-        near = [c for c, (reading, _) in tried.items() if reading.right >= most - _error(most, n)]
-        return sorted(near, key=lambda choice: tried[choice][0].sharpness + GAP * self._odds(choice))
+        usual = self.usual
+        free = [c for c in self.tried if self.given is None or c[-2:] == usual[-2:]]
+        most = max((self.tried[choice][0].right for choice in free), default=0)
+        enough = most - _error(most, len(self.x))
 
-    def _odds(self, choice: Choice) -> int:
-        return sum(a != b for a, b in zip(choice[:-1], self.usual[:-1], strict=True))
+        def rank(choice: Choice) -> float:
+            odd = sum(a != b for a, b in zip(choice[:-1], usual[:-1], strict=True))
+            return self.tried[choice][0].sharpness + GAP * odd
+
+        return sorted((c for c in free if self.tried[c][0].right >= enough), key=rank)
+
+    def rivals(self, choice: Choice) -> list[Choice]:
+        """Other networks, or other answers of one, that fit as well, and answer otherwise."""
+        reading, logits = self.tried[choice]
+        others = []
+        for other in self.best():
+            whole = other[:1] != choice[:1] or other[-3] != choice[-3]
+            close = whole or self.tried[other][0].sharpness <= reading.sharpness + GAP
+            if other[:-2] != choice[:-2] and close and _differ(self.tried[other][1], logits):
+                others.append(other)
+        return sorted(others, key=lambda other: other[:1] == choice[:1] and other[-3] == choice[-3])
+
+
+def _differ(a: Tensor, b: Tensor) -> bool:
+    """Whether logits (n, K) differ by more than a factor."""
+    pair = torch.stack([a.flatten(), b.flatten()]) if a.shape == b.shape else None
+    return pair is None or bool(torch.corrcoef(pair)[0, 1] < ALIKE)
 
 
 def read(subject: Subject, train: Images, held_out: Images, labels: Any, way: Any) -> Read:
@@ -481,70 +480,59 @@ def read(subject: Subject, train: Images, held_out: Images, labels: Any, way: An
         labels: see `classes_of`; way: see `transform_of`.
     """
     readings = Readings(subject, train, held_out, labels, way)
-    shallow, axes = subject.plan.shallow, readings.axes
-    files = len(subject.plan.axes)
-    # a deep network that is read otherwise does not answer all rightly
-    tried = readings.walk(axes if shallow else [axis[:1] for axis in axes[:files]] + axes[files:])
+    tried, files, usual = readings.tried, readings.files, readings.usual
+    readings.walk(0 if subject.plan.shallow else files)
     if not tried:
         return _unlabelled(readings)
-    best = readings.near_best(tried)[0]
-    n = len(tried[best][1])
-    if not shallow and tried[best][0].right < n:
-        tried |= readings.walk(axes)
-        best = readings.near_best(tried)[0]
-    chosen, seen, classes = readings.network(*best[:-2])
-    assert classes is not None
-    right = tried[best][0].right
-    of_all = f"{right} of {n} training images are answered as their labels say"
-    transform = readings.ways(best[-2])[best[-1]]
+    # a deep network that is read otherwise does not answer all rightly
+    if tried[readings.best()[0]][0].right < len(readings.x):
+        readings.walk(0)
+    best = readings.best()[0]
+    notes, unchecked = [], ""
+    if rivals := readings.rivals(best):
+        words = [" and ".join(filter(None, c[:-2])) or "what is usual" for c in (best, rivals[0])]
+        if rivals[0][:1] != best[:1] or rivals[0][-3] != best[-3]:
+            raise ReconError(
+                f"what is handed in holds several networks or answers, and labels fit {words[0]}"
+                f" and {words[1]} alike: give the one that is meant alone"
+            )
+        unchecked = f"the file fits its labels as well read {words[1]} (pass the module itself)"
+    # where nothing fits, what is usual is what an audit should complain of
+    for choice in [best, usual] if usual in tried else [best]:
+        chosen, seen, classes = readings.network(*choice[:-2])
+        transform = readings.ways(choice[-2])[choice[-1]]
+        (reading, logits), y = tried[choice], classes[0][:: -(-len(train) // MOST_READ)]
+        others = [tried[c][0] for c in tried if c[:-2] == choice[:-2]] if readings.given else []
+        suspects = _suspects(logits, transform(readings.x), y, files > 0)
+        fit = fit_of(reading, logits, y, others, suspects)
+        if fit.why_not is None:
+            break
+    of_all = f"{reading.right} of {fit.n} training images are answered as their labels say"
+    before = tried[usual][0].right if usual in tried else 0
+    if choice[:files] != usual[:files]:
+        how = " and ".join(word for word in choice[:files] if word not in usual)
+        notes.append(f"the file is read {how}: {of_all}, and {before} as is usual")
+    elif subject.plan.shallow:
+        notes.append(
+            "the file does not say which activations stand between its layers, nor where else"
+            " something does: ReLU is assumed"
+        )
+    if len(readings.axes[-3]) > 1:
+        notes.append(f"of what the network answers, {choice[-3]} is taken for its classes: {of_all}")
     if readings.given is None:
-        words = f"{transform.words}{best[-2] and ', '}{best[-2]} (inferred: {of_all}"
-        plain = tried.get((*best[:-2], "", axes[-1][0]))
-        if plain is not None and best[-2:] != ("", axes[-1][0]):
-            words += f", and {plain[0].right} of plain pixels"
+        words = f"{transform.words}{choice[-2] and ', '}{choice[-2]} (inferred: {of_all}"
+        words += f", and {before} of plain pixels" if choice[-2:] != usual[-2:] else ""
         top = train.scaled.max().item()
         words += f"; the pixels go up to {top:.0f} and were read so)" if top > BRIGHT else ")"
         transform = replace(transform, words=words)
-    notes, unchecked = [], ""
-    rivals = [c for c in readings.near_best(tried) if c[:-2] != best[:-2] and _differ(tried, c, best)]
-    network = [rival for rival in rivals if rival[:1] != best[:1] or rival[-3] != best[-3]]
-    if network:
-        what = [", ".join(filter(None, choice[:-2])) or "the first" for choice in (best, network[0])]
-        raise ReconError(
-            f"what is handed in holds several networks or answers, and labels fit {what[0]} and"
-            f" {what[1]} alike: give the one that is meant alone"
-        )
-    new = [word for word, old in zip(best[:files], readings.usual[:files], strict=True) if word != old]
-    if new:
-        notes.append(f"the file is read {' and '.join(new)}: {of_all}, and {tried[readings.usual][0].right} as files are usually read")  # noqa: E501
-    elif shallow:
-        notes.append("the file does not say which activations stand between its layers, nor where batch norm stands: ReLU is assumed, after batch norm")  # noqa: E501
-    if best[-3] and len(readings.places) > 1:
-        notes.append(f"of what the network answers ({', '.join(readings.places)}), {best[-3]} is taken for its classes, whose labels fit")  # noqa: E501
-    if rivals:
-        sharp = tried[best][0].sharpness
-        close = [c for c in rivals if tried[c][0].sharpness <= sharp + GAP]
-        if close:
-            unchecked = f"the file fits its labels as well {' and '.join(filter(None, close[0][:files])) or 'as usual'}: pass the module itself"  # noqa: E501
-    fit = fit_of(seen, train, transform, classes[0], files > 0)
     return Read(chosen, seen, classes, transform, fit, tuple(notes), unchecked)
-
-
-def _differ(tried: dict[Choice, tuple[Reading, Tensor]], a: Choice, b: Choice) -> bool:
-    """Whether two readings answer otherwise, but for a factor and a number for each image."""
-    pair = [tried[choice][1] for choice in (a, b)]
-    if pair[0].shape != pair[1].shape:
-        return True
-    centred = [part - part.mean(1, keepdim=part.shape[1] > 1 or None) if part.shape[1] > 1 else part for part in pair]  # noqa: E501
-    return bool(torch.corrcoef(torch.stack([part.flatten() for part in centred]))[0, 1] < ALIKE)
 
 
 def _unlabelled(readings: Readings) -> Read:
     """Where no labels say what is right: what is usual, and a guess."""
     chosen, seen, _ = readings.network(*readings.usual[:-2])
-    choice = [axis for axis in (*chosen.plan.axes[:1], readings.places) if len(axis) > 1]
-    if choice:
-        names = ", ".join(word or "the first" for word in choice[0])
+    if several := [axis for axis in (readings.axes[0], readings.axes[-3]) if len(axis) > 1]:
+        names = ", ".join(word or "the first" for word in several[0])
         raise ReconError(
             f"what is handed in holds several networks or answers ({names}), and no labels tell"
             " which is meant: give labels, or the one that is meant alone"
@@ -552,7 +540,7 @@ def _unlabelled(readings: Readings) -> Read:
     transform = readings.given or Transform(
         "nothing (assumed: without labels it cannot be inferred; say it with --mean)"
     )
-    inputs = transform(readings.sets[0].scaled[:MOST_READ])
+    inputs = transform(readings.x)
     if why := no_classes(seen.logits(inputs), inputs):
         raise ReconError(f"the network {why}: an audit needs the network that gives classes")
     unchecked = f"no labels bear out that its {seen.outputs} outputs are classes"

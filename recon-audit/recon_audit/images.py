@@ -364,7 +364,8 @@ def raw_of(source: Any, part: str, expected: Expected) -> Raw:
         return Raw(part, [array], [f"{part}[{row}]" for row in range(len(array))])
     if isinstance(source, tuple | list) and source:
         if all(isinstance(item, str | Path) for item in source):
-            return _pictures(list(map(Path, source)), part, expected)
+            names = [printable(str(item)) for item in source]
+            return _pictures([*map(Path, source)], names, None, Counter(), part, expected)
         if len(source) == 2:
             return _labelled(raw_of(source[0], part, expected), source[1], f"{part} images")
         if isinstance(source, tuple):
@@ -448,7 +449,7 @@ def _of_picture(image: Image.Image, expected: Expected) -> np.ndarray | None:
         array = np.asarray(image)
         array = array if image.mode == "F" else array.astype(np.uint16)
         if image.mode == "F" and not np.isfinite(array).all():
-            raise ReconError("it holds numbers that are not finite")
+            raise ValueError("it holds numbers that are not finite")
         return np.repeat(array[None, None], channels, axis=1)
     pixels = np.asarray(image.convert("RGB" if channels == 3 else "L"))
     return pixels.reshape(1, height, width, channels).transpose(0, 3, 1, 2)
@@ -479,39 +480,47 @@ def from_folder(folder: Path, expected: Expected) -> Raw:
     image that is silently missing would be one that nobody looked for.
     """
     files, left = _list_files(folder)
-    loose = [file for file in files if file.parent == folder]
-    if len({file.relative_to(folder).parts[0] for file in files} - {file.name for file in loose}) > 1 and 2 * len(loose) < len(files):  # noqa: E501
+    classes = {file.relative_to(folder).parts[0] for file in files if file.parent != folder}
+    loose = sum(file.parent == folder for file in files)
+    if len(classes) > 1 and 0 < 2 * loose < len(files):
         files = [file for file in files if file.parent != folder]
-        left["in no class folder"] = len(loose)
+        left["in no class folder"] = loose
     if not files:
         reasons = f": {_reasons(left)}" if left else ""
         kinds = ", ".join(sorted(suffix[1:] for suffix in SUFFIXES))
         raise ReconError(f"there are no images ({kinds}) in {folder}{reasons}")
-    raw = _pictures(files, folder.name, expected, left)
     inside = [file.relative_to(folder).parts for file in files]
     names = ["/".join(map(printable, filter(None, (folder.name, *parts)))) for parts in inside]
-    classes = [printable(parts[0]) for parts in inside if len(parts) > 1]
-    labels = np.array(classes) if len({*classes}) > 1 and len(classes) == len(files) else None
-    return replace(raw, names=names, labels=labels)
+    labels = [printable(parts[0]) for parts in inside]
+    if len(classes) < 2 or {len(parts) > 1 for parts in inside} != {True}:
+        labels = None
+    return _pictures(files, names, labels, left, folder.name, expected)
 
 
-def _pictures(files: list[Path], part: str, expected: Expected, left: Any = None) -> Raw:
-    """Files of images; those whose size does not fit the network keep the place of one that is of
-    another size.
-    """
+def _pictures(
+    files: list[Path],
+    names: list[str],
+    labels: list[str] | None,
+    left: Counter[str],
+    part: str,
+    expected: Expected,
+) -> Raw:
+    """Files of images, but for those whose size does not fit the network."""
     blocks = []
     for file in files:
         with one_reason(f"the image {file} cannot be read"), Image.open(file) as image:
             blocks.append(_of_picture(image, expected))
-    if not any(block is not None for block in blocks):
-        with Image.open(files[0]) as image:
-            size = "{} × {}".format(*image.size)
+            size = image.size
+    fits = [row for row, block in enumerate(blocks) if block is not None]
+    if not fits:
         raise ReconError(
-            f"{files[0]} is {size}, which does not make {expected.dim} inputs, grey or in colour"
+            f"{files[-1]} is {size[0]} × {size[1]}, which does not make {expected.dim} inputs, grey"
+            " or in colour"
         )
-    none = np.zeros((1, 0, 0, 0), np.uint8)
-    arrays = [none if block is None else block for block in blocks]
-    return Raw(part, arrays, [printable(file) for file in files], None, left or Counter(), printable(part))  # noqa: E501
+    left["of another size"] += len(files) - len(fits)
+    known = None if labels is None else np.array([labels[row] for row in fits])
+    blocks = [block for block in blocks if block is not None]
+    return Raw(part, blocks, [names[row] for row in fits], known, left, printable(part))
 
 
 def _list_files(folder: Path) -> tuple[list[Path], Counter[str]]:

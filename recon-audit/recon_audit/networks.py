@@ -382,7 +382,7 @@ def _from_torchvision(state: State, path: Path, arch: str) -> Plan:
         return module, arch, [f"all {len(state)} tensors by their names"]
 
     if state.get("conv1.weight", last).shape[-1] == 3:  # as of CIFAR-10's ResNets
-        stems = {words if k else "": stem for k, (words, stem) in enumerate([*stems.items()][::-1])}
+        stems = {"": (1, False), "with stride 2 and max-pool": (2, True), **dict([*STEMS.items()][1:3])}
     plan = Plan((stems, _activations()), build)
     build(*(next(iter(axis.values())) for axis in plan.axes))
     return plan
