@@ -122,7 +122,9 @@ def _parts(answers: Any, place: str = "", depth: int = 3) -> Iterator[tuple[str,
     elif depth:
         parts = getattr(answers, "__dict__", {})
         if isinstance(answers, tuple | list):
-            parts = dict(zip(getattr(answers, "_fields", range(len(answers))), answers, strict=True))
+            parts = dict(
+                zip(getattr(answers, "_fields", range(len(answers))), answers, strict=True)
+            )
         for name, part in (answers if isinstance(answers, Mapping) else parts).items():
             yield from _parts(part, f"{place}.{name}".strip("."), depth - 1)
 

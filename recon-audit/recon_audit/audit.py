@@ -223,9 +223,7 @@ def audit_case(
     members = report["membership"]
     if members is None and "membership" in settings.attacks:
         members = {}  # where the sets cannot be compared, for the question
-    verdict = decide(
-        report["result"], n, report["power"], members, why_not, misfit, case.unchecked
-    )
+    verdict = decide(report["result"], n, report["power"], members, why_not, misfit, case.unchecked)
     report |= {"verdict": verdict.images, "membership_verdict": verdict.membership}
     given_away = {True: verdict.membership == INFERRED, False: verdict.images == LEAKS}
     leaked = [image for image in leaked if given_away[image.how == "membership"]]
@@ -252,7 +250,10 @@ def _worst_of_each(leaked: list[Leaked], members: Json | None) -> list[Leaked]:
     leaked = sorted(leaked, key=lambda image: (-image.probability, -image.score))
     recovered = [image for image in leaked if image.how != "membership"]
     rows = list(members["scores"][members["best"]]["named"].values()) if members else []
-    most = max([row["count"] for row in rows if row["resolved"]] or [row["count"] for row in rows[:1]], default=0)  # noqa: E501
+    most = max(
+        [row["count"] for row in rows if row["resolved"]] or [row["count"] for row in rows[:1]],
+        default=0,
+    )  # noqa: E501
     named = [image for image in leaked if image.how == "membership"][:most]
     first = {image.index: image for image in [*named, *recovered[::-1]]}
     return [image for image in leaked if first.get(image.index) is image]

@@ -65,7 +65,9 @@ def files_of(path: Path) -> list[Path]:
     if path.is_file():
         for index in sorted(path.parent.glob(f"*{INDEX}")):
             with one_reason(f"{index} is no index of weights"):
-                shards = {Path(name).name for name in json.loads(index.read_text())["weight_map"].values()}  # noqa: E501
+                shards = {
+                    Path(name).name for name in json.loads(index.read_text())["weight_map"].values()
+                }  # noqa: E501
             if path == index or path.name in shards:
                 return [_there(path.with_name(name)) for name in sorted(shards)]
         if part := SHARD.fullmatch(path.name):

@@ -418,9 +418,10 @@ class Readings:
         """See how well one fits, where it can be tried."""
         with suppress(ReconError):
             _, seen, classes = self.network(*choice[:-2])
-            if classes is not None:
+            way = self.ways(choice[-2]).get(choice[-1])
+            if classes is not None and way is not None:
                 y = classes[0][:: -(-len(classes[0]) // MOST_READ)]
-                logits = seen.logits(self.ways(choice[-2])[choice[-1]](self.x))
+                logits = seen.logits(way(self.x))
                 words = choice[-2] or f"with the pixels minus {choice[-1]}"
                 self.tried[choice] = score(words, logits, y), logits
 
@@ -431,7 +432,12 @@ class Readings:
         at, seen = self.usual, set[Choice]()
         while at not in seen:
             seen.add(at)
-            near = (at[:k] + (word,) + at[k + 1 :] for k, axis in enumerate(self.axes) for word in axis if k >= open_)  # noqa: E501
+            near = (
+                at[:k] + (word,) + at[k + 1 :]
+                for k, axis in enumerate(self.axes)
+                for word in axis
+                if k >= open_
+            )  # noqa: E501
             for choice in dict.fromkeys([at, *near]):
                 if choice not in self.tried:
                     self.attempt(choice)
@@ -447,8 +453,8 @@ class Readings:
         enough = most - _error(most, len(self.x))
 
         def rank(choice: Choice) -> float:
-            odd = sum(a != b for a, b in zip(choice[:-1], usual[:-1], strict=True))
-            return self.tried[choice][0].sharpness + GAP * odd
+            at = [axis.index(word) for axis, word in zip(self.axes[:-1], choice[:-1], strict=True)]
+            return self.tried[choice][0].sharpness + GAP * sum(min(place, 1.2) for place in at)
 
         return sorted((c for c in free if self.tried[c][0].right >= enough), key=rank)
 
@@ -459,15 +465,16 @@ class Readings:
         for other in self.best():
             whole = other[:1] != choice[:1] or other[-3] != choice[-3]
             close = whole or self.tried[other][0].sharpness <= reading.sharpness + GAP
-            if other[:-2] != choice[:-2] and close and _differ(self.tried[other][1], logits):
+            alike = 1 - 1e-6 if whole else ALIKE
+            if other[:-2] != choice[:-2] and close and _differ(self.tried[other][1], logits, alike):
                 others.append(other)
         return sorted(others, key=lambda other: other[:1] == choice[:1] and other[-3] == choice[-3])
 
 
-def _differ(a: Tensor, b: Tensor) -> bool:
+def _differ(a: Tensor, b: Tensor, alike: float) -> bool:
     """Whether logits (n, K) differ by more than a factor."""
     pair = torch.stack([a.flatten(), b.flatten()]) if a.shape == b.shape else None
-    return pair is None or bool(torch.corrcoef(pair)[0, 1] < ALIKE)
+    return pair is None or bool(torch.corrcoef(pair)[0, 1] < alike)
 
 
 def read(subject: Subject, train: Images, held_out: Images, labels: Any, way: Any) -> Read:
@@ -490,7 +497,7 @@ def read(subject: Subject, train: Images, held_out: Images, labels: Any, way: An
     best = readings.best()[0]
     notes, unchecked = [], ""
     if rivals := readings.rivals(best):
-        words = [" and ".join(filter(None, c[:-2])) or "what is usual" for c in (best, rivals[0])]
+        words = [" and ".join(filter(None, c[:-2])) or "as usual" for c in (best, rivals[0])]
         if rivals[0][:1] != best[:1] or rivals[0][-3] != best[-3]:
             raise ReconError(
                 f"what is handed in holds several networks or answers, and labels fit {words[0]}"
@@ -509,8 +516,10 @@ def read(subject: Subject, train: Images, held_out: Images, labels: Any, way: An
             break
     of_all = f"{reading.right} of {fit.n} training images are answered as their labels say"
     before = tried[usual][0].right if usual in tried else 0
-    if choice[:files] != usual[:files]:
-        how = " and ".join(word for word in choice[:files] if word not in usual)
+    if files and len(readings.axes[0]) > 1:
+        notes.append(f"the file holds several networks, and the audit is {choice[0]}: {of_all}")
+    if choice[1:files] != usual[1:files]:
+        how = " and ".join(word for word in choice[1:files] if word not in usual)
         notes.append(f"the file is read {how}: {of_all}, and {before} as is usual")
     elif subject.plan.shallow:
         notes.append(
@@ -518,7 +527,9 @@ def read(subject: Subject, train: Images, held_out: Images, labels: Any, way: An
             " something does: ReLU is assumed"
         )
     if len(readings.axes[-3]) > 1:
-        notes.append(f"of what the network answers, {choice[-3]} is taken for its classes: {of_all}")
+        notes.append(
+            f"of what the network answers, {choice[-3]} is taken for its classes: {of_all}"
+        )
     if readings.given is None:
         words = f"{transform.words}{choice[-2] and ', '}{choice[-2]} (inferred: {of_all}"
         words += f", and {before} of plain pixels" if choice[-2:] != usual[-2:] else ""
@@ -532,7 +543,7 @@ def _unlabelled(readings: Readings) -> Read:
     """Where no labels say what is right: what is usual, and a guess."""
     chosen, seen, _ = readings.network(*readings.usual[:-2])
     if several := [axis for axis in (readings.axes[0], readings.axes[-3]) if len(axis) > 1]:
-        names = ", ".join(word or "the first" for word in several[0])
+        names = ", ".join(several[0])
         raise ReconError(
             f"what is handed in holds several networks or answers ({names}), and no labels tell"
             " which is meant: give labels, or the one that is meant alone"

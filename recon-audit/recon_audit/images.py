@@ -29,6 +29,7 @@ ALIKE = 0.15
 MOST_ROWS = 500
 TWICE = 16  # items that are read twice: a flip leaves an image as it was in half of the cases
 MIN_IMAGES = 6  # with 5 of each even a perfect attack has p = 9/252 in `recon_audit.scoring.score`
+BRIGHT, DARK = 16, 1000  # beside bytes, larger numbers are no [0, 1], and no 16 bits below
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp"}
 DEEP = ("I", "F")  # Pillow's modes of more than 8 bits a channel
 PARTS = {"train": ("train",), "held_out": ("held", "test", "val")}
@@ -147,7 +148,9 @@ def settle(raws: Sequence[Raw], expected: Expected) -> list[Images]:
         for block in raw.blocks:
             _check_numbers(block, raw.part)
     rows = all(block.ndim == 2 for raw in raws for block in raw.blocks) and expected.axes == 2
-    shape = _shape_of_rows(np.concatenate([raw.blocks[0] for raw in raws]), expected) if rows else ()
+    shape = (
+        _shape_of_rows(np.concatenate([raw.blocks[0] for raw in raws]), expected) if rows else ()
+    )
     laid = [[_lay(block, shape, expected, raw) for block in raw.blocks] for raw in raws]
     sizes = Counter(block.shape[1:] for blocks in laid for block in blocks for _ in block)
     size, most = sizes.most_common(1)[0]
@@ -156,8 +159,13 @@ def settle(raws: Sequence[Raw], expected: Expected) -> list[Images]:
         held = " and ".join(map(str, list(sizes)[:2]))
         mend = "give --resize 256 --crop 224, or what suits the network (resize=, crop=)"
         raise ReconError(f"images differ in shape (C, H, W), {held}: {mend}")
-    used = [[b for b, fit in zip(blocks, ok, strict=True) if fit] for blocks, ok in zip(laid, fits, strict=True)]  # noqa: E501
-    arrays = [np.concatenate(blocks) for blocks in (used if shape[:2] == (1, 1) else _in_one_unit(used))]  # noqa: E501
+    used = [
+        [b for b, fit in zip(blocks, ok, strict=True) if fit]
+        for blocks, ok in zip(laid, fits, strict=True)
+    ]  # noqa: E501
+    arrays = [
+        np.concatenate(blocks) for blocks in (used if shape[:2] == (1, 1) else _in_one_unit(used))
+    ]  # noqa: E501
     sets = []
     for raw, array, ok in zip(raws, arrays, fits, strict=True):
         kept = [row for row, fit in enumerate(ok if len(ok) > 1 else [True] * len(array)) if fit]
@@ -181,9 +189,7 @@ def _check_numbers(array: np.ndarray, part: str) -> None:
         raise ReconError(f"the {part} images hold numbers that are not finite")
 
 
-def _lay(
-    array: np.ndarray, rows: tuple[int, ...], expected: Expected, raw: Raw
-) -> np.ndarray:
+def _lay(array: np.ndarray, rows: tuple[int, ...], expected: Expected, raw: Raw) -> np.ndarray:
     """(n, C, H, W), or (n, C, L) of signals and (n, C, D, H, W) of volumes; channels last are put
     first.
     """
@@ -205,7 +211,8 @@ def _lay(
 
 def _in_one_unit(sets: list[list[np.ndarray]]) -> list[list[np.ndarray]]:
     """Bytes as they are, 16 bits from 0 to 1. Other numbers are bytes where all are whole and from
-    0 to 255, or where there are bytes beside them; else they stay in units of their own.
+    0 to 255, or where there are bytes beside them and they go as far; else they stay in units of
+    their own.
     """
     every = [block for blocks in sets for block in blocks]
     deep = max((block.max() for block in every if block.dtype == np.uint16), default=0) > 255
@@ -213,10 +220,9 @@ def _in_one_unit(sets: list[list[np.ndarray]]) -> list[list[np.ndarray]]:
     others = [block for block in every if block.dtype not in known]
     low, high = min(map(np.min, others), default=0), max(map(np.max, others), default=0)
     whole = all(block.dtype.kind in "iu" or not (block % 1).any() for block in others)
-    bytes_ = len(others) < len(every)
-    unit = 1
-    if low >= 0 and high > 1 and (bytes_ or (whole and high <= 255)):
-        unit = 255 if high <= 255 else 65535
+    unit = 255 if whole and low >= 0 and 1 < high <= 255 else 1
+    if len(others) < len(every) and high > BRIGHT:
+        unit = 255 if high < DARK else 65535
     units = [known.get(block.dtype, unit) for block in every]
     if whole and {*units} == {255}:
         return [[block.astype(np.uint8) for block in blocks] for blocks in sets]
@@ -228,7 +234,7 @@ def _in_one_unit(sets: list[list[np.ndarray]]) -> list[list[np.ndarray]]:
 
 def _channels_last(shape: tuple[int, ...], channels: int | None) -> bool:
     """Whether images of this shape are (H, W, C) and not (C, H, W)."""
-    first, last = shape[0], shape[2]
+    first, last = shape[0], shape[-1]
     if channels is not None and (first == channels) != (last == channels):
         return last == channels
     if last in (1, 3, 4):
@@ -369,7 +375,9 @@ def raw_of(source: Any, part: str, expected: Expected) -> Raw:
         if len(source) == 2:
             return _labelled(raw_of(source[0], part, expected), source[1], f"{part} images")
         if isinstance(source, tuple):
-            raise ReconError(f"the {part} images are a tuple of {len(source)}: give (images, labels)")
+            raise ReconError(
+                f"the {part} images are a tuple of {len(source)}: give (images, labels)"
+            )
     if hasattr(source, "__getitem__") and hasattr(source, "__len__"):
         return _from_dataset(source, part, expected)
     raise ReconError(

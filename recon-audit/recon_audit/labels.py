@@ -15,7 +15,6 @@ from torch import Tensor
 from recon.errors import ReconError, one_reason
 from recon_audit.images import Images, printable
 
-
 WHOLE = "write whole names, such as train/0001.png"
 
 
@@ -127,7 +126,9 @@ def _table(path: Path) -> dict[str, str]:
     for row in rows:
         name, label = row[0].strip().replace("\\", "/").removeprefix("./"), _text(row[1])
         if table.setdefault(name, label) != label:
-            raise ReconError(f"the labels {path} have two lines for {name}, {table[name]} and {label}: {WHOLE}")  # noqa: E501
+            raise ReconError(
+                f"the labels {path} have two lines for {name}, {table[name]} and {label}: {WHOLE}"
+            )  # noqa: E501
     return table
 
 
@@ -149,7 +150,11 @@ def look_up(images: Images, path: Any, others: Images | None = None) -> list[str
         label = next((table[way] for way in known if way in table), None)
         if label is None:
             twice = next((short for short in shorter(name) if short in table), None)
-            why = f"have no line for {name}" if twice is None else f"say {twice}, as {counts[twice]} images are called: {WHOLE}"  # noqa: E501
+            why = (
+                f"have no line for {name}"
+                if twice is None
+                else f"say {twice}, as {counts[twice]} images are called: {WHOLE}"
+            )  # noqa: E501
             raise ReconError(f"the labels {path} {why}")
         labels.append(label)
     return labels

@@ -235,6 +235,7 @@ SKIPS = {
     "with skip connections into the activations": False,
 }
 
+
 def plan_of(path: Path, arch: str | None) -> Plan:
     """Of a file of weights, or several; ReconError where no network can be built."""
     plans: dict[str, Plan] = {}
@@ -246,7 +247,7 @@ def plan_of(path: Path, arch: str | None) -> Plan:
             refused.append(error)
     if not plans:
         raise refused[0]
-    places = {f"of '{place}'" if row else "": place for row, place in enumerate(plans)}
+    places = {f"of '{place}'" if len(plans) > 1 else "": place for place in plans}
     first, *others = plans.values()
     if any([*map(len, plan.axes)] != [*map(len, first.axes)] for plan in others):
         raise ReconError(f"{path} holds several networks ({', '.join(plans)}): save one alone")
@@ -272,7 +273,11 @@ def plan_state(state: State, path: Path, arch: str | None) -> Plan:
         raise ReconError(
             f"{path} holds an embedding ({looked_up[0]}), which is no dense layer: {PASS}"
         )
-    whole = [f"{name} ({value.dtype})" for name, value in state.items() if value.dim() > 1 and not value.is_floating_point()]  # noqa: E501
+    whole = [
+        f"{name} ({value.dtype})"
+        for name, value in state.items()
+        if value.dim() > 1 and not value.is_floating_point()
+    ]  # noqa: E501
     if whole:
         raise ReconError(
             f"{path} holds {whole[0]}: whole numbers, as of a quantised network, are not finite"
@@ -357,7 +362,9 @@ def _from_torchvision(state: State, path: Path, arch: str) -> Plan:
         raise ReconError(f"{path} is no {arch}: it has no {_head(own_names)}.weight")
     stems = STEMS if hasattr(own_names, "maxpool") and arch.count("resn") else {"": None}
 
-    def build(stem: tuple[int, bool] | None, activation: type[nn.Module] | None) -> tuple[nn.Module, str, list[str]]:
+    def build(
+        stem: tuple[int, bool] | None, activation: type[nn.Module] | None
+    ) -> tuple[nn.Module, str, list[str]]:
         module = on_meta(arch, len(last))
         name, first = next((n, p) for n, p in module.named_modules() if isinstance(p, nn.Conv2d))
         weight = state.get(f"{name}.weight")
@@ -382,7 +389,11 @@ def _from_torchvision(state: State, path: Path, arch: str) -> Plan:
         return module, arch, [f"all {len(state)} tensors by their names"]
 
     if state.get("conv1.weight", last).shape[-1] == 3:  # as of CIFAR-10's ResNets
-        stems = {"": (1, False), "with stride 2 and max-pool": (2, True), **dict([*STEMS.items()][1:3])}
+        stems = {
+            "": (1, False),
+            "with stride 2 and max-pool": (2, True),
+            **dict([*STEMS.items()][1:3]),
+        }
     plan = Plan((stems, _activations()), build)
     build(*(next(iter(axis.values())) for axis in plan.axes))
     return plan
@@ -426,7 +437,7 @@ def _dense(state: State, path: Path, arch: str | None) -> Plan:
     if len({re.sub("[0-9]+", "", stem) for stem in sizes}) == 1:  # their names number them
         del orders[1:]
     if len(sizes) > 2 and widths is None:  # a layer that forward does not use
-        orders.append(orders[0][:-1])
+        orders += [order[:-1] for order in orders]
     structures: dict[str, list[str | None]] = {}
     for order in orders:
         for structure in _structures(order, norms, sizes, list(state)):
@@ -443,7 +454,12 @@ def _dense(state: State, path: Path, arch: str | None) -> Plan:
             elif stem in norms:
                 norm = nn.BatchNorm1d(norms[stem], affine=f"{stem}.weight" in state)
                 norm.load_state_dict(
-                    {name: state[f"{stem}.{name}"] for name in norm.state_dict() if f"{stem}.{name}" in state}, strict=False  # noqa: E501
+                    {
+                        name: state[f"{stem}.{name}"]
+                        for name in norm.state_dict()
+                        if f"{stem}.{name}" in state
+                    },
+                    strict=False,  # noqa: E501
                 )
                 blocks[-1].append(norm)
                 mapping.append(f"batch norm after w{len(blocks) - 1} = {stem}")
@@ -452,14 +468,21 @@ def _dense(state: State, path: Path, arch: str | None) -> Plan:
                 linear = nn.utils.skip_init(nn.Linear, columns, rows, bias="bias" in parts)
                 linear.load_state_dict({kind: state[name] for kind, name in parts.items()})
                 blocks.append([linear])
-                mapping += [f"{part[0]}{len(blocks) - 1} = {parts[part]}" for part in sorted(parts, reverse=True)]  # noqa: E501
+                mapping += [
+                    f"{part[0]}{len(blocks) - 1} = {parts[part]}"
+                    for part in sorted(parts, reverse=True)
+                ]  # noqa: E501
         for k, (linear, *more) in enumerate(blocks[2:-1], start=2):
             if skip is not None and linear.in_features == linear.out_features:
                 inside, last = ([linear, *more], []) if skip else ([linear, *more[:-1]], more[-1:])
                 blocks[k] = [_Residual(*inside), *last]
         module = nn.Sequential(*(layer for block in blocks for layer in block))
         widths = [sizes[stem] for stem in structure if stem in sizes]
-        return module.eval(), "-".join(map(str, [widths[0][1], *(rows for rows, _ in widths)])), mapping
+        return (
+            module.eval(),
+            "-".join(map(str, [widths[0][1], *(rows for rows, _ in widths)])),
+            mapping,
+        )
 
     skips = SKIPS if square else {"": None}
     return Plan((structures, skips, _activations()), build, shallow=True)
@@ -524,9 +547,7 @@ def _structures(
             yield [*structure, order[-1]]
 
 
-def _group(
-    state: State, path: Path
-) -> tuple[dict[str, dict[str, str]], dict[str, int], list[str]]:
+def _group(state: State, path: Path) -> tuple[dict[str, dict[str, str]], dict[str, int], list[str]]:
     """Names of weights and biases of dense layers by stem, sizes of batch norms by stem, and names
     of everything else.
     """

@@ -18,11 +18,11 @@ from recon_audit.fine_tunes import (
     MOST_PUBLIC,
     Head,
     Start,
+    began_at,
     features_of,
     head_of,
-    part_at,
-    began_at,
     on_backbone,
+    part_at,
 )
 from recon_audit.fit import Fit, Transform, read
 from recon_audit.images import MIN_IMAGES, Expected, Images, load_images
