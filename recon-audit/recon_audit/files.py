@@ -30,6 +30,7 @@ BESIDE = re.compile(r"optim|sched|scaler|rng|training_args|callback|hyper", re.I
 #: how files begin that are none of weights
 OTHERS = {
     rb"\s*<(!doctype|html|\?xml)": "is a page of the web, perhaps of a failed download",
+    rb"\s*\{\s*\"": "is text, perhaps of a failed download",
     rb"version https://git-lfs": "is a pointer of Git LFS, and not the file (git lfs pull)",
 }
 #: what training scripts keep beside the weights: numbers of NumPy and the namespace of their

@@ -282,7 +282,7 @@ def _suspects(logits: Tensor, inputs: Tensor, y: Tensor, of_a_file: bool) -> str
     if of_a_file:
         parts.append("the file is put together otherwise than here (pass the module itself)")
     if logits.shape[1] > 2 * (int(y.max()) + 1):
-        parts.append(f"its {logits.shape[1]} outputs are no classes but features")
+        parts.append(f"its {logits.shape[1]} outputs are features and no classes")
     parts += ["the labels are numbered otherwise than the outputs", "the pixels have another scale"]
     return ", ".join(parts) + ", or training subtracted or divided by something else"
 
@@ -306,7 +306,7 @@ def no_classes(logits: Tensor, inputs: Tensor) -> str:
 def _relabel(logits: Tensor, y: Tensor, right: int) -> list[Reading]:
     """The assignment of labels to outputs that fits best, if it fits much better."""
     outputs = logits.shape[1]
-    if outputs < 3:
+    if outputs < 3 or outputs > 2 * (int(y.max()) + 1):  # of so many some fit by chance
         return []
     counts = confusion_matrix(y.numpy(), logits.argmax(1).numpy(), labels=range(outputs))
     rows, columns = linear_sum_assignment(counts, maximize=True)

@@ -240,17 +240,18 @@ def plan_of(path: Path, arch: str | None) -> Plan:
     """Of a file of weights, or several; ReconError where no network can be built."""
     plans: dict[str, Plan] = {}
     refused: list[ReconError] = []
-    for place, state in load_states(path).items():
+    states = load_states(path)
+    for place, state in states.items():
         try:
             plans[place] = plan_state(state, path, arch)
         except ReconError as error:
             refused.append(error)
     if not plans:
         raise refused[0]
-    places = {f"of '{place}'" if len(plans) > 1 else "": place for place in plans}
-    first, *others = plans.values()
-    if any([*map(len, plan.axes)] != [*map(len, first.axes)] for plan in others):
+    if len({frozenset(states[place]) for place in plans}) > 1:
         raise ReconError(f"{path} holds several networks ({', '.join(plans)}): save one alone")
+    places = {f"of '{place}'" if len(plans) > 1 else "": place for place in plans}
+    first = next(iter(plans.values()))
 
     def build(place: str, *open_: Any) -> tuple[nn.Module, str, list[str]]:
         module, arch, tensors = plans[place].build(*open_)
