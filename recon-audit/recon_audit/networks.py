@@ -11,7 +11,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice, pairwise, product
+from itertools import chain, islice, product
 from pathlib import Path
 from typing import Any
 
@@ -220,14 +220,12 @@ def _checked(module: nn.Module) -> nn.Module:
 # --------------------------------------------------------------------------------- files of weights
 
 ACTIVATIONS = (nn.Tanh, nn.Sigmoid, nn.GELU, nn.SiLU, nn.LeakyReLU, nn.ELU)
+ACTIVATION = "activation"
 MOST_ORDERS, MOST_PLACES = 12, 4  # of layers, and of batch norms among them, that are tried
-#: of a ResNet: words -> (stride of its first convolution, whether a max-pool follows)
-STEMS = {
-    "": (2, True),
-    "with a first convolution of stride 1": (1, True),
-    "without max-pool": (2, False),
-    "with a first convolution of stride 1 and without max-pool": (1, False),
-}
+#: of a ResNet: the stride of its first convolution, and whether a max-pool follows; with one of
+#: 3 × 3 the last is usual
+STEMS = ((2, True), (1, True), (2, False), (1, False))
+NUMBERED = re.compile(r"([wb])([0-9]+)")
 #: words -> whether what a layer of equal width is given is added after the activation, or before
 SKIPS = {
     "": None,
@@ -274,16 +272,12 @@ def plan_state(state: State, path: Path, arch: str | None) -> Plan:
         raise ReconError(
             f"{path} holds an embedding ({looked_up[0]}), which is no dense layer: {PASS}"
         )
-    whole = [
-        f"{name} ({value.dtype})"
-        for name, value in state.items()
-        if value.dim() > 1 and not value.is_floating_point()
-    ]  # noqa: E501
-    if whole:
-        raise ReconError(
-            f"{path} holds {whole[0]}: whole numbers, as of a quantised network, are not finite"
-            " floats: give the weights that were quantised"
-        )
+    for name, value in state.items():
+        if value.dim() > 1 and not value.is_floating_point():
+            raise ReconError(
+                f"{path} holds {name} ({value.dtype}): whole numbers, as of a quantised network, are"
+                " not finite floats: give the weights that were quantised"
+            )
     if not (named or (arch is None and _named_by_tensors(state, path))):
         return _dense(state, path, arch)
     return _from_torchvision(state, path, arch or _named_by_tensors(state, path))
@@ -361,56 +355,36 @@ def _from_torchvision(state: State, path: Path, arch: str) -> Plan:
     last = state.get(f"{_head(own_names)}.weight")
     if last is None:
         raise ReconError(f"{path} is no {arch}: it has no {_head(own_names)}.weight")
-    stems = STEMS if hasattr(own_names, "maxpool") and arch.count("resn") else {"": None}
+    stems: dict[str, Any] = {"": None}
+    if hasattr(own_names, "maxpool") and "resn" in arch:
+        order = STEMS[::-1] if state["conv1.weight"].shape[-1] == 3 else STEMS
+        ways = [f"with stride {by} and {'' if pool else 'no '}max-pool" for by, pool in order]
+        stems = dict(zip(["", *ways[1:]], order, strict=True))
 
-    def build(
-        stem: tuple[int, bool] | None, activation: type[nn.Module] | None
-    ) -> tuple[nn.Module, str, list[str]]:
+    def build(stem: tuple[int, bool] | None, activation: type[nn.Module] | None) -> Any:
         module = on_meta(arch, len(last))
         name, first = next((n, p) for n, p in module.named_modules() if isinstance(p, nn.Conv2d))
-        weight = state.get(f"{name}.weight")
-        if weight is not None and weight.dim() == 4:
-            first.in_channels = weight.shape[1]
-            size = weight.shape[2:] if stem else first.weight.shape[2:]
-            shape = (len(first.weight), weight.shape[1], *size)
-            first.weight = nn.Parameter(torch.empty(shape, device="meta"))
-            if stem:
-                first.kernel_size, first.padding = size, (size[0] // 2, size[1] // 2)
-                first.stride = (stem[0], stem[0])
-                module.maxpool = module.maxpool if stem[1] else nn.Identity()
-        expected = module.to_empty(device="cpu").state_dict()
-        odd = sorted(set(expected) ^ set(state)) or [
-            name for name in expected if expected[name].shape != state[name].shape
-        ]
-        if odd:
-            do = "does" if len(odd) == 1 else "do"
-            raise ReconError(f"{path} is no {arch}: {', '.join(odd[:4])} {do} not fit")
-        module.load_state_dict(state)
-        module = _with_activation(module, activation).float().eval()
-        return module, arch, [f"all {len(state)} tensors by their names"]
+        weight = state.get(f"{name}.weight", first.weight)
+        first.in_channels, first.weight = weight.shape[1], nn.Parameter(weight.to("meta"))
+        if stem:
+            first.kernel_size = size = weight.shape[2:]
+            first.stride, first.padding = (stem[0], stem[0]), (size[0] // 2, size[1] // 2)
+            module.maxpool = module.maxpool if stem[1] else nn.Identity()
+        module.to_empty(device="cpu")
+        with one_reason(f"{path} is no {arch}"):
+            module.load_state_dict(state)
+        for part in list(module.modules()) if activation else []:
+            for name, child in list(part.named_children()):
+                if isinstance(child, nn.ReLU):
+                    setattr(part, name, activation())
+        return module.float().eval(), arch, [f"all {len(state)} tensors by their names"]
 
-    if state.get("conv1.weight", last).shape[-1] == 3:  # as of CIFAR-10's ResNets
-        stems = {
-            "": (1, False),
-            "with stride 2 and max-pool": (2, True),
-            **dict([*STEMS.items()][1:3]),
-        }
-    plan = Plan((stems, _activations()), build)
-    build(*(next(iter(axis.values())) for axis in plan.axes))
-    return plan
+    build(next(iter(stems.values())), None)
+    return Plan((stems, _activations()), build)
 
 
 def _activations() -> dict[str, type[nn.Module] | None]:
     return {"": None} | {f"with {kind.__name__} in the place of ReLU": kind for kind in ACTIVATIONS}
-
-
-def _with_activation(module: nn.Module, kind: type[nn.Module] | None) -> nn.Module:
-    """With another activation in the place of ReLU."""
-    for part in list(module.modules()) if kind else []:
-        for name, child in list(part.named_children()):
-            if isinstance(child, nn.ReLU):
-                setattr(part, name, kind())
-    return module
 
 
 def parse_arch(arch: str) -> tuple[int, ...]:
@@ -425,68 +399,61 @@ def _dense(state: State, path: Path, arch: str | None) -> Plan:
     """Dense layers with an activation between them. Open are their order, as far as the widths
     leave it, whether the last is used, the places of batch norm, activations and skip connections.
     """
-    weights, norms, foreign = _group(state, path)
-    sizes = {stem: tuple(state[parts["weight"]].shape) for stem, parts in weights.items()}
-    widths = None if arch is None else parse_arch(arch)
-    orders = list(islice(_chains(sizes, widths), MOST_ORDERS))
-    if not orders:
-        raise ReconError(f"{path} {_no_chain(state, sizes, arch, widths)}")
-    unused = [weights[stem]["weight"] for stem in sizes if stem not in orders[0]]
-    if left := [*foreign, *unused][:6]:
-        what = f"that {arch or 'a chain of dense layers'} has no place for: {', '.join(left)}"
-        raise ReconError(f"{path} holds tensors {what} ({PASS})")
-    if len({re.sub("[0-9]+", "", stem) for stem in sizes}) == 1:  # their names number them
+    held: dict[str, State] = {}
+    for name, value in state.items():
+        plain = NUMBERED.fullmatch(name)
+        stem, kind = (plain[2], plain[1]) if plain else name.rpartition(".")[::2]
+        kind = {"w": "weight", "b": "bias"}.get(kind, kind)
+        if held.setdefault(stem, {}).setdefault(kind, value) is not value:
+            raise ReconError(f"{path} holds {name} twice, which mean the same layer: leave one out")
+    layers: dict[str, nn.Module] = {}
+    for stem, tensors in held.items():
+        with one_reason(f"{path} holds tensors that dense layers have no place for ({stem})"):
+            layers[stem] = _layer_of(tensors)
+    dense = {stem: layer for stem, layer in layers.items() if isinstance(layer, nn.Linear)}
+    orders = list(islice(_chains(dense, arch and parse_arch(arch)), MOST_ORDERS))
+    if not orders or (len(orders[0]) < len(dense)):
+        shapes = ", ".join(f"{stem} {tuple(layer.weight.shape)}" for stem, layer in dense.items())
+        what = f"form no chain {arch or ''}" if not orders else f"{arch} has no place for"
+        raise ReconError(f"{path} holds matrices, {shapes[:300] or 'none at all'}, that {what}: {PASS}")
+    if len({re.sub("[0-9]+", "", stem) for stem in dense}) == 1:  # their names number them
         del orders[1:]
-    if len(sizes) > 2 and widths is None:  # a layer that forward does not use
+    if len(dense) > 2 and arch is None:  # a layer that forward does not use
         orders += [order[:-1] for order in orders]
-    structures: dict[str, list[str | None]] = {}
-    for order in orders:
-        for structure in _structures(order, norms, sizes, list(state)):
-            words = f"as {', '.join('activation' if stem is None else stem for stem in structure)}"
-            structures[words if structures else ""] = structure
-    square = any(sizes[stem][0] == sizes[stem][1] for stem in orders[0][1:-1])
+    structures: dict[str, list[str]] = {}
+    for structure in (way for order in orders for way in _structures(order, layers)):
+        structures[f"as {', '.join(structure)}" if structures else ""] = structure
 
-    def build(structure: list[str | None], skip: bool | None, kind: type[nn.Module] | None) -> Any:
+    def build(structure: list[str], skip: bool | None, kind: type[nn.Module] | None) -> Any:
         blocks: list[list[nn.Module]] = [[nn.Flatten()]]
-        mapping = []
+        tensors = []
         for stem in structure:
-            if stem is None:
-                blocks[-1].append((kind or nn.ReLU)())
-            elif stem in norms:
-                norm = nn.BatchNorm1d(norms[stem], affine=f"{stem}.weight" in state)
-                norm.load_state_dict(
-                    {
-                        name: state[f"{stem}.{name}"]
-                        for name in norm.state_dict()
-                        if f"{stem}.{name}" in state
-                    },
-                    strict=False,  # noqa: E501
-                )
-                blocks[-1].append(norm)
-                mapping.append(f"batch norm after w{len(blocks) - 1} = {stem}")
-            else:
-                parts, (rows, columns) = weights[stem], sizes[stem]
-                linear = nn.utils.skip_init(nn.Linear, columns, rows, bias="bias" in parts)
-                linear.load_state_dict({kind: state[name] for kind, name in parts.items()})
-                blocks.append([linear])
-                mapping += [
-                    f"{part[0]}{len(blocks) - 1} = {parts[part]}"
-                    for part in sorted(parts, reverse=True)
-                ]  # noqa: E501
-        for k, (linear, *more) in enumerate(blocks[2:-1], start=2):
-            if skip is not None and linear.in_features == linear.out_features:
-                inside, last = ([linear, *more], []) if skip else ([linear, *more[:-1]], more[-1:])
-                blocks[k] = [_Residual(*inside), *last]
-        module = nn.Sequential(*(layer for block in blocks for layer in block))
-        widths = [sizes[stem] for stem in structure if stem in sizes]
-        return (
-            module.eval(),
-            "-".join(map(str, [widths[0][1], *(rows for rows, _ in widths)])),
-            mapping,
-        )
+            layer = (kind or nn.ReLU)() if stem == ACTIVATION else copy.deepcopy(layers[stem])
+            blocks += [[]] if stem in dense else []
+            blocks[-1].append(layer)
+            names = [name for name in ("weight", "bias") if name in held.get(stem, {})]
+            tensors += [f"{name[0]}{len(blocks) - 1} = {stem}.{name}" for name in names]
+        for block in blocks[2:-1]:
+            if skip is not None and block[0].in_features == block[0].out_features:
+                inside = block[:] if skip else block[:-1]
+                block[: len(inside)] = [_Residual(*inside)]
+        widths = [dense[stem].out_features for stem in structure if stem in dense]
+        words = "-".join(map(str, [next(b for b in blocks[1:])[0].in_features, *widths]))
+        return nn.Sequential(*chain.from_iterable(blocks)).eval(), words, tensors
 
+    square = any(dense[stem].in_features == dense[stem].out_features for stem in orders[0][1:-1])
     skips = SKIPS if square else {"": None}
     return Plan((structures, skips, _activations()), build, shallow=True)
+
+
+def _layer_of(tensors: State) -> nn.Module:
+    if "running_mean" in tensors:
+        layer: nn.Module = nn.BatchNorm1d(len(tensors["running_mean"]), affine="weight" in tensors)
+    else:
+        rows, columns = tensors["weight"].shape
+        layer = nn.utils.skip_init(nn.Linear, columns, rows, bias="bias" in tensors)
+    layer.load_state_dict(tensors)
+    return layer
 
 
 class _Residual(nn.Sequential):
@@ -496,87 +463,39 @@ class _Residual(nn.Sequential):
 
 
 def _chains(
-    sizes: dict[str, tuple[int, ...]], widths: tuple[int, ...] | None, chain: tuple[str, ...] = ()
+    layers: dict[str, nn.Linear], widths: Any, before: tuple[str, ...] = ()
 ) -> Iterator[list[str]]:
     """Orders of all layers in which each takes what the one before it answers, those of `widths`
     alone where they are known; in the order of the file, as far as that goes.
     """
-    length = len(sizes) if widths is None else len(widths) - 1
-    if len(chain) == length:
-        yield list(chain)
+    at = len(before)
+    if at == (len(widths) - 1 if widths else len(layers)):
+        yield list(before)
         return
-    for stem, (rows, columns) in sizes.items():
-        wanted = sizes[chain[-1]][0] if chain else columns
-        if widths is not None:
-            wanted, rows_wanted = widths[len(chain) : len(chain) + 2]
-            columns = columns if rows == rows_wanted else -1
-        if columns == wanted and stem not in chain:
-            yield from _chains(sizes, widths, (*chain, stem))
+    for stem, layer in layers.items():
+        size = (layer.in_features, layer.out_features)
+        wanted = layers[before[-1]].out_features if before else size[0]
+        if stem not in before and size == (widths[at : at + 2] if widths else (wanted, size[1])):
+            yield from _chains(layers, widths, (*before, stem))
 
 
-def _no_chain(
-    state: State, sizes: dict[str, tuple[int, ...]], arch: str | None, widths: Sequence[int] | None
-) -> str:
-    for layer, (columns, rows) in enumerate(pairwise(widths or ()), start=1):
-        if (rows, columns) not in sizes.values():
-            held = ", ".join(f"{name} {tuple(value.shape)}" for name, value in state.items())
-            wanted = f"no weight of shape ({rows}, {columns}) for layer {layer} of {arch}"
-            return f"has {wanted}, only {held[:300] or 'no weights at all'}"
-    shapes = ", ".join("×".join(map(str, size)) for size in list(sizes.values())[:6])
-    return f"has matrices {shapes} that form no chain: say their order with --arch, or {PASS}"
-
-
-def _structures(
-    order: list[str], norms: dict[str, int], sizes: dict[str, tuple[int, ...]], names: list[str]
-) -> Iterator[list[str | None]]:
-    """Layers, activations (None) and batch norms in their order: each norm after a layer of its
-    width, best the last before it in the file, before the activation or after it; or at the inputs.
+def _structures(order: list[str], layers: dict[str, nn.Module]) -> Iterator[list[str]]:
+    """Layers, activations and batch norms in their order: each norm after a layer of its width,
+    best the last before it in the file, before the activation or after it; or at the inputs.
     """
-    listed = {name.rpartition(".")[0]: row for row, name in enumerate(names)}
+    listed, first = list(layers), layers[order[0]]
+    norms = [stem for stem in layers if isinstance(layers[stem], nn.BatchNorm1d)]
     ways = []
-    for norm, size in norms.items():
-        fits = [stem for stem in order[:-1] if sizes[stem][0] == size]
-        fits.sort(key=lambda stem: (listed.get(stem, 0) > listed[norm], -listed.get(stem, 0)))
-        ways.append([*fits, *([""] if sizes[order[0]][1] == size else [])])
+    for norm in norms:
+        size, row = layers[norm].num_features, listed.index(norm)
+        fits = [stem for stem in order[:-1] if layers[stem].out_features == size]
+        fits.sort(key=lambda stem: (listed.index(stem) > row, -listed.index(stem)))  # noqa: B023
+        ways.append([*fits, *([""] if first.in_features == size else [])])
     for places in islice((way for way in product(*ways) if len({*way}) == len(way)), MOST_PLACES):
+        at = dict(zip(places, norms, strict=True))
         for after in (False, True) if norms else (False,):
-            at = dict(zip(places, norms, strict=True))
-            structure: list[str | None] = [at[""]] if "" in at else []
+            structure = [at[""]] if "" in at else []
             for stem in order[:-1]:
                 norm = [at[stem]] if stem in at else []
-                structure += [stem, None, *norm] if after else [stem, *norm, None]
+                structure += [stem, ACTIVATION, *norm] if after else [stem, *norm, ACTIVATION]
             yield [*structure, order[-1]]
-
-
-def _group(state: State, path: Path) -> tuple[dict[str, dict[str, str]], dict[str, int], list[str]]:
-    """Names of weights and biases of dense layers by stem, sizes of batch norms by stem, and names
-    of everything else.
-    """
-    norms = {
-        name.removesuffix(".running_mean"): len(value)
-        for name, value in state.items()
-        if name.endswith(".running_mean")
-    }
-    weights: dict[str, dict[str, str]] = {}
-    for name, tensor in state.items():
-        stem, _, kind = name.rpartition(".")
-        if numbered := re.fullmatch(r"([wb])([0-9]+)", name):
-            stem, kind = numbered[2], {"w": "weight", "b": "bias"}[numbered[1]]
-        if stem in norms:
-            continue
-        parts = weights.setdefault(stem, {})
-        if kind in parts:
-            raise ReconError(
-                f"{path} holds both {parts[kind]} and {name}, which mean the same layer: leave"
-                " one out"
-            )
-        parts[kind] = name
-    foreign = []
-    for stem, parts in list(weights.items()):
-        shape = state[parts["weight"]].shape if "weight" in parts else ()
-        if parts.keys() - {"weight", "bias"} or len(shape) != 2:
-            foreign += weights.pop(stem).values()
-        elif "bias" in parts and (held := state[parts["bias"]].shape) != shape[:1]:
-            needed = f"has shape {tuple(held)}, and its layer needs ({shape[0]},)"
-            raise ReconError(f"the bias {parts['bias']} of {path} {needed}")
-    return weights, norms, foreign
