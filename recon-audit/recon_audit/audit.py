@@ -27,8 +27,9 @@ from recon_audit.aggregates import aggregates, check_salt
 from recon_audit.attacks import RECONSTRUCTIONS
 from recon_audit.comparison import Comparison, Settings, save_attempts
 from recon_audit.images import MIN_IMAGES
+from recon_audit.places import FOLDER, fresh_place
 from recon_audit.prepare import Case, prepare
-from recon_audit.report import FOLDER, SCHEMA, Leaked, Report, fresh_place, page
+from recon_audit.report import SCHEMA, Leaked, Report, page
 from recon_audit.scoring import Exchangeability, Json, compare_sets
 from recon_audit.shadows import Recipe
 from recon_audit.verdict import INFERRED, LEAKS, attack_states, decide, lines, power_words

@@ -128,7 +128,7 @@ def _audit(
     from recon_audit.aggregates import salt_in
     from recon_audit.audit import ATTACKS, audit
     from recon_audit.browser import find_browser
-    from recon_audit.report import discard
+    from recon_audit.places import discard
 
     names = ("fail_on", "json", "junit", "pdf", "model_card", "salt")
     fail_on, as_json, junit, pdf, model_card, salt = (settings.pop(name) for name in names)

@@ -111,7 +111,6 @@ class Comparison:
         x, x_held_out = case.x[rows], case.x_held_out[held_out_rows]
         members, others = self._comparable(x), self._comparable(x_held_out)
         result = self._score(tried, members, others, released)
-        result["unit"] = "images" if case.public is None else "features"
         for attempt in tried:
             result["attacks"][attempt.name] |= {
                 "how": attempt.how,

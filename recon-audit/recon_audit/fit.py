@@ -8,7 +8,6 @@ such images is about something else; then other labels are tried, to say what ma
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -30,7 +29,7 @@ from recon_audit.labels import classes_of
 from recon_audit.networks import Subject
 
 CHANCE = 0.01  # a share of right answers with a larger p is one that chance explains
-MOST_READ = 300  # of a large set: a share of right answers is known well enough from so many
+MOST_READ = 200  # of a large set: a share of right answers is known well enough from so many
 ERRORS = 3  # standard errors by which another reading must fit better
 # what another order of the labels must reach, and gain: many orders are tried
 RELABELLED, GAIN = 0.5, 0.3
@@ -399,7 +398,6 @@ class Readings:
         chosen, (train, held_out) = self.subject, self.sets
         if words != self.usual[:-2]:
             chosen = chosen.read(words[:-1])
-            chosen = replace(chosen, module=copy.deepcopy(chosen.module))
         seen = examine(chosen.module, train.form or train.shape, words[-1])
         return chosen, seen, classes_of(train, held_out, self.labels, seen.outputs)
 
@@ -555,4 +553,9 @@ def _unlabelled(readings: Readings) -> Read:
     if why := no_classes(seen.logits(inputs), inputs):
         raise ReconError(f"the network {why}: an audit needs the network that gives classes")
     unchecked = f"no labels bear out that its {seen.outputs} outputs are classes"
-    return Read(chosen, seen, None, transform, unchecked=unchecked)
+    notes = []
+    if readings.labels is None and any(part.labels is not None for part in readings.sets):
+        whole = all(part.labels is not None for part in readings.sets)
+        why = f"do not fit {seen.outputs} outputs" if whole else "are there for one set alone"
+        notes.append(f"labels that came with the images are not used, since they {why}")
+    return Read(chosen, seen, None, transform, None, tuple(notes), unchecked)

@@ -8,7 +8,7 @@ import hashlib
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -128,10 +128,11 @@ class Raw:
 
     Attributes:
         part: its name.
-        blocks: arrays (n, …) of images that lie in memory, or (1, C, H, W) of each picture.
+        blocks: an array (n, …) of images that lie in memory, or (1, C, H, W) of each picture.
         names: what the owner calls them, (n,).
         labels: (n, …), None where unknown.
-        left: files that are left out, by the reason; those in `folder`.
+        left: files that are left out, by the reason.
+        pictures: whether they are.
     """
 
     part: str
@@ -139,97 +140,92 @@ class Raw:
     names: list[str]
     labels: Any = None
     left: Counter[str] = field(default_factory=Counter)
-    folder: str = ""
+    pictures: bool = False
+
+    def among(self, rows: list[int]) -> Raw:
+        """With these blocks: the others are of another size."""
+        if len(rows) == len(self.blocks):
+            return self
+        left = self.left + Counter({"of another size": len(self.blocks) - len(rows)})
+        labels = None if self.labels is None else self.labels[rows]
+        names, blocks = ([part[row] for row in rows] for part in (self.names, self.blocks))
+        return replace(self, blocks=blocks, names=names, labels=labels, left=left)
+
+    @property
+    def note(self) -> str:
+        """For the report."""
+        n, left = len(self.names), sorted(self.left.items())
+        why = ", ".join(f"{k} {'is' if k == 1 else 'are'} {what}" for what, k in left if k)
+        used = f"used {n} of {n + self.left.total()} files in {self.part}, because {why}"
+        return used if self.left.total() else ""
 
 
 def settle(raws: Sequence[Raw], expected: Expected) -> list[Images]:
     """Sets of images in one layout, of one size and in one unit."""
-    for raw in raws:
-        for block in raw.blocks:
-            _check_numbers(block, raw.part)
-    rows = all(block.ndim == 2 for raw in raws for block in raw.blocks) and expected.axes == 2
-    shape = (
-        _shape_of_rows(np.concatenate([raw.blocks[0] for raw in raws]), expected) if rows else ()
-    )
-    laid = [[_lay(block, shape, expected, raw) for block in raw.blocks] for raw in raws]
-    sizes = Counter(block.shape[1:] for blocks in laid for block in blocks for _ in block)
+    every = [block for raw in raws for block in raw.blocks]
+    shape: tuple[int, ...] = ()
+    if expected.axes == 2 and {block.ndim for block in every} == {2}:
+        shape = _shape_of_rows(np.concatenate(every), expected)
+    raws = [
+        replace(raw, blocks=[_lay(b, shape, expected, raw) for b in raw.blocks]) for raw in raws
+    ]
+    sizes = Counter(block.shape[1:] for raw in raws for block in raw.blocks for _ in block)
     size, most = sizes.most_common(1)[0]
-    fits = [[block.shape[1:] == size for block in blocks] for blocks in laid]
-    if 2 * most <= sizes.total() or not all(map(any, fits)):
+    raws = [raw.among([k for k, b in enumerate(raw.blocks) if b.shape[1:] == size]) for raw in raws]
+    if 2 * most <= sizes.total() or not all(raw.blocks for raw in raws):
         held = " and ".join(map(str, list(sizes)[:2]))
         mend = "give --resize 256 --crop 224, or what suits the network (resize=, crop=)"
         raise ReconError(f"images differ in shape (C, H, W), {held}: {mend}")
-    used = [
-        [b for b, fit in zip(blocks, ok, strict=True) if fit]
-        for blocks, ok in zip(laid, fits, strict=True)
-    ]  # noqa: E501
-    arrays = [
-        np.concatenate(blocks) for blocks in (used if shape[:2] == (1, 1) else _in_one_unit(used))
-    ]  # noqa: E501
+    read = np.float32 if shape[:2] == (1, 1) else _unit_of([b for raw in raws for b in raw.blocks])
     sets = []
-    for raw, array, ok in zip(raws, arrays, fits, strict=True):
-        kept = [row for row, fit in enumerate(ok if len(ok) > 1 else [True] * len(array)) if fit]
-        left = raw.left + Counter({"of another size": len(ok) - sum(ok)})
-        note = f"used {len(kept)} of {len(kept) + left.total()} files in {raw.folder}, because {_reasons(left)}"  # noqa: E501
-        labels = None if raw.labels is None else raw.labels[kept]
-        names = [raw.names[row] for row in kept]
-        pixels = np.ascontiguousarray(array.reshape(len(array), size[0], -1, size[-1]))
-        form = size if len(size) != 3 or expected.axes != 2 else ()
-        sets.append(Images(pixels, names, labels, note if left.total() else "", form))
+    for raw in raws:
+        pixels = np.concatenate([*map(read, raw.blocks)])
+        pixels = np.ascontiguousarray(pixels.reshape(len(pixels), size[0], -1, size[-1]))
+        form = () if expected.axes == 2 else size
+        sets.append(Images(pixels, raw.names, raw.labels, raw.note, form))
     return sets
-
-
-def _check_numbers(array: np.ndarray, part: str) -> None:
-    if array.dtype.kind not in "biuf" or array.ndim < 2 or 0 in array.shape:
-        raise ReconError(
-            f"the {part} images must be uint8 or float of shape (N, H, W, C), not {array.dtype}"
-            f" {array.shape}"
-        )
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise ReconError(f"the {part} images hold numbers that are not finite")
 
 
 def _lay(array: np.ndarray, rows: tuple[int, ...], expected: Expected, raw: Raw) -> np.ndarray:
     """(n, C, H, W), or (n, C, L) of signals and (n, C, D, H, W) of volumes; channels last are put
-    first.
+    first. ReconError for what are no images, or none for the network.
     """
+    what = f"the {raw.part} images"
+    if array.dtype.kind not in "biuf" or array.ndim < 2 or 0 in array.shape:
+        held = f"{array.dtype} {array.shape}"
+        raise ReconError(f"{what} must be uint8 or float of shape (N, H, W, C), not {held}")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise ReconError(f"{what} hold numbers that are not finite")
     if rows:
         array = array.reshape(len(array), *rows)
     elif array.ndim == expected.axes + 1:
         array = array[:, None]
-    elif not raw.folder and _channels_last(array.shape[1:], expected.channels):
+    elif not raw.pictures and _channels_last(array.shape[1:], expected.channels):
         array = np.moveaxis(array, -1, 1)
     fits = expected.channels in (None, array.shape[1]) and expected.dim in (None, array[0].size)
     if array.ndim != expected.axes + 2 or not fits:
         wanted = f"{expected.dim} inputs" if expected.dim else f"{expected.channels} colours"
         raise ReconError(
-            f"the {raw.part} images of shape {array.shape[1:]} do not make {wanted}, grey or in"
-            " colour"
+            f"{what} of shape {array.shape[1:]} do not make {wanted}, grey or in colour"
         )
     return array
 
 
-def _in_one_unit(sets: list[list[np.ndarray]]) -> list[list[np.ndarray]]:
-    """Bytes as they are, 16 bits from 0 to 1. Other numbers are bytes where all are whole and from
-    0 to 255, or where there are bytes beside them and they go as far; else they stay in units of
-    their own.
+def _unit_of(blocks: list[np.ndarray]) -> Callable[[np.ndarray], np.ndarray]:
+    """Bytes stay as they are, 16 bits go from 0 to 1. Other numbers are bytes where all are whole
+    and from 0 to 255, or go as far beside bytes; else they stay in units of their own.
     """
-    every = [block for blocks in sets for block in blocks]
-    deep = max((block.max() for block in every if block.dtype == np.uint16), default=0) > 255
-    known = {np.dtype(np.uint8): 255} | ({np.dtype(np.uint16): 65535} if deep else {})
-    others = [block for block in every if block.dtype not in known]
+    deep = max((block.max() for block in blocks if block.dtype == np.uint16), default=0) > 255
+    units = {np.dtype(np.uint8): 255} | ({np.dtype(np.uint16): 65535} if deep else {})
+    others = [block for block in blocks if block.dtype not in units]
     low, high = min(map(np.min, others), default=0), max(map(np.max, others), default=0)
     whole = all(block.dtype.kind in "iu" or not (block % 1).any() for block in others)
     unit = 255 if whole and low >= 0 and 1 < high <= 255 else 1
-    if len(others) < len(every) and high > BRIGHT:
+    if len(others) < len(blocks) and high > BRIGHT:
         unit = 255 if high < DARK else 65535
-    units = [known.get(block.dtype, unit) for block in every]
-    if whole and {*units} == {255}:
-        return [[block.astype(np.uint8) for block in blocks] for blocks in sets]
-    return [
-        [(block / known.get(block.dtype, unit)).astype(np.float32) for block in blocks]
-        for blocks in sets
-    ]
+    if whole and all(units.get(block.dtype, unit) == 255 for block in blocks):
+        return np.uint8
+    return lambda block: (block / units.get(block.dtype, unit)).astype(np.float32)
 
 
 def _channels_last(shape: tuple[int, ...], channels: int | None) -> bool:
@@ -359,7 +355,7 @@ def _digest(image: np.ndarray) -> bytes:
 def raw_of(source: Any, part: str, expected: Expected) -> Raw:
     """One set from whatever holds it; see `load_images`."""
     if isinstance(source, Images):
-        return Raw(part, [source.pixels], source.names, source.labels)
+        return Raw(part, [source.pixels], source.names, source.labels, pictures=True)
     if isinstance(source, str | Path):
         path = _check_exists(Path(source))
         return from_folder(path, expected) if path.is_dir() else from_npz(path, part, False)
@@ -407,8 +403,11 @@ def _from_dataset(source: Sequence[Any], part: str, expected: Expected) -> Raw:
     if not all(np.array_equal(a, b) for a, b in zip(pixels, same, strict=False)):
         another = f"the {part} data set gives another image each time that it is read"
         raise ReconError(f"{another}: turn its augmentation off, so that an image is an image")
-    folder = part if isinstance(items[0][0], Image.Image) else ""
-    raw = Raw(part, pixels, [f"{part}[{row}]" for row in range(len(items))], folder=folder)
+    names, pictures = (
+        [f"{part}[{row}]" for row in range(len(items))],
+        isinstance(items[0][0], Image.Image),
+    )
+    raw = Raw(part, pixels, names, pictures=pictures)
     if len(items[0]) == 1:
         return raw
     return _labelled(raw, [as_array(item[1]) for item in items], f"{part} images")
@@ -494,9 +493,11 @@ def from_folder(folder: Path, expected: Expected) -> Raw:
         files = [file for file in files if file.parent != folder]
         left["in no class folder"] = loose
     if not files:
-        reasons = f": {_reasons(left)}" if left else ""
-        kinds = ", ".join(sorted(suffix[1:] for suffix in SUFFIXES))
-        raise ReconError(f"there are no images ({kinds}) in {folder}{reasons}")
+        kinds, note = (
+            ", ".join(sorted(suffix[1:] for suffix in SUFFIXES)),
+            Raw("it", [], [], None, left).note,
+        )
+        raise ReconError(f"there are no images ({kinds}) in {folder}{note and f': {note}'}")
     inside = [file.relative_to(folder).parts for file in files]
     names = ["/".join(map(printable, filter(None, (folder.name, *parts)))) for parts in inside]
     labels = [printable(parts[0]) for parts in inside]
@@ -514,7 +515,7 @@ def _pictures(
     expected: Expected,
 ) -> Raw:
     """Files of images, but for those whose size does not fit the network."""
-    blocks = []
+    blocks: list[Any] = []
     for file in files:
         with one_reason(f"the image {file} cannot be read"), Image.open(file) as image:
             blocks.append(_of_picture(image, expected))
@@ -525,10 +526,8 @@ def _pictures(
             f"{files[-1]} is {size[0]} × {size[1]}, which does not make {expected.dim} inputs, grey"
             " or in colour"
         )
-    left["of another size"] += len(files) - len(fits)
-    known = None if labels is None else np.array([labels[row] for row in fits])
-    blocks = [block for block in blocks if block is not None]
-    return Raw(part, blocks, [names[row] for row in fits], known, left, printable(part))
+    known = None if labels is None else np.array(labels)
+    return Raw(printable(part), blocks, names, known, left, True).among(fits)
 
 
 def _list_files(folder: Path) -> tuple[list[Path], Counter[str]]:
@@ -550,12 +549,6 @@ def _list_files(folder: Path) -> tuple[list[Path], Counter[str]]:
             else:
                 files.append(path)
     return sorted(files), left
-
-
-def _reasons(left: Counter[str]) -> str:
-    return ", ".join(
-        f"{n} {'is' if n == 1 else 'are'} {why}" for why, n in sorted(left.items()) if n
-    )
 
 
 def from_npz(file: Path, part: str, whole: bool) -> Raw:

@@ -100,7 +100,7 @@ class Subject:
     def read(self, words: Sequence[str]) -> Subject:
         """With the network that the file is by these answers to what it leaves open."""
         if not self.plan.axes:
-            return self
+            return replace(self, module=copy.deepcopy(self.module))
         pairs = zip(self.plan.axes, words, strict=True)
         answers = (axis.get(word, next(iter(axis.values()))) for axis, word in pairs)
         module, arch, tensors = self.plan.build(*answers)
@@ -415,7 +415,9 @@ def _dense(state: State, path: Path, arch: str | None) -> Plan:
     if not orders or (len(orders[0]) < len(dense)):
         shapes = ", ".join(f"{stem} {tuple(layer.weight.shape)}" for stem, layer in dense.items())
         what = f"form no chain {arch or ''}" if not orders else f"{arch} has no place for"
-        raise ReconError(f"{path} holds matrices, {shapes[:300] or 'none at all'}, that {what}: {PASS}")
+        raise ReconError(
+            f"{path} holds matrices, {shapes[:300] or 'none at all'}, that {what}: {PASS}"
+        )
     if len({re.sub("[0-9]+", "", stem) for stem in dense}) == 1:  # their names number them
         del orders[1:]
     if len(dense) > 2 and arch is None:  # a layer that forward does not use

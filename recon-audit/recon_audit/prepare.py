@@ -199,7 +199,7 @@ def _with_public(case: Case) -> Case:
     Public(features)  # which refuses those that do not vary, before anything is attacked
     note = (
         f"{len(public)} of the held-out images are the public sample that attacks on features are"
-        " given"
+        " given: with public images of another kind far less comes back"
     )
     others = case.among(sorted(set(range(len(case.held_out))) - set(public)))
     return replace(others, public=features, notes=(*case.notes, note))

@@ -10,10 +10,7 @@ import base64
 import html
 import io
 import json
-import os
-import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
@@ -24,28 +21,16 @@ from markupsafe import Markup
 from PIL import Image
 from torch import Tensor
 
-from recon.errors import ReconError
-from recon.store.files import atomic_path, check_writable, only_one
+from recon.store.files import atomic_path
 from recon_audit.attacks import KINDS
-from recon_audit.browser import PDF_MARK, print_page
+from recon_audit.browser import print_page
 from recon_audit.fit import Transform
 from recon_audit.images import Images, printable
+from recon_audit.places import FILES, PDF, discard
 from recon_audit.scoring import Json
 from recon_audit.verdict import CANNOT_TELL, INFERRED, LEAKS, NOT_APPLIED, RAN, power_words
 
 SCHEMA = "recon-audit/1"
-FILES = ("report.html", "report.json")
-PDF = "report.pdf"
-FOLDER = "audit-attack"  # in the output folder: what attacks recovered
-#: in every file that an audit writes, of whichever kind
-MARKS = (
-    b"<h1>What do these weights give away?</h1>",
-    b'"schema": "recon-audit/',
-    b'<testsuite name="recon audit"',
-    b"## Privacy audit\n\nAudited with recon",
-    b'"x_hat":{"dtype"',
-    PDF_MARK,
-)
 EDPB = (
     "Opinion 28/2024 of the European Data Protection Board calls a model trained on personal data"
     " anonymous only where two likelihoods are insignificant, given all the means reasonably likely"
@@ -171,43 +156,6 @@ class Report:
                 ElementTree.SubElement(case, element, type=kind, message=self.sentence)
         text = ElementTree.tostring(suite, encoding="unicode")
         return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
-
-
-def written(path: Path) -> bool:
-    """Whether an audit wrote this file."""
-    return path.is_file() and any(mark in path.read_bytes() for mark in MARKS)
-
-
-def discard(*paths: Path) -> None:
-    """Remove what earlier audits wrote, and leave everything else."""
-    for path in paths:
-        if written(path):
-            path.unlink()
-
-
-@contextmanager
-def fresh_place(folder: Path | None) -> Iterator[Path | None]:
-    """An empty folder, whose files are moved into `folder` in the end. What earlier audits wrote
-    there goes, also where the block fails. ReconError where a file of somebody else's is in the
-    way, or another audit is at work.
-    """
-    if folder is None:
-        yield None
-        return
-    with only_one(folder, ".audit.*"):
-        check_writable(folder, FILES)
-        for name in FILES:
-            if (folder / name).exists() and not written(folder / name):
-                raise ReconError(f"{folder / name} is no report of an audit: use another folder")
-        with tempfile.TemporaryDirectory(prefix=".audit.", dir=folder) as fresh:
-            try:
-                yield Path(fresh)
-            finally:
-                discard(*folder.glob("report.*"), *folder.glob(f"{FOLDER}/*"))
-            for file in [path for path in Path(fresh).rglob("*") if path.is_file()]:
-                place = folder / file.relative_to(fresh)
-                place.parent.mkdir(exist_ok=True)
-                os.replace(file, place)
 
 
 def card(report: Json) -> str:

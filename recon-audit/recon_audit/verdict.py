@@ -24,7 +24,6 @@ BLIND_AREA = 0.55
 NUMBERS = ("no attack", "one attack", "two attacks", "three attacks")
 FIRST = 3  # names in a line, then "and N more"
 SURE = "where half of those in question were"
-NO_MORE = ", so this is no more than guessing"
 NOT_APPLIED, RAN = "did not apply", "ran"
 
 
@@ -92,13 +91,12 @@ def _on_images(result: Json | None, n: int, power: Json | None) -> tuple[str, st
         reason = next(about["why_not"] for about in result["attacks"].values())
         return CANNOT_TELL, f"{untold}, since no attack that does so applies. {reason}"
     if result["leak"]:
-        what = result.get("unit", "images")
         return (
             LEAKS,
             (
-                f"{result['targets']} of {n} training {what} came back"
-                f" {KINDS[result['attack']].phrase}, and {result['decoys']} of {n} {what} that were"
-                f" never trained on: these weights leak training {what}."
+                f"{result['targets']} of {n} training images came back"
+                f" {KINDS[result['attack']].phrase}, and {result['decoys']} of {n} images that were"
+                " never trained on: these weights leak training images."
             ),
         )
     silence = f"No evidence of leakage by {NUMBERS[len(ran)]}"
@@ -121,7 +119,6 @@ def _on_membership(table: Json) -> tuple[str, str]:
     best = table["scores"][table["best"]]
     counts = count_words(best["named"])
     if table["p_value"] < LEVEL:
-        counts = counts.replace(NO_MORE, "")  # of all together more is known than of each
         return INFERRED, f"Who was trained on can be inferred: {counts}."
     there = "in networks trained in the same way it can"
     if max(table["power"][name] or 0.0 for name in ("auc", "multipliers_auc")) < BLIND_AREA:
@@ -157,7 +154,7 @@ def count_words(named: dict[str, Json]) -> str:
 
 def _count(where: str, row: Json) -> str:
     chance = f"guessing names {row['guess']:.0f}, rarely more than {row['guess_most']}"
-    less = "" if row["count"] > row["guess_most"] else NO_MORE
+    less = "" if row["count"] > row["guess_most"] else ", so this is no more than guessing"
     interval = f"95 % interval {row['low']} to {row['high']}"
     return f"{row['count']} of {row['of']} can be named {where} ({interval}; {chance}{less})"
 

@@ -23,7 +23,7 @@ from recon_audit.attacks import RECONSTRUCTIONS, Released, Task, separation
 from recon_audit.fit import mean_image
 from recon_audit.images import Expected, load_images
 from recon_audit.networks import parse_arch, subject_of
-from recon_audit.report import FOLDER
+from recon_audit.places import FOLDER
 from recon_audit.scoring import DECISIVE, LEVEL, NULLS, Nulls, blur_p, matches, score
 
 N, SIDE, WIDTH = 10, 8, 200

@@ -30,7 +30,7 @@ from recon_audit import attacks as attack_module
 from recon_audit import audit as audit_module
 from recon_audit import browser, membership
 from recon_audit.anatomy import examine
-from recon_audit.report import FOLDER
+from recon_audit.places import FOLDER
 from recon_audit.shadows import Recipe, train_network
 from recon_audit.verdict import decide
 

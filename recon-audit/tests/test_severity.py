@@ -21,7 +21,8 @@ import recon_audit
 from recon import cli
 from recon.errors import ReconError
 from recon_audit.aggregates import hash_name, salt_in
-from recon_audit.report import EDPB, FOLDER
+from recon_audit.places import FOLDER
+from recon_audit.report import EDPB
 from recon_audit.shadows import Recipe
 from recon_audit.verdict import Verdict, lines, worst
 
