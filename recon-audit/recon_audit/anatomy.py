@@ -108,7 +108,8 @@ class Take:
 
     def __call__(self, module: nn.Module, inputs: Any, answers: Any) -> Any:
         """Of the answers."""
-        fits = {place: part for place, part in _parts(answers) if part.dim() in (1, 2)}
+        parts = [pair for pair in _parts(answers) if pair[1].dim() in (1, 2)]
+        fits = {place: part for place, part in parts if part.is_floating_point()}
         self.seen = {place: tuple(part.shape) for place, part in fits.items()}
         usual = (place for place in fits if place.rpartition(".")[2] in ("logits", "out"))
         first = self.place if self.place in fits else next(usual, next(iter(fits), ""))
@@ -158,6 +159,8 @@ def examine(module: nn.Module, shape: tuple[int, ...], place: str | None = None)
     takes[0].place = takes[0].place if place is None else place
     x = torch.rand(8, *shape, generator=torch.Generator().manual_seed(0)) - 0.5
     flat, answers, calls = watch_layers(module, x)
+    if not answers.is_floating_point():
+        raise ReconError("the network answers whole numbers, perhaps classes: an audit needs logits")
     answers = answers.float().reshape(len(x), -1)
     form = (math.prod(shape),) if flat else shape
     taken = x.reshape(len(x), *form)

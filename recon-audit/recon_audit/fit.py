@@ -36,7 +36,8 @@ RELABELLED, GAIN = 0.5, 0.3
 # of the smallest margin over the mean one: what training saw had the largest on 39 of 40 networks
 # tried
 GAP = 0.1
-ALIKE = 0.99  # correlation of answers that are the same for all that an audit asks
+# correlation of answers that are the same for all that an audit asks, and that are one network's
+ALIKE, EQUAL = 0.99, 0.999
 # floats beyond it are hardly normalised: they may have to be divided, and the report says so
 BRIGHT = 16
 #: colours -> mean and deviation in use
@@ -463,16 +464,18 @@ class Readings:
         for other in self.best():
             whole = other[:1] != choice[:1] or other[-3] != choice[-3]
             close = whole or self.tried[other][0].sharpness <= reading.sharpness + GAP
-            alike = 1 - 1e-6 if whole else ALIKE
+            alike = EQUAL if whole else ALIKE
             if other[:-2] != choice[:-2] and close and _differ(self.tried[other][1], logits, alike):
                 others.append(other)
         return sorted(others, key=lambda other: other[:1] == choice[:1] and other[-3] == choice[-3])
 
 
 def _differ(a: Tensor, b: Tensor, alike: float) -> bool:
-    """Whether logits (n, K) differ by more than a factor."""
-    pair = torch.stack([a.flatten(), b.flatten()]) if a.shape == b.shape else None
-    return pair is None or bool(torch.corrcoef(pair)[0, 1] < alike)
+    """Whether logits (n, K) differ by more than a factor, and a number for each image."""
+    if a.shape != b.shape:
+        return True
+    rows = [x - x.mean(1, keepdim=True) if x.shape[1] > 1 else x for x in (a, b)]
+    return bool(torch.corrcoef(torch.stack([x.flatten() for x in rows]))[0, 1] < alike)
 
 
 def read(subject: Subject, train: Images, held_out: Images, labels: Any, way: Any) -> Read:

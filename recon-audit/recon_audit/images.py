@@ -163,9 +163,12 @@ class Raw:
 def settle(raws: Sequence[Raw], expected: Expected) -> list[Images]:
     """Sets of images in one layout, of one size and in one unit."""
     every = [block for raw in raws for block in raw.blocks]
+    if (expected.resize or expected.crop) and not all(raw.pictures for raw in raws):
+        raise ReconError("only pictures are resized and cropped, and arrays are no pictures")
     shape: tuple[int, ...] = ()
-    if expected.axes == 2 and {block.ndim for block in every} == {2}:
-        shape = _shape_of_rows(np.concatenate(every), expected)
+    if rows := [block for block in every if block.ndim == 2 == expected.axes]:
+        others = [_lay(b, (), expected, raw) for raw in raws for b in raw.blocks if b.ndim > 2]
+        shape = others[0].shape[1:] if others else _shape_of_rows(np.concatenate(rows), expected)
     raws = [
         replace(raw, blocks=[_lay(b, shape, expected, raw) for b in raw.blocks]) for raw in raws
     ]
@@ -196,11 +199,11 @@ def _lay(array: np.ndarray, rows: tuple[int, ...], expected: Expected, raw: Raw)
         raise ReconError(f"{what} must be uint8 or float of shape (N, H, W, C), not {held}")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise ReconError(f"{what} hold numbers that are not finite")
-    if rows:
+    if rows and array.ndim == 2 and array[0].size == math.prod(rows):
         array = array.reshape(len(array), *rows)
     elif array.ndim == expected.axes + 1:
         array = array[:, None]
-    elif not raw.pictures and _channels_last(array.shape[1:], expected.channels):
+    elif array.ndim > 2 and not raw.pictures and _channels_last(array.shape[1:], expected.channels):
         array = np.moveaxis(array, -1, 1)
     fits = expected.channels in (None, array.shape[1]) and expected.dim in (None, array[0].size)
     if array.ndim != expected.axes + 2 or not fits:

@@ -228,6 +228,7 @@ WAYS = {
     "scores beside a loss": lambda net, h, z: {"loss": z.mean(), "scores": z},
     "dataclass": lambda net, h, z: Answer(z, h),
     "nested": lambda net, h, z: {"features": h, "heads": SimpleNamespace(main=z)},
+    "probabilities beside logits": lambda net, h, z: (z, z.softmax(1), z.argmax(1)),
     "auxiliary in training": lambda net, h, z: (z, z) if net.training else z,
 }
 
@@ -246,7 +247,7 @@ def test_what_fits_the_labels_is_taken_for_the_classes(kind):
     net = trained(Way(WAYS[kind]), answer=classes_in)
     case = prepare(net, *PAIR)
     assert case.classifier.outputs == 10 and case.fit.right == N
-    several = kind in ("(features, logits)", "dataclass", "nested")
+    several = kind in ("(features, logits)", "probabilities beside logits", "dataclass", "nested")
     assert any("is taken for its classes" in note for note in case.notes) == several
     if several:
         with pytest.raises(ReconError, match="several networks or answers"):
@@ -308,6 +309,7 @@ def test_a_transform_is_a_function_of_each_image(refusal):
 NO_CLASSES = {
     "as an autoencoder does": lambda net, h, z: h,
     "as features are": lambda net, h, z: h.relu(),
+    "whole numbers": lambda net, h, z: z.argmax(1),
     "as an embedding does": lambda net, h, z: nn.functional.normalize(z),
 }
 
