@@ -160,7 +160,7 @@ def examine(module: nn.Module, shape: tuple[int, ...], place: str | None = None)
     x = torch.rand(8, *shape, generator=torch.Generator().manual_seed(0)) - 0.5
     flat, answers, calls = watch_layers(module, x)
     if not answers.is_floating_point():
-        raise ReconError("the network answers whole numbers, perhaps classes: an audit needs logits")
+        raise ReconError("the network answers whole numbers, as of classes: an audit needs logits")
     answers = answers.float().reshape(len(x), -1)
     form = (math.prod(shape),) if flat else shape
     taken = x.reshape(len(x), *form)

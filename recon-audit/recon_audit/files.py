@@ -169,8 +169,8 @@ def _states_in(held: Any, place: str = "") -> Iterator[tuple[str, State]]:
 
 
 def from_graph(path: Path) -> tuple[nn.Module, str, list[str]]:
-    """(module, its layers in words, its tensors) of an ONNX file; ReconError where onnx2torch is not
-    installed or cannot convert it, and where its weights are constants.
+    """(module, its layers in words, its tensors) of an ONNX file; ReconError where onnx2torch is
+    not installed or cannot convert it, and where its weights are constants.
     """
     try:
         import onnx

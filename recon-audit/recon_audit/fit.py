@@ -532,11 +532,11 @@ def read(subject: Subject, train: Images, held_out: Images, labels: Any, way: An
             f"of what the network answers, {choice[-3]} is taken for its classes: {of_all}"
         )
     if readings.given is None:
-        words = f"{transform.words}{choice[-2] and ', '}{choice[-2]} (inferred: {of_all}"
-        words += f", and {before} of plain pixels" if choice[-2:] != usual[-2:] else ""
+        said = f"{transform.words}{choice[-2] and ', '}{choice[-2]} (inferred: {of_all}"
+        said += f", and {before} of plain pixels" if choice[-2:] != usual[-2:] else ""
         top = train.scaled.max().item()
-        words += f"; the pixels go up to {top:.0f} and were read so)" if top > BRIGHT else ")"
-        transform = replace(transform, words=words)
+        said += f"; the pixels go up to {top:.0f} and were read so)" if top > BRIGHT else ")"
+        transform = replace(transform, words=said)
     return Read(chosen, seen, classes, transform, fit, tuple(notes), unchecked)
 
 

@@ -148,7 +148,7 @@ class Raw:
             return self
         left = self.left + Counter({"of another size": len(self.blocks) - len(rows)})
         labels = None if self.labels is None else self.labels[rows]
-        names, blocks = ([part[row] for row in rows] for part in (self.names, self.blocks))
+        names, blocks = [self.names[row] for row in rows], [self.blocks[row] for row in rows]
         return replace(self, blocks=blocks, names=names, labels=labels, left=left)
 
     @property
@@ -227,7 +227,7 @@ def _unit_of(blocks: list[np.ndarray]) -> Callable[[np.ndarray], np.ndarray]:
     if len(others) < len(blocks) and high > BRIGHT:
         unit = 255 if high < DARK else 65535
     if whole and all(units.get(block.dtype, unit) == 255 for block in blocks):
-        return np.uint8
+        return lambda block: block.astype(np.uint8)
     return lambda block: (block / units.get(block.dtype, unit)).astype(np.float32)
 
 
@@ -503,7 +503,7 @@ def from_folder(folder: Path, expected: Expected) -> Raw:
         raise ReconError(f"there are no images ({kinds}) in {folder}{note and f': {note}'}")
     inside = [file.relative_to(folder).parts for file in files]
     names = ["/".join(map(printable, filter(None, (folder.name, *parts)))) for parts in inside]
-    labels = [printable(parts[0]) for parts in inside]
+    labels: list[str] | None = [printable(parts[0]) for parts in inside]
     if len(classes) < 2 or {len(parts) > 1 for parts in inside} != {True}:
         labels = None
     return _pictures(files, names, labels, left, folder.name, expected)

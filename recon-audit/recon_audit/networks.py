@@ -102,7 +102,7 @@ class Subject:
         if not self.plan.axes:
             return replace(self, module=copy.deepcopy(self.module))
         pairs = zip(self.plan.axes, words, strict=True)
-        answers = (axis.get(word, next(iter(axis.values()))) for axis, word in pairs)
+        answers = (axis.get(word, axis[_first(axis)]) for axis, word in pairs)
         module, arch, tensors = self.plan.build(*answers)
         module = self.around(_checked(module))
         return replace(self, module=module, arch=arch, tensors=tensors, words=tuple(words))
@@ -148,11 +148,15 @@ def subject_of(model: nn.Module | str | Path, arch: str | None = None) -> Subjec
         plan = Plan(({"": path},), from_graph)
     else:
         plan = plan_of(path, None if arch == "auto" else arch)
+    read = Subject(nn.Identity(), printable(path), "", "", [], plan).read([*map(_first, plan.axes)])
     checksum = hashlib.sha256()
     for file in files_of(path):
         checksum.update(file.read_bytes())
-    subject = Subject(nn.Identity(), printable(path), checksum.hexdigest(), "", [], plan)
-    return subject.read([next(iter(axis)) for axis in plan.axes])
+    return replace(read, sha256=checksum.hexdigest())
+
+
+def _first(axis: dict[str, Any]) -> str:
+    return next(iter(axis))
 
 
 def _copy(model: nn.Module) -> nn.Module:
@@ -273,10 +277,10 @@ def plan_state(state: State, path: Path, arch: str | None) -> Plan:
             f"{path} holds an embedding ({looked_up[0]}), which is no dense layer: {PASS}"
         )
     for name, value in state.items():
-        if value.dim() > 1 and not value.is_floating_point():
+        if WEIGHT.fullmatch(name) and not value.is_floating_point():
             raise ReconError(
-                f"{path} holds {name} ({value.dtype}): whole numbers, as of a quantised network, are"
-                " not finite floats: give the weights that were quantised"
+                f"{path} holds {name} ({value.dtype}): whole numbers, as of a quantised network,"
+                " are not finite floats: give the weights that were quantised"
             )
     if not (named or (arch is None and _named_by_tensors(state, path))):
         return _dense(state, path, arch)
@@ -373,13 +377,13 @@ def _from_torchvision(state: State, path: Path, arch: str) -> Plan:
         module.to_empty(device="cpu")
         with one_reason(f"{path} is no {arch}"):
             module.load_state_dict(state)
-        for part in list(module.modules()) if activation else []:
+        for part in list(module.modules()):
             for name, child in list(part.named_children()):
-                if isinstance(child, nn.ReLU):
+                if isinstance(child, nn.ReLU) and activation is not None:
                     setattr(part, name, activation())
         return module.float().eval(), arch, [f"all {len(state)} tensors by their names"]
 
-    build(next(iter(stems.values())), None)
+    build(stems[_first(stems)], None)
     return Plan((stems, _activations()), build)
 
 
@@ -488,8 +492,8 @@ def _structures(order: list[str], layers: dict[str, nn.Module]) -> Iterator[list
     listed, first = list(layers), layers[order[0]]
     norms = [stem for stem in layers if isinstance(layers[stem], nn.BatchNorm1d)]
     ways = []
-    for norm in norms:
-        size, row = layers[norm].num_features, listed.index(norm)
+    for each in norms:
+        size, row = layers[each].num_features, listed.index(each)
         fits = [stem for stem in order[:-1] if layers[stem].out_features == size]
         fits.sort(key=lambda stem: (listed.index(stem) > row, -listed.index(stem)))  # noqa: B023
         ways.append([*fits, *([""] if first.in_features == size else [])])

@@ -112,4 +112,4 @@ def test_without_the_package_it_says_what_to_do(tmp_path, monkeypatch, capsys):
         cli.main(["audit", "--weights", str(tmp_path / "net.onnx"), "--data", str(tmp_path)]) == 2
     )
     said = capsys.readouterr().err
-    assert said.count("\n") == 1 and "the package onnx2torch is not installed: pip install onnx2torch" in said
+    assert said.count("\n") == 1 and "onnx2torch is not installed: pip install onnx2torch" in said
