@@ -47,7 +47,7 @@ def salt_in(path: Path) -> str:
 
 def check_salt(salt: str) -> str:
     """ReconError for a salt that could be guessed."""
-    if len(salt) < SHORTEST:
+    if not isinstance(salt, str) or len(salt) < SHORTEST:
         raise ReconError(
             f"a salt needs {SHORTEST} characters or more: with fewer, salts could be tried"
         )

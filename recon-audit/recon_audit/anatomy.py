@@ -7,8 +7,12 @@ layer is given whole images.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +23,8 @@ from recon.nets.mlp import MLP
 from recon.nets.module import Call, answers_of, is_layer, watch_layers
 from recon.released import Weights
 
-LARGE = (-100.0, 10.0, 1000.0)  # times the inputs: logits leave [0, 1]
+LARGE = (1.0, -100.0, 10.0, 1000.0)  # times the inputs: logits leave [0, 1]
+OFTEN = 20  # that many times is asked what draws: stochastic depth changes few answers
 #: weight (h, d) and bias (h,) of a dense layer
 Layer = tuple[Tensor, Tensor | None]
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
@@ -32,7 +37,7 @@ class Classifier:
     Attributes:
         module: in evaluation mode.
         outputs K.
-        flat: whether the module takes (n, d) and not (n, C, H, W).
+        form: of one input, as the module takes it: (C, H, W), (d,), or (C, L) of a signal.
         scale: "logits" or "probabilities".
         first: name of the dense layer that is given the whole flattened image.
         first_why_not: where there is none.
@@ -43,7 +48,7 @@ class Classifier:
 
     module: nn.Module
     outputs: int
-    flat: bool
+    form: tuple[int, ...]
     scale: str
     first: str | None
     first_why_not: str | None
@@ -52,7 +57,7 @@ class Classifier:
 
     def as_taken(self, x: Tensor) -> Tensor:
         """Images (n, C, H, W) as the module takes them."""
-        return x.flatten(1) if self.flat else x
+        return x.reshape(len(x), *self.form)
 
     def of(self, module: nn.Module) -> Classifier:
         """Another module of this architecture, whose dense layers nobody has looked at."""
@@ -89,17 +94,78 @@ class Classifier:
         return torch.logit(answers, eps) if self.outputs == 1 else answers.clamp_min(least).log()
 
 
-def examine(module: nn.Module, shape: tuple[int, ...]) -> Classifier:
-    """Of a module in evaluation mode for images of `shape` (C, H, W); seen on random inputs, never
-    on images. ReconError where it takes no such images, or where its answers are not (n, K).
+class Take:
+    """A hook by which a module answers one tensor: that at `place` of what it answers, else the one
+    called logits or out, else the first.
+
+    Attributes:
+        seen: place -> shape of the tensors (n, K) or (n,) in its last answer.
     """
+
+    def __init__(self) -> None:
+        self.place: str | None = None
+        self.seen: dict[str, tuple[int, ...]] = {}
+
+    def __call__(self, module: nn.Module, inputs: Any, answers: Any) -> Any:
+        """Of the answers."""
+        parts = [pair for pair in _parts(answers) if pair[1].dim() in (1, 2)]
+        fits = {place: part for place, part in parts if part.is_floating_point()}
+        self.seen = {place: tuple(part.shape) for place, part in fits.items()}
+        usual = (place for place in fits if place.rpartition(".")[2] in ("logits", "out"))
+        first = self.place if self.place in fits else next(usual, next(iter(fits), ""))
+        return fits.get(first, answers)
+
+
+def _parts(answers: Any, place: str = "", depth: int = 3) -> Iterator[tuple[str, Tensor]]:
+    """(place, tensor) in tuples, mappings and objects."""
+    if isinstance(answers, Tensor):
+        yield place, answers
+    elif depth:
+        parts = getattr(answers, "__dict__", {})
+        if isinstance(answers, tuple | list):
+            parts = dict(
+                zip(getattr(answers, "_fields", range(len(answers))), answers, strict=True)
+            )
+        for name, part in (answers if isinstance(answers, Mapping) else parts).items():
+            yield from _parts(part, f"{place}.{name}".strip("."), depth - 1)
+
+
+def _on_copies(module: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A hook by which a module that works in place changes no image of the audit's."""
+    return tuple(part.clone() if isinstance(part, Tensor) else part for part in inputs)
+
+
+def places_in(module: nn.Module) -> list[str]:
+    """Of what a module that was examined answers: where the classes may be."""
+    seen = next(hook.seen for hook in module._forward_hooks.values() if isinstance(hook, Take))
+    named = [place for place in seen if place.rpartition(".")[2] in ("logits", "out")]
+    return named[:1] or [place for place, shape in seen.items() if len(shape) == 2] or list(seen)
+
+
+def examine(module: nn.Module, shape: tuple[int, ...], place: str | None = None) -> Classifier:
+    """Of a module in evaluation mode for images of `shape` (C, H, W), or signals (C, L); seen on
+    random inputs, never on images. ReconError where it takes no such images, where its answers are
+    not (n, K), and where it is no function: it draws, or answers otherwise in training mode.
+
+    Args:
+        place: of its classes in what it answers, None for what they are usually called, or the
+            first.
+    """
+    takes = [hook for hook in module._forward_hooks.values() if isinstance(hook, Take)]
+    if not takes:
+        takes = [Take()]
+        module.register_forward_hook(takes[0])
+        module.register_forward_pre_hook(_on_copies)
+    takes[0].place = takes[0].place if place is None else place
     x = torch.rand(8, *shape, generator=torch.Generator().manual_seed(0)) - 0.5
     flat, answers, calls = watch_layers(module, x)
+    if not answers.is_floating_point():
+        raise ReconError("the network answers whole numbers, as of classes: an audit needs logits")
     answers = answers.float().reshape(len(x), -1)
-    taken = x.flatten(1) if flat else x
-    with torch.no_grad():
-        larger = [answers_of(module, factor * taken).float() for factor in LARGE]
-    scale = _scale(answers, torch.cat(larger).view(-1, answers.shape[1]))
+    form = (math.prod(shape),) if flat else shape
+    taken = x.reshape(len(x), *form)
+    scale = _scale(module, taken)
+    _check_function(module, taken, answers, scale)
     working = [c for c in calls if is_layer(c.module) and ".parametrizations." not in c.name]
     first = next((c for c in calls if isinstance(c.module, nn.Linear) and _same(c.inputs, x)), None)
     first_why_not = None if first else _no_first(working)
@@ -110,26 +176,73 @@ def examine(module: nn.Module, shape: tuple[int, ...]) -> Classifier:
         dense_why_not = str(error)
     name = first.name if first else None
     return Classifier(
-        module, answers.shape[1], flat, scale, name, first_why_not, dense, dense_why_not
+        module, answers.shape[1], form, scale, name, first_why_not, dense, dense_why_not
     )
 
 
-def _scale(answers: Tensor, larger: Tensor) -> str:
-    """ "probabilities" where answers (n, K) stay within [0, 1], those to larger inputs, too; else
-    "logits". ReconError for several probabilities that do not add up to 1: those are classes of
-    which an image may have many.
+def _check_function(module: nn.Module, x: Tensor, answers: Tensor, scale: str) -> None:
+    """ReconError for a module that answers the same inputs otherwise another time, or in training
+    mode.
     """
-    every = torch.cat([answers, larger])
+
+    def ask() -> Tensor:
+        with torch.no_grad():
+            return answers_of(module, x).float().reshape(answers.shape)
+
+    if not repeats(ask):
+        raise ReconError(
+            "the network gives another answer each time that it is asked, in evaluation mode too:"
+            " something in it draws, such as a dropout without training=self.training"
+        )
+    kinds = ["", ""]
+    # some want labels in training mode
+    with suppress(Exception), torch.random.fork_rng(devices=[]):
+        training = copy.deepcopy(module).train()
+        kinds = [f"{len(answers[0])} {scale}", _kind(training, x)]
+    # one logit may stay within [0, 1] by chance
+    if kinds[0] != kinds[1] and kinds != ["1 logits", "1 probabilities"]:
+        raise ReconError(
+            f"the network answers {kinds[0]} in evaluation mode, and {kinds[1]} in training mode:"
+            " an audit needs one that answers the same classes in both"
+        )
+
+
+def repeats(ask: Callable[[], Tensor], times: int = 2) -> bool:
+    """Whether what is asked so many times more answers the same; it is asked often where numbers
+    are drawn.
+    """
+    with torch.random.fork_rng(devices=[]):
+        before = torch.get_rng_state()
+        answers = ask()
+        times = times if torch.equal(before, torch.get_rng_state()) else OFTEN
+        near = 1e-4 * answers.nan_to_num(0, 0, 0).std().item()
+        again = (ask() for _ in range(times))
+        return all(torch.allclose(other, answers, 1e-3, near, equal_nan=True) for other in again)
+
+
+def _kind(module: nn.Module, x: Tensor) -> str:
+    """How many answers to inputs x, and of which scale."""
+    return f"{answers_of(module, x).reshape(len(x), -1).shape[1]} {_scale(module, x)}"
+
+
+def _scale(module: nn.Module, x: Tensor) -> str:
+    """ "probabilities" where answers (n, K) to inputs x stay within [0, 1], those to larger ones,
+    too; else "logits". ReconError for several probabilities that do not add up to 1: those are
+    classes of which an image may have many.
+    """
+    with torch.no_grad():
+        parts = [answers_of(module, factor * x).float().reshape(len(x), -1) for factor in LARGE]
+    every = torch.cat(parts)
     if not torch.isfinite(every).all() or (every < 0).any() or (every > 1).any():
         return "logits"
-    sums = every.sum(1)
-    if answers.shape[1] > 1 and torch.allclose(sums, torch.ones_like(sums), atol=1e-4):
+    sums, outputs = every.sum(1), every.shape[1]
+    if outputs > 1 and torch.allclose(sums, torch.ones_like(sums), atol=1e-4):
         return "probabilities"
     if (every == every[0, 0]).all():  # a head that starts at 0
         return "logits"
-    if answers.shape[1] == 1:
+    if outputs == 1:
         return "probabilities"
-    what = f"{answers.shape[1]} probabilities that do not add up to 1"
+    what = f"{outputs} probabilities that do not add up to 1"
     raise ReconError(f"the network answers {what}: an audit needs one class for each image")
 
 
@@ -143,7 +256,10 @@ def _no_first(working: list[Call]) -> str:
     if not working:
         return "None of its layers is a standard one that could be watched."
     first = working[0]
-    if isinstance(first.module, CONVOLUTIONS):
+    if isinstance(first.module, nn.Conv1d | nn.Conv3d):
+        kind = "signals" if isinstance(first.module, nn.Conv1d) else "volumes"
+        return f"The network takes {kind}, and the attack is on images that a dense layer is given."
+    if isinstance(first.module, nn.Conv2d):
         return "The first layer is a convolution: its weights are no mixtures of whole images."
     if isinstance(first.module, nn.Linear):
         return (

@@ -10,9 +10,9 @@ tried on networks of which we know the truth, too.
 
 from __future__ import annotations
 
+import operator
 import time
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from secrets import token_hex
@@ -21,15 +21,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from recon.errors import ReconError
-from recon.store.files import check_writable, only_one
+from recon.errors import ReconError, one_reason
 from recon.store.machine import check_seed, device_name, resolve_device, versions
 from recon_audit.aggregates import aggregates, check_salt
 from recon_audit.attacks import RECONSTRUCTIONS
 from recon_audit.comparison import Comparison, Settings, save_attempts
 from recon_audit.images import MIN_IMAGES
+from recon_audit.places import FOLDER, fresh_place
 from recon_audit.prepare import Case, prepare
-from recon_audit.report import FILES, PDF, SCHEMA, Leaked, Report, page
+from recon_audit.report import SCHEMA, Leaked, Report, page
 from recon_audit.scoring import Exchangeability, Json, compare_sets
 from recon_audit.shadows import Recipe
 from recon_audit.verdict import INFERRED, LEAKS, attack_states, decide, lines, power_words
@@ -54,7 +54,6 @@ RESULTS = (
     "power",
     "membership",
 )
-FOLDER = "audit-attack"  # in the output folder, whose own files (another program's?) are left alone
 
 
 def audit(
@@ -68,13 +67,15 @@ def audit(
     backbone: Any = None,
     base: Any = None,
     transform: Any = None,
-    attacks: Sequence[str] = ATTACKS,
+    resize: int | None = None,
+    crop: int | None = None,
+    attacks: Sequence[str] | None = None,
     out: str | Path | None = None,
     seed: int = 0,
     device: str = "auto",
     profile: str = "laptop",
     arch: str | None = None,
-    recipe: Recipe | None = None,
+    recipe: Recipe | Mapping[str, Any] | None = None,
     shadows: int | None = None,
     canaries: int | None = None,
     aggregates_only: bool = False,
@@ -82,8 +83,9 @@ def audit(
 ) -> Report:
     """Attack `model`, compare with the images, and say whether it leaks.
 
-    Everything is checked before the attack starts; older reports in `out` go first. ReconError for
-    a network, images or settings that do not fit, and for a folder where another audit is at work.
+    Everything is checked before the attack starts. In `out`, what earlier audits wrote is replaced
+    in the end, and goes where this one fails; nothing else there is touched. ReconError for a
+    network, images or settings that do not fit, and for a folder where another audit is at work.
 
     Args:
         model: any `nn.Module` that classifies images, or a file of weights (safetensors, .pt,
@@ -98,7 +100,8 @@ def audit(
         base: the network that `model`, a file or folder of PEFT's with LoRA, adapts.
         transform: what training did to pixels, see `transform_of`; None or "auto" to infer it, see
             `recon_audit.fit`.
-        attacks: of ATTACKS.
+        resize, crop: pixels of pictures' shorter side, then of a square in their middle.
+        attacks: of ATTACKS, by default all.
         out: where the report goes, None for nowhere.
         arch: of a file, see `subject_of`.
         recipe: how it was trained, None to infer that.
@@ -108,57 +111,73 @@ def audit(
             `out`, and salted hashes for names; salt: theirs, by default a random one that
             `Report.salt` holds.
     """
-    check_seed(seed)
     if profile not in SHADOWS:
         raise ReconError(f"unknown profile '{profile}': choose one of {', '.join(SHADOWS)}")
     if salt is not None:
         check_salt(salt)
-    attacks = attacks.split(",") if isinstance(attacks, str) else attacks
-    unknown = [name for name in attacks if name not in ATTACKS]
-    if unknown or not attacks:
-        raise ReconError(
-            f"unknown attack '{''.join(unknown[:1])}': choose from {', '.join(ATTACKS)}"
-        )
-    chosen = tuple(name for name in ATTACKS if name in attacks)
     counts = (
-        SHADOWS[profile] if shadows is None else shadows,
-        CANARIES[profile] if canaries is None else canaries,
+        whole(SHADOWS[profile] if shadows is None else shadows, "shadows"),
+        whole(CANARIES[profile] if canaries is None else canaries, "canaries"),
     )
+    chosen = _chosen(attacks)
     if min(counts) < 0 or ("membership" in chosen and counts[0] < 2):
         raise ReconError(
             "the numbers of shadows and canaries must not be negative, and membership needs two"
             " shadows"
         )
-    settings = Settings(chosen, seed, profile, resolve_device(device), *counts, recipe)
+    for name, size in (("resize", resize), ("crop", crop)):
+        if size is not None and whole(size, name) < 1:
+            raise ReconError(f"{name} must be a number of pixels, not {size}")
+    if isinstance(recipe, Mapping):
+        with one_reason("recipe must have the fields of recon_audit.shadows.Recipe"):
+            recipe = Recipe(**recipe)
+    if not isinstance(recipe, Recipe | None):
+        raise ReconError(f"recipe must be a recon_audit.shadows.Recipe, not {recipe!r:.60}")
+    check_seed(seed := whole(seed, "seed"))
+    name = f"cuda:{device}" if isinstance(device, int) else str(device)
+    settings = Settings(chosen, seed, profile, resolve_device(name), *counts, recipe)
     torch.set_flush_denormal(True)
-    folder = None if out is None else Path(out)
-    with nullcontext() if folder is None else only_one(folder):
-        if folder is not None:
-            check_writable(folder, FILES)
-            for name in (*FILES, PDF):  # a failed audit must not leave the answer of another
-                (folder / name).unlink(missing_ok=True)
-            if aggregates_only and (folder / FOLDER).exists():
-                raise ReconError(
-                    f"{folder / FOLDER} holds what an earlier audit recovered: remove it first"
-                )
-        case = prepare(
-            model,
-            train,
-            held_out,
-            labels=labels,
-            theta_init=theta_init,
-            start=start,
-            backbone=backbone,
-            base=base,
-            transform=transform,
-            arch=arch,
-        )
+    with one_reason("out must be a path"):
+        folder = None if out is None else Path(out)
+    with fresh_place(folder) as fresh:
+        try:
+            case = prepare(
+                model,
+                train,
+                held_out,
+                labels=labels,
+                theta_init=theta_init,
+                start=start,
+                backbone=backbone,
+                base=base,
+                transform=transform,
+                arch=arch,
+                resize=resize,
+                crop=crop,
+            )
+        except OSError as error:
+            raise ReconError(f"{error.filename} cannot be read: {error.strerror}") from error
         report = audit_case(
-            case, settings, folder, (salt or token_hex(16)) if aggregates_only else None
+            case, settings, fresh, (salt or token_hex(16)) if aggregates_only else None
         )
-        if folder:
-            report.save(folder)
+        if fresh:
+            report.save(fresh)
     return report
+
+
+def whole(value: Any, name: str) -> int:
+    """A number that counts; ReconError for what is none."""
+    value = int(value) if isinstance(value, float) and value.is_integer() else value
+    with one_reason(f"{name} must be a whole number"):
+        return operator.index(value)
+
+
+def _chosen(attacks: Any) -> tuple[str, ...]:
+    with one_reason("attacks must be names"):
+        names = attacks.split(",") if isinstance(attacks, str) else list(attacks or ATTACKS)
+    if unknown := [name for name in names if name not in ATTACKS]:
+        raise ReconError(f"unknown attack '{unknown[0]}': choose from {', '.join(ATTACKS)}")
+    return tuple(name for name in ATTACKS if name in names)
 
 
 def audit_case(
@@ -208,12 +227,11 @@ def audit_case(
     members = report["membership"]
     if members is None and "membership" in settings.attacks:
         members = {}  # where the sets cannot be compared, for the question
-    verdict = decide(report["result"], n, report["power"], members, why_not, misfit)
+    verdict = decide(report["result"], n, report["power"], members, why_not, misfit, case.unchecked)
     report |= {"verdict": verdict.images, "membership_verdict": verdict.membership}
     given_away = {True: verdict.membership == INFERRED, False: verdict.images == LEAKS}
     leaked = [image for image in leaked if given_away[image.how == "membership"]]
-    leaked.sort(key=lambda image: (-image.probability, -image.score))
-    report["leaked"] = [asdict(image) for image in leaked]
+    report["leaked"] = [asdict(image) for image in _worst_of_each(leaked, members)]
     report["images"]["scored"] = n
     if salt is not None:
         report, pairs = aggregates(report, salt), []
@@ -227,6 +245,22 @@ def audit_case(
     leaked = [Leaked(**image) for image in report["leaked"]]
     html = page(report, pairs)
     return Report(verdict.images, verdict.membership, report["lines"], leaked, report, html, salt)
+
+
+def _worst_of_each(leaked: list[Leaked], members: Json | None) -> list[Leaked]:
+    """One entry an image, the most probable first: that it came back, or else that it was trained
+    on, of as many as can be named.
+    """
+    leaked = sorted(leaked, key=lambda image: (-image.probability, -image.score))
+    recovered = [image for image in leaked if image.how != "membership"]
+    rows = list(members["scores"][members["best"]]["named"].values()) if members else []
+    most = max(
+        [row["count"] for row in rows if row["resolved"]] or [row["count"] for row in rows[:1]],
+        default=0,
+    )  # noqa: E501
+    named = [image for image in leaked if image.how == "membership"][:most]
+    first = {image.index: image for image in [*named, *recovered[::-1]]}
+    return [image for image in leaked if first.get(image.index) is image]
 
 
 def _about_inputs(case: Case, alike: Exchangeability, notes: list[str], settings: Settings) -> Json:

@@ -10,6 +10,7 @@ from recon.store.files import atomic_path
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 LIMIT_S = 120  # for one page
+PDF_MARK = b"\n% recon audit\n"  # a comment at the end, by which an audit knows its own
 OPTIONS = ("--headless", "--disable-gpu", "--no-first-run", "--no-pdf-header-footer")
 
 
@@ -49,3 +50,4 @@ def print_page(html: str, path: Path) -> None:
             raise ReconError(
                 f"Chromium could not print {path}: {reason or f'exit code {done.returncode}'}"
             )
+        temporary.write_bytes(temporary.read_bytes() + PDF_MARK)

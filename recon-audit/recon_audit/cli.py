@@ -71,6 +71,8 @@ def add_commands(command: Callable[..., Any], **shared: argparse.ArgumentParser)
         " images)"
     )
     option("--mean", default="auto", metavar="auto|image|channel|none|M,M,M/S,S,S", help=mean)
+    option("--resize", type=int, metavar="N", help="pixels of the shorter side of every picture")
+    option("--crop", type=int, metavar="N", help="pixels of a square in its middle, cut out")
     option(
         "--attacks", type=a_text, metavar="A,B", help="such as separation,membership (default: all)"
     )
@@ -132,6 +134,7 @@ def _audit(
     from recon_audit.aggregates import salt_in
     from recon_audit.audit import ATTACKS, audit
     from recon_audit.browser import find_browser
+    from recon_audit.places import discard
 
     names = ("fail_on", "json", "junit", "pdf", "model_card", "salt")
     fail_on, as_json, junit, pdf, model_card, salt = (settings.pop(name) for name in names)
@@ -139,7 +142,8 @@ def _audit(
         raise ReconError("--salt is of the hashes that --aggregates-only writes")
     if pdf:
         find_browser()  # before anything is computed
-    for place in (Path(name) for name in (as_json, junit, pdf, model_card) if name and name != "-"):
+    places = [Path(name) for name in (as_json, junit, pdf, model_card) if name and name != "-"]
+    for place in places:
         if place.parent.exists():  # else it is made
             check_writable(place.parent, (place.name,))
     settings["start"] = settings.pop("fine_tuned_from")
@@ -148,7 +152,10 @@ def _audit(
         "transform": _pixels(mean),
         "salt": salt_in(Path(salt)) if salt else None,
     }
-    report = audit(weights, data, held_out, theta_init=start, **settings)
+    try:
+        report = audit(weights, data, held_out, theta_init=start, **settings)
+    finally:
+        discard(*places)  # a failed audit must not leave the answer of another
     written = {junit: report.junit(), as_json: report.to_json(), model_card: report.model_card()}
     for path, text in written.items():
         if path and path != "-":
@@ -160,6 +167,8 @@ def _audit(
         say(report.to_json().rstrip())
     else:
         say(report)
+        for note in report.data["images"]["notes"]:
+            say(f"Note: {note}.")
         say(Path(settings["out"]) / "report.html")
     if fail_on and (
         report.verdict == "leaks" or ("membership" in fail_on and report.membership == "inferred")

@@ -5,8 +5,10 @@ them is executed.
 from __future__ import annotations
 
 import argparse
+import json
+import re
 import zipfile
-from collections.abc import Callable
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,16 @@ from recon.errors import ReconError, one_reason
 State = dict[str, Tensor]
 
 TORCH = {".pt", ".pth", ".ckpt", ".bin"}
-HOLDERS = ("state_dict", "model_state_dict", "model_state", "model", "net", "weights", "module")
+INDEX = ".index.json"  # names the file of each tensor, where there are several
+SHARD = re.compile(r"(.*)-[0-9]+-of-0*([0-9]+)(\.[a-z]+)")
+#: what lies beside the weights in a checkpoint, or in its folder
+BESIDE = re.compile(r"optim|sched|scaler|rng|training_args|callback|hyper", re.IGNORECASE)
+#: how files begin that are none of weights
+OTHERS = {
+    rb"\s*<(!doctype|html|\?xml)": "is a page of the web, perhaps of a failed download",
+    rb"\s*\{\s*\"": "is text, perhaps of a failed download",
+    rb"version https://git-lfs": "is a pointer of Git LFS, and not the file (git lfs pull)",
+}
 #: what training scripts keep beside the weights: numbers of NumPy and the namespace of their
 #: arguments, plain data
 _SCALAR = np.float64(0).__reduce__()[0]  # NumPy's own reader of a pickled number
@@ -39,15 +50,73 @@ SAVE = "save the state_dict() of the model instead"
 PASS = "pass the module itself to recon.audit in Python"
 
 
-def load_state(path: Path) -> State:
-    """Name -> tensor of a file, on the CPU.
-
-    `.pt`, `.pth`, `.ckpt`, `.bin`: a state dict, or a checkpoint that holds one under a name of
-    `HOLDERS`, read with `weights_only=True` · everything else: safetensors with any metadata.
-    ReconError for a missing or damaged file, for TorchScript, and for a whole pickled module.
+def files_of(path: Path) -> list[Path]:
+    """The files that hold the weights: all shards of one, and what an index or a folder of
+    save_pretrained names; ReconError where one is missing.
     """
+    if path.is_dir():
+        held = [file for file in sorted(path.iterdir()) if not BESIDE.search(file.name)]
+        kinds = (INDEX, ".safetensors", *TORCH)
+        # one kind of file is enough: the same weights are often there in two
+        path = next((file for kind in kinds for file in held if file.name.endswith(kind)), path)
+        same = [file for file in held if file.suffix == path.suffix]
+        if len(same) > 1 and not path.name.endswith(INDEX) and not SHARD.fullmatch(path.name):
+            names = ", ".join(file.name for file in same[:4])
+            raise ReconError(f"{path.parent} holds several files of weights ({names}): name one")
+    if path.is_file():
+        for index in sorted(path.parent.glob(f"*{INDEX}")):
+            with one_reason(f"{index} is no index of weights"):
+                shards = {
+                    Path(name).name for name in json.loads(index.read_text())["weight_map"].values()
+                }  # noqa: E501
+            if path == index or path.name in shards:
+                return [_there(path.with_name(name)) for name in sorted(shards)]
+        if part := SHARD.fullmatch(path.name):
+            files = sorted(path.parent.glob(f"{part[1]}-*-of-*{part[3]}"))
+            if len(files) != int(part[2]):
+                raise ReconError(
+                    f"{path} is one of {part[2]} files of a network, and {len(files)} of them are"
+                    " there: put all into one folder"
+                )
+            return files
+    return [_there(path)]
+
+
+def _there(path: Path) -> Path:
     if not path.is_file():
         raise ReconError(f"there is no weights file {path}")
+    return path
+
+
+def load_states(path: Path) -> dict[str, State]:
+    """Name -> tensor, on the CPU, by the place in the file where such tensors are: "" for a state
+    dict, "state_dict" or "model.ema" in a checkpoint.
+
+    `.pt`, `.pth`, `.ckpt`, `.bin` are read with `weights_only=True`, everything else as
+    safetensors. ReconError for a missing or damaged file, for TorchScript, and for a whole pickled
+    module.
+    """
+    states: dict[str, State] = {}
+    for file in files_of(path):
+        for place, state in _read(file).items():
+            states[place] = states.get(place, {}) | state
+    return states
+
+
+def load_state(path: Path) -> State:
+    """The tensors of a file that holds one network's; ReconError for another."""
+    states = load_states(path)
+    if len(states) > 1:
+        raise ReconError(f"{path} holds several networks ({', '.join(states)}): save one alone")
+    return next(iter(states.values()))
+
+
+def _read(path: Path) -> dict[str, State]:
+    with one_reason(f"{path} cannot be read"), path.open("rb") as file:
+        begins = file.read(100)
+    for pattern, words in OTHERS.items():
+        if re.match(pattern, begins, re.IGNORECASE):
+            raise ReconError(f"{path} {words}")
     if path.suffix.lower() in TORCH or zipfile.is_zipfile(path):
         return _from_torch(path)
     with one_reason(
@@ -55,13 +124,18 @@ def load_state(path: Path) -> State:
     ):
         # read here: its own reader takes no name that is not UTF-8; cloned: the file's memory is
         # unaligned
-        return {
-            name: tensor.clone()
-            for name, tensor in safetensors.torch.load(path.read_bytes()).items()
-        }
+        held = safetensors.torch.load(path.read_bytes())
+        return {"": {name: held[name].clone() for name in sorted(held, key=_natural)}}
 
 
-def _from_torch(path: Path) -> State:
+def _natural(name: str) -> list[Any]:
+    """Sorts layer.10 after layer.9; text and numbers alternate, so that like is compared with
+    like.
+    """
+    return [int(part) if part.isdigit() else part for part in re.split(r"([0-9]+)", name)]
+
+
+def _from_torch(path: Path) -> dict[str, State]:
     try:
         with torch.serialization.safe_globals(SCALARS):
             held = torch.load(path, map_location="cpu", weights_only=True)
@@ -76,182 +150,39 @@ def _from_torch(path: Path) -> State:
                 f" {SAVE}"
             )
         raise ReconError(f"{path} {sentence}") from error
-    state = _state_in(held)
-    if not state:
+    states = dict(_states_in(held))
+    if not states:
         names = f" with {', '.join(map(str, list(held)[:6]))}" if isinstance(held, dict) else ""
         raise ReconError(f"{path} holds no state dict, but a {type(held).__name__}{names}")
-    return state
+    return states
 
 
-def _state_in(held: Any) -> State:
-    """The tensors of a state dict, or of the first of `HOLDERS` that holds one."""
-    if not isinstance(held, dict):
-        return {}
-    for name in HOLDERS:
-        if inner := _state_in(held.get(name)):
-            return inner
-    return {str(name): value for name, value in held.items() if isinstance(value, Tensor)}
-
-
-# --------------------------------------------------------------------------------------------- ONNX
-
-PLAIN: dict[str, type[nn.Module]] = {
-    "Relu": nn.ReLU,
-    "Tanh": nn.Tanh,
-    "Sigmoid": nn.Sigmoid,
-    "Selu": nn.SELU,
-    "Softplus": nn.Softplus,
-    "HardSwish": nn.Hardswish,
-    "Flatten": nn.Flatten,
-    "Reshape": nn.Flatten,
-    "Squeeze": nn.Flatten,
-    "Dropout": nn.Identity,
-    "Identity": nn.Identity,
-}
-#: operations with attributes
-ADJUSTED: dict[str, Callable[[dict[str, Any]], nn.Module]] = {
-    "LeakyRelu": lambda a: nn.LeakyReLU(a.get("alpha", 0.01)),
-    "Elu": lambda a: nn.ELU(a.get("alpha", 1.0)),
-    "Gelu": lambda a: nn.GELU("tanh" if a.get("approximate") == b"tanh" else "none"),
-    "Softmax": lambda a: nn.Softmax(a.get("axis", -1)),
-    "LogSoftmax": lambda a: nn.LogSoftmax(a.get("axis", -1)),
-    "GlobalAveragePool": lambda _: nn.AdaptiveAvgPool2d(1),
-}
+def _states_in(held: Any, place: str = "") -> Iterator[tuple[str, State]]:
+    """(where, state dict) of those that a checkpoint holds, but for what belongs to training."""
+    if isinstance(held, Mapping):
+        state = {str(name): value for name, value in held.items() if isinstance(value, Tensor)}
+        if any(value.dim() > 1 for value in state.values()):
+            yield place, state
+        for name, inner in held.items():
+            if not BESIDE.search(str(name)):
+                yield from _states_in(inner, f"{place}.{name}".strip("."))
 
 
 def from_graph(path: Path) -> tuple[nn.Module, str, list[str]]:
-    """(module, its layers in words, which tensor is which) of an ONNX file whose layers form one
-    chain; ReconError for others, for operations that are not known here, and where the package onnx
-    is not installed.
-    """
-    graph, held = _graph_of(path)
-    named = dict(held)
-    current = next((entry.name for entry in graph.input if entry.name not in held), "")
-    layers: list[nn.Module] = []
-    mapping: list[str] = []
-    for node in graph.node:
-        attributes = {entry.name: _value(entry) for entry in node.attribute}
-        if node.op_type == "Constant":
-            named[node.output[0]] = torch.as_tensor(attributes.get("value", 0))
-            continue
-        inputs = [name for name in node.input if name and name not in named]
-        if node.op_type == "Identity" and not inputs:
-            named[node.output[0]] = named[node.input[0]]
-            continue
-        if inputs != [current]:
-            what = f"{node.op_type} is given {', '.join(inputs) or 'no image'}"
-            raise ReconError(f"the layers of {path} are no chain ({what}): {PASS}")
-        tensors = [named[name] for name in node.input if name in named]
-        mapping += [
-            f"{len(layers)} = {name}"
-            for name in node.input
-            if name in held and held[name].dim() > 1
-        ]
-        if node.op_type == "Add" and layers and _takes_bias(layers[-1], tensors):
-            layers[-1].bias = nn.Parameter(tensors[0].float().flatten())
-        else:
-            layers.append(_layer(node.op_type, attributes, tensors, path))
-        current = node.output[0]
-    if not any(isinstance(layer, nn.Linear | nn.Conv2d) for layer in layers):
-        raise ReconError(f"{path} has no weights of layers in it")
-    if isinstance(layers[0], nn.Linear):
-        layers.insert(0, nn.Flatten())
-    return (
-        nn.Sequential(*layers).eval(),
-        ", ".join(type(layer).__name__ for layer in layers),
-        mapping,
-    )
-
-
-def _graph_of(path: Path) -> tuple[Any, State]:
-    """(graph of an ONNX file, its initialisers by name, also those that lie in a second file beside
-    it).
+    """(module, its layers in words, its tensors) of an ONNX file; ReconError where onnx2torch is
+    not installed or cannot convert it, and where its weights are constants.
     """
     try:
         import onnx
-        from onnx import numpy_helper
+        from onnx2torch import convert
     except ImportError as error:
-        mend = "the package onnx is not installed: pip install onnx, or save the state_dict()"
-        raise ReconError(f"{path} is an ONNX file, and {mend}") from error
+        mend = "the package onnx2torch is not installed: pip install onnx2torch"
+        raise ReconError(f"{path} is an ONNX file, and {mend}, or save the state_dict()") from error
     with one_reason(f"{path} is no ONNX file, or its weights in a second file are not beside it"):
-        graph = onnx.load(str(path)).graph  # what points out of the folder, onnx refuses
-        return graph, {
-            tensor.name: torch.from_numpy(numpy_helper.to_array(tensor).copy())
-            for tensor in graph.initializer
-        }
-
-
-def _value(attribute: Any) -> Any:
-    from onnx import helper, numpy_helper
-
-    value = helper.get_attribute_value(attribute)
-    return (
-        torch.from_numpy(numpy_helper.to_array(value).copy())
-        if attribute.name == "value"
-        else value
-    )
-
-
-def _takes_bias(layer: nn.Module, tensors: list[Tensor]) -> bool:
-    return (
-        isinstance(layer, nn.Linear)
-        and layer.bias is None
-        and len(tensors) == 1
-        and tensors[0].numel() == len(layer.weight)
-    )
-
-
-def _layer(kind: str, a: dict[str, Any], tensors: list[Tensor], path: Path) -> nn.Module:
-    if kind in PLAIN:
-        return PLAIN[kind]()
-    if kind in ADJUSTED:
-        return ADJUSTED[kind](a)
-    if kind == "Gemm" and a.get("alpha", 1) == a.get("beta", 1) == 1 and not a.get("transA"):
-        return _linear(tensors[0] if a.get("transB") else tensors[0].mT, tensors[1:])
-    if kind == "MatMul" and len(tensors) == 1 and tensors[0].dim() == 2:
-        return _linear(tensors[0].mT, [])
-    pooling = (
-        kind in ("MaxPool", "AveragePool")
-        and len(a["kernel_shape"]) == 2
-        and not a.get("ceil_mode")
-    )
-    if pooling or (kind == "Conv" and tensors[0].dim() == 4):
-        pads = list(a.get("pads", (0, 0, 0, 0)))
-        if a.get("auto_pad", b"NOTSET") != b"NOTSET" or pads[:2] != pads[2:]:
-            raise ReconError(f"{path} pads images unevenly: {PASS}")
-        stride, padding = tuple(a.get("strides", (1, 1))), tuple(pads[:2])
-        if kind == "MaxPool":
-            return nn.MaxPool2d(tuple(a["kernel_shape"]), stride, padding)
-        if pooling:
-            whole = bool(a.get("count_include_pad", 0))
-            return nn.AvgPool2d(tuple(a["kernel_shape"]), stride, padding, count_include_pad=whole)
-        (rows, columns, *size), groups = tensors[0].shape, a.get("group", 1)
-        how = (tuple(size), stride, padding, tuple(a.get("dilations", (1, 1))), groups)
-        return _fill(
-            nn.utils.skip_init(nn.Conv2d, columns * groups, rows, *how, bias=len(tensors) > 1),
-            tensors,
-        )
-    if kind == "BatchNormalization" and len(tensors) == 4:
-        norm = _AnyNorm(len(tensors[0]), eps=a.get("epsilon", 1e-5))
-        names = ("weight", "bias", "running_mean", "running_var")
-        norm.load_state_dict(dict(zip(names, tensors, strict=True)), strict=False)
-        return norm
-    raise ReconError(f"{path} has an operation that is not read here ({kind}): {PASS}")
-
-
-def _linear(weight: Tensor, bias: list[Tensor]) -> nn.Module:
-    layer = nn.utils.skip_init(nn.Linear, weight.shape[1], weight.shape[0], bias=bool(bias))
-    return _fill(layer, [weight, *bias])
-
-
-def _fill(layer: nn.Module, tensors: list[Tensor]) -> nn.Module:
-    for parameter, value in zip(layer.parameters(), tensors, strict=True):
-        parameter.data.copy_(value.view_as(parameter))
-    return layer
-
-
-class _AnyNorm(nn.BatchNorm1d):
-    """Batch norm of vectors (n, C) and of images (n, C, H, W): PyTorch's own asks which."""
-
-    def _check_input_dim(self, input: Tensor) -> None:
-        """Any."""
+        graph = onnx.load(str(path))  # what points out of the folder, onnx refuses
+    with one_reason(f"{path} has operations that are not read here: {PASS}"):
+        module = convert(graph).eval()
+    if any(buffer.dim() > 1 for buffer in module.buffers()):
+        raise ReconError(f"{path} holds weights as constants of its operations: {PASS}")
+    kinds = [type(part).__name__ for part in module.children()]
+    return module, ", ".join(kinds), [name for name, _ in module.named_parameters()]

@@ -28,7 +28,6 @@ from recon.attacks.heads import Public, matched_filter, span_of, span_test
 from recon.attacks.separation import FirstLayer
 from recon.errors import ReconError, one_reason
 from recon.nets.module import answers_of
-from recon_audit.adapters import on_base
 from recon_audit.anatomy import Classifier
 from recon_audit.files import State, load_state
 from recon_audit.networks import PREFIXES, Subject, on_meta, subject_of
@@ -51,24 +50,28 @@ class Start:
     whole: bool = True
 
 
-def subject_and_start(
-    model: Any, arch: str | None, backbone: Any, theta_init: Any, start: Any, base: Any = None
-) -> tuple[Subject, Start | None]:
-    """The network, on its backbone if it has one, and where training began, as far as that is
-    known; see `recon.audit`.
-    """
+def on_backbone(subject: Subject, backbone: Any) -> Subject:
+    """The network on its backbone, if it has one; see `recon.audit`."""
+    if backbone is None:
+        return subject
+
+    def around(module: nn.Module) -> nn.Module:
+        return subject_of(OnBackbone(backbone, module)).module
+
+    return replace(subject, module=around(subject.module), around=around)
+
+
+def began_at(subject: Subject, arch: str | None, theta_init: Any, start: Any) -> Start | None:
+    """Where training began, as far as that is known; see `recon.audit`."""
     if theta_init is not None and start is not None:
         raise ReconError(
             "give theta_init, a random start that may be known, or start, of a fine-tune, and not"
             " both"
         )
-    subject = subject_of(model, arch) if base is None else on_base(model, base, arch)
-    if backbone is not None:
-        subject = replace(subject, module=subject_of(OnBackbone(backbone, subject.module)).module)
     if theta_init is not None:
-        return subject, start_of(subject, theta_init, arch)
+        return start_of(subject, theta_init, arch)
     start = find_start(subject) if start is None else start
-    return subject, None if start is None else public_start(subject, start)
+    return None if start is None else public_start(subject, start)
 
 
 def start_of(subject: Subject, source: Any, arch: str | None) -> Start:
@@ -76,7 +79,7 @@ def start_of(subject: Subject, source: Any, arch: str | None) -> Start:
     one.
     """
     if not isinstance(source, Mapping):
-        source = subject_of(source, arch).module.state_dict()
+        source = subject_of(source, arch).read(subject.words).module.state_dict()
     module = copy.deepcopy(subject.module)
     with one_reason("theta_init does not fit the network"):
         module.load_state_dict(source)

@@ -8,8 +8,8 @@ import hashlib
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ ALIKE = 0.15
 MOST_ROWS = 500
 TWICE = 16  # items that are read twice: a flip leaves an image as it was in half of the cases
 MIN_IMAGES = 6  # with 5 of each even a perfect attack has p = 9/252 in `recon_audit.scoring.score`
+BRIGHT, DARK = 16, 1000  # beside bytes, larger numbers are no [0, 1], and no 16 bits below
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp"}
 DEEP = ("I", "F")  # Pillow's modes of more than 8 bits a channel
 PARTS = {"train": ("train",), "held_out": ("held", "test", "val")}
@@ -49,12 +50,15 @@ class Images:
         names: what the owner calls them, (n,).
         labels: (n, …) classes as their owner has them, None where unknown.
         note: "used N of M files, because …", "" where all were used.
+        form: of a signal (C, L), or of a volume (C, D, H, W), whose pixels are (C, 1, L) and
+            (C, D H, W); else ().
     """
 
     pixels: np.ndarray
     names: list[str]
     labels: np.ndarray | None = None
     note: str = ""
+    form: tuple[int, ...] = ()
 
     def __len__(self) -> int:
         return len(self.names)
@@ -73,7 +77,8 @@ class Images:
     def take(self, rows: list[int]) -> Images:
         """Some of them."""
         labels = None if self.labels is None else self.labels[rows]
-        return Images(self.pixels[rows], [self.names[row] for row in rows], labels, self.note)
+        names = [self.names[row] for row in rows]
+        return replace(self, pixels=self.pixels[rows], names=names, labels=labels)
 
     def picture(self, pixels: Tensor) -> np.ndarray:
         """(H, W, C) uint8 of pixels (C, H, W), to look at; the range of all images, where that
@@ -90,10 +95,15 @@ class Images:
 
 @dataclass(frozen=True)
 class Expected:
-    """What the network tells of its images: dim, the number of inputs, or channels, or neither."""
+    """What is known of the images: of the network dim, the number of inputs, or channels, or
+    neither, and axes, 1 for signals and 3 for volumes; of their owner how pictures are resized.
+    """
 
     dim: int | None = None
     channels: int | None = None
+    axes: int = 2
+    resize: int | None = None
+    crop: int | None = None
 
     def colours(self, width: int, height: int, default: int) -> int | None:
         """1 or 3 for an image of this size with `default` colours; None where it does not fit."""
@@ -106,59 +116,123 @@ class Expected:
 def as_array(source: Any) -> np.ndarray:
     """Of an array, or a tensor wherever it lies and of whatever type."""
     if isinstance(source, Tensor):
-        source = source.detach().cpu()
+        source = source.detach().cpu().to_dense()
         source = source.float() if source.dtype == torch.bfloat16 else source
     return np.asarray(source)
 
 
-def from_array(array: Any, part: str, expected: Expected, name: str | None = None) -> Images:
-    """Of an array or tensor; channels last are put first. Floats stay as they are, also where they
-    are normalised.
+@dataclass(frozen=True)
+class Raw:
+    """One set as it lies there: units, sizes and the order of axes are settled for both together.
 
-    Rows of numbers are images where pixels that would be neighbours are alike (`_shape_of_rows`);
-    else they stay rows, (n, 1, 1, d), in their own units.
+    Attributes:
+        part: its name.
+        blocks: an array (n, …) of images that lie in memory, or (1, C, H, W) of each picture.
+        names: what the owner calls them, (n,).
+        labels: (n, …), None where unknown.
+        left: files that are left out, by the reason.
+        pictures: whether they are.
     """
-    array = as_array(array)
-    what = f"{name}: {part}" if name else f"the {part} images"
-    if array.dtype.kind not in "biuf" or array.ndim not in (2, 3, 4) or 0 in array.shape:
-        raise ReconError(
-            f"{what} must be uint8 or float of shape (N, H, W, C), not {array.dtype} {array.shape}"
-        )
+
+    part: str
+    blocks: list[np.ndarray]
+    names: list[str]
+    labels: Any = None
+    left: Counter[str] = field(default_factory=Counter)
+    pictures: bool = False
+
+    def among(self, rows: list[int]) -> Raw:
+        """With these blocks: the others are of another size."""
+        if len(rows) == len(self.blocks):
+            return self
+        left = self.left + Counter({"of another size": len(self.blocks) - len(rows)})
+        labels = None if self.labels is None else self.labels[rows]
+        names, blocks = [self.names[row] for row in rows], [self.blocks[row] for row in rows]
+        return replace(self, blocks=blocks, names=names, labels=labels, left=left)
+
+    @property
+    def note(self) -> str:
+        """For the report."""
+        n, left = len(self.names), sorted(self.left.items())
+        why = ", ".join(f"{k} {'is' if k == 1 else 'are'} {what}" for what, k in left if k)
+        used = f"used {n} of {n + self.left.total()} files in {self.part}, because {why}"
+        return used if self.left.total() else ""
+
+
+def settle(raws: Sequence[Raw], expected: Expected) -> list[Images]:
+    """Sets of images in one layout, of one size and in one unit."""
+    every = [block for raw in raws for block in raw.blocks]
+    if (expected.resize or expected.crop) and not all(raw.pictures for raw in raws):
+        raise ReconError("only pictures are resized and cropped, and arrays are no pictures")
+    shape: tuple[int, ...] = ()
+    if rows := [block for block in every if block.ndim == 2 == expected.axes]:
+        others = [_lay(b, (), expected, raw) for raw in raws for b in raw.blocks if b.ndim > 2]
+        shape = others[0].shape[1:] if others else _shape_of_rows(np.concatenate(rows), expected)
+    raws = [
+        replace(raw, blocks=[_lay(b, shape, expected, raw) for b in raw.blocks]) for raw in raws
+    ]
+    sizes = Counter(block.shape[1:] for raw in raws for block in raw.blocks for _ in block)
+    size, most = sizes.most_common(1)[0]
+    raws = [raw.among([k for k, b in enumerate(raw.blocks) if b.shape[1:] == size]) for raw in raws]
+    if 2 * most <= sizes.total() or not all(raw.blocks for raw in raws):
+        held = " and ".join(map(str, list(sizes)[:2]))
+        mend = "give --resize 256 --crop 224, or what suits the network (resize=, crop=)"
+        raise ReconError(f"images differ in shape (C, H, W), {held}: {mend}")
+    read = np.float32 if shape[:2] == (1, 1) else _unit_of([b for raw in raws for b in raw.blocks])
+    sets = []
+    for raw in raws:
+        pixels = np.concatenate([*map(read, raw.blocks)])
+        pixels = np.ascontiguousarray(pixels.reshape(len(pixels), size[0], -1, size[-1]))
+        form = () if expected.axes == 2 else size
+        sets.append(Images(pixels, raw.names, raw.labels, raw.note, form))
+    return sets
+
+
+def _lay(array: np.ndarray, rows: tuple[int, ...], expected: Expected, raw: Raw) -> np.ndarray:
+    """(n, C, H, W), or (n, C, L) of signals and (n, C, D, H, W) of volumes; channels last are put
+    first. ReconError for what are no images, or none for the network.
+    """
+    what = f"the {raw.part} images"
+    if array.dtype.kind not in "biuf" or array.ndim < 2 or 0 in array.shape:
+        held = f"{array.dtype} {array.shape}"
+        raise ReconError(f"{what} must be uint8 or float of shape (N, H, W, C), not {held}")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise ReconError(f"{what} hold numbers that are not finite")
-    shape = _shape_of_rows(array, expected) if array.ndim == 2 else ()
-    array = array.astype(np.float32) if shape[:2] == (1, 1) else _pixels(array)
-    if shape:
-        array = array.reshape(len(array), *shape)
-    elif array.ndim == 3:
+    if rows and array.ndim == 2 and array[0].size == math.prod(rows):
+        array = array.reshape(len(array), *rows)
+    elif array.ndim == expected.axes + 1:
         array = array[:, None]
-    elif _channels_last(array.shape[1:], expected.channels):
-        array = array.transpose(0, 3, 1, 2)
-    if expected.dim not in (None, array[0].size) or expected.channels not in (None, array.shape[1]):
+    elif array.ndim > 2 and not raw.pictures and _channels_last(array.shape[1:], expected.channels):
+        array = np.moveaxis(array, -1, 1)
+    fits = expected.channels in (None, array.shape[1]) and expected.dim in (None, array[0].size)
+    if array.ndim != expected.axes + 2 or not fits:
         wanted = f"{expected.dim} inputs" if expected.dim else f"{expected.channels} colours"
         raise ReconError(
             f"{what} of shape {array.shape[1:]} do not make {wanted}, grey or in colour"
         )
-    return Images(np.ascontiguousarray(array), [f"{part}[{row}]" for row in range(len(array))])
+    return array
 
 
-def _pixels(array: np.ndarray) -> np.ndarray:
-    """uint8 or float32: whole numbers from 0 to 255 are bytes, also where they are kept as
-    something else; 16 bits go from 0 to 1; other whole numbers, of scanners, stay in units of their
-    own.
+def _unit_of(blocks: list[np.ndarray]) -> Callable[[np.ndarray], np.ndarray]:
+    """Bytes stay as they are, 16 bits go from 0 to 1. Other numbers are bytes where all are whole
+    and from 0 to 255, or go as far beside bytes; else they stay in units of their own.
     """
-    low, high = array.min(), array.max()
-    if array.dtype.kind == "u" and array.dtype.itemsize == 2 and high > 255:
-        return array.astype(np.float32) / 65535
-    whole = array.dtype.kind in "iu" or (
-        array.dtype.kind == "f" and high > 1 and not (array % 1).any()
-    )
-    return array.astype(np.uint8 if whole and low >= 0 and high <= 255 else np.float32)
+    deep = max((block.max() for block in blocks if block.dtype == np.uint16), default=0) > 255
+    units = {np.dtype(np.uint8): 255} | ({np.dtype(np.uint16): 65535} if deep else {})
+    others = [block for block in blocks if block.dtype not in units]
+    low, high = min(map(np.min, others), default=0), max(map(np.max, others), default=0)
+    whole = all(block.dtype.kind in "iu" or not (block % 1).any() for block in others)
+    unit = 255 if whole and low >= 0 and 1 < high <= 255 else 1
+    if len(others) < len(blocks) and high > BRIGHT:
+        unit = 255 if high < DARK else 65535
+    if whole and all(units.get(block.dtype, unit) == 255 for block in blocks):
+        return lambda block: block.astype(np.uint8)
+    return lambda block: (block / units.get(block.dtype, unit)).astype(np.float32)
 
 
 def _channels_last(shape: tuple[int, ...], channels: int | None) -> bool:
     """Whether images of this shape are (H, W, C) and not (C, H, W)."""
-    first, last = shape[0], shape[2]
+    first, last = shape[0], shape[-1]
     if channels is not None and (first == channels) != (last == channels):
         return last == channels
     if last in (1, 3, 4):
@@ -225,17 +299,24 @@ def load_images(
 
     Args:
         train, held_out: `Images`, tensors or arrays (n, d), (n, H, W), (n, C, H, W) or (n, H, W,
-            C), uint8 or float; a pair of images and labels; a data set of PyTorch; the path of a
-            folder of images (its subfolders are classes) or of an .npz.
+            C), uint8 or float; a pair of images and labels, or a dictionary with both; a data set
+            of PyTorch; files of images; the path of a folder of them (its subfolders are classes)
+            or of an .npz.
     """
     expected = expected or Expected()
     if held_out is not None:
-        return check_pair(
-            images_of(train, "train", expected), images_of(held_out, "held_out", expected)
-        )
-    if not isinstance(train, str | Path):
+        parts = [raw_of(train, "train", expected), raw_of(held_out, "held_out", expected)]
+    elif isinstance(train, str | Path):
+        data = _check_exists(Path(train))
+        parts = [_part_of(data, part, expected) for part in PARTS]
+    else:
         raise ReconError(f"there are no held-out images: {WITHOUT}")
-    return check_pair(*(_part_of(_check_exists(Path(train)), part, expected) for part in PARTS))
+    return check_pair(*settle(parts, expected))
+
+
+def images_of(source: Any, part: str, expected: Expected) -> Images:
+    """One set of images alone; see `load_images`."""
+    return settle([raw_of(source, part, expected)], expected)[0]
 
 
 def _check_exists(path: Path) -> Path:
@@ -245,16 +326,7 @@ def _check_exists(path: Path) -> Path:
 
 
 def check_pair(train: Images, held_out: Images) -> tuple[Images, Images]:
-    """Both, of one shape and type, enough of them, and none in both."""
-    # one seems to be images, and the other is rows
-    rows = (1, 1) in (train.shape[:2], held_out.shape[:2])
-    if rows and math.prod(train.shape) == math.prod(held_out.shape):
-        held_out = replace(held_out, pixels=held_out.pixels.reshape(-1, *train.shape))
-    if train.shape != held_out.shape:
-        shapes = f"{train.shape} and {held_out.shape}"
-        raise ReconError(f"training and held-out images differ in shape (C, H, W): {shapes}")
-    if train.pixels.dtype != held_out.pixels.dtype:
-        train, held_out = (replace(part, pixels=part.scaled.numpy()) for part in (train, held_out))
+    """Both, enough of them, and none in both."""
     for name, part in (("training", train), ("held-out", held_out)):
         if len(part) < MIN_IMAGES:
             note = f" ({part.note})" if part.note else ""
@@ -282,23 +354,28 @@ def _digest(image: np.ndarray) -> bytes:
 # ---------------------------------------------------------------------------------------- in memory
 
 
-def images_of(source: Any, part: str, expected: Expected) -> Images:
-    """One set of images from whatever holds them; see `load_images`."""
+def raw_of(source: Any, part: str, expected: Expected) -> Raw:
+    """One set from whatever holds it; see `load_images`."""
     if isinstance(source, Images):
-        return source
+        return Raw(part, [source.pixels], source.names, source.labels, pictures=True)
     if isinstance(source, str | Path):
         path = _check_exists(Path(source))
-        return (
-            from_folder(path, expected) if path.is_dir() else from_npz(path, part, False, expected)
-        )
-    if (
-        isinstance(source, tuple | list)
-        and len(source) == 2
-        and not isinstance(source[1], str | Path)
-    ):
-        return _labelled(images_of(source[0], part, expected), source[1], f"{part} images")
+        return from_folder(path, expected) if path.is_dir() else from_npz(path, part, False)
+    if isinstance(source, Mapping):
+        return _from_archive(source, part, False, f"the {part} dictionary")
     if isinstance(source, Tensor | np.ndarray):
-        return from_array(source, part, expected)
+        array = as_array(source)
+        return Raw(part, [array], [f"{part}[{row}]" for row in range(len(array))])
+    if isinstance(source, tuple | list) and source:
+        if all(isinstance(item, str | Path) for item in source):
+            names = [printable(str(item)) for item in source]
+            return _pictures([*map(Path, source)], names, None, Counter(), part, expected)
+        if len(source) == 2:
+            return _labelled(raw_of(source[0], part, expected), source[1], f"{part} images")
+        if isinstance(source, tuple):
+            raise ReconError(
+                f"the {part} images are a tuple of {len(source)}: give (images, labels)"
+            )
     if hasattr(source, "__getitem__") and hasattr(source, "__len__"):
         return _from_dataset(source, part, expected)
     raise ReconError(
@@ -307,32 +384,35 @@ def images_of(source: Any, part: str, expected: Expected) -> Images:
     )
 
 
-def _labelled(images: Images, source: Any, part: str) -> Images:
+def _labelled(raw: Raw, source: Any, part: str) -> Raw:
     """With labels; part: words for the sentence where their numbers differ."""
     with one_reason("labels must be a class for each image"):
         labels = np.atleast_1d(as_array(source))
-    if len(labels) != len(images):
-        raise ReconError(f"there are {len(images)} {part} and {len(labels)} labels")
-    return replace(images, labels=labels)
+    if len(labels) != len(raw.names):
+        raise ReconError(f"there are {len(raw.names)} {part} and {len(labels)} labels")
+    return replace(raw, labels=labels)
 
 
-def _from_dataset(source: Sequence[Any], part: str, expected: Expected) -> Images:
+def _from_dataset(source: Sequence[Any], part: str, expected: Expected) -> Raw:
     """Items are images, images with a label, or rows with an image and perhaps a label by name."""
     with one_reason(f"the {part} data set cannot be read"):
         items = [_pair(source[row]) for row in range(len(source))]
         again = [_pair(source[row]) for row in range(min(len(source), TWICE))]
     if not items:
         raise ReconError(f"there are no {part} images in the data set")
-    pixels = [_pixels_of(item[0]) for item in items]
-    if not all(np.array_equal(a, _pixels_of(b[0])) for a, b in zip(pixels, again, strict=False)):
+    pixels = [_pixels_of(item[0], expected) for item in items]
+    same = (_pixels_of(item[0], expected) for item in again)
+    if not all(np.array_equal(a, b) for a, b in zip(pixels, same, strict=False)):
         another = f"the {part} data set gives another image each time that it is read"
         raise ReconError(f"{another}: turn its augmentation off, so that an image is an image")
-    if len({(value.shape, value.dtype) for value in pixels}) > 1:
-        raise ReconError(f"the {part} images of the data set differ in shape or type")
-    images = from_array(np.stack(pixels), part, expected)
+    names, pictures = (
+        [f"{part}[{row}]" for row in range(len(items))],
+        isinstance(items[0][0], Image.Image),
+    )
+    raw = Raw(part, pixels, names, pictures=pictures)
     if len(items[0]) == 1:
-        return images
-    return _labelled(images, [as_array(item[1]) for item in items], f"{part} images")
+        return raw
+    return _labelled(raw, [as_array(item[1]) for item in items], f"{part} images")
 
 
 def _pair(item: Any) -> tuple[Any, ...]:
@@ -351,23 +431,52 @@ def _pair(item: Any) -> tuple[Any, ...]:
     return tuple(item[:2]) if isinstance(item, tuple | list) else (item,)
 
 
-def _pixels_of(image: Any) -> np.ndarray:
-    """An array; of a picture with a palette its colours, and not their numbers."""
-    if isinstance(image, Image.Image) and not image.mode.startswith(DEEP):
-        image = image.convert("L" if image.mode in ("1", "L", "LA") else "RGB")
-    return as_array(image)
+def _pixels_of(image: Any, expected: Expected) -> np.ndarray:
+    """(1, …) of an array; (1, C, H, W) of a picture."""
+    if not isinstance(image, Image.Image):
+        return as_array(image)[None]
+    pixels = _of_picture(image, expected)
+    if pixels is None:
+        raise ReconError(f"a picture of {'{} × {}'.format(*image.size)} does not fit the network")
+    return pixels
+
+
+def _of_picture(image: Image.Image, expected: Expected) -> np.ndarray | None:
+    """(1, C, H, W), grey or in colour, whichever the network takes: uint8, of more bits uint16 or
+    float32; None where its size does not fit. The first frame of several; transparency is dropped.
+    """
+    if expected.resize or expected.crop:
+        from torchvision.transforms import functional
+
+        image = functional.resize(image, [expected.resize]) if expected.resize else image
+        if min(image.size) < (expected.crop or 0):
+            raise ValueError(f"it has fewer than {expected.crop} pixels a side: give --resize")
+        image = functional.center_crop(image, [expected.crop]) if expected.crop else image
+    width, height = image.size
+    deep = image.mode.startswith(DEEP)
+    channels = expected.colours(width, height, 1 if deep or image.mode in ("1", "L", "LA") else 3)
+    if channels is None:
+        return None
+    if deep:
+        array = np.asarray(image)
+        array = array if image.mode == "F" else array.astype(np.uint16)
+        if image.mode == "F" and not np.isfinite(array).all():
+            raise ValueError("it holds numbers that are not finite")
+        return np.repeat(array[None, None], channels, axis=1)
+    pixels = np.asarray(image.convert("RGB" if channels == 3 else "L"))
+    return pixels.reshape(1, height, width, channels).transpose(0, 3, 1, 2)
 
 
 # ------------------------------------------------------------------------------------------ on disk
 
 
-def _part_of(data: Path, part: str, expected: Expected) -> Images:
+def _part_of(data: Path, part: str, expected: Expected) -> Raw:
     if data.is_file():
-        return from_npz(data, part, True, expected)
+        return from_npz(data, part, True)
     if (data / part).is_dir():
         return from_folder(data / part, expected)
     if (data / f"{part}.npz").is_file():
-        return from_npz(data / f"{part}.npz", part, False, expected)
+        return from_npz(data / f"{part}.npz", part, False)
     if part == "train":
         raise ReconError(
             f"{data} has neither a folder train/ nor train.npz with the training images"
@@ -375,46 +484,55 @@ def _part_of(data: Path, part: str, expected: Expected) -> Images:
     raise ReconError(f"{data} has no held-out images (held_out/ or held_out.npz): {WITHOUT}")
 
 
-def from_folder(folder: Path, expected: Expected) -> Images:
-    """Image files at any depth, also behind links; `note` says how many files were left out and
-    why.
+def from_folder(folder: Path, expected: Expected) -> Raw:
+    """Image files at any depth, also behind links; what is left out is counted.
 
-    The name of the subfolder is the label where there are at least two with images. An image that
-    cannot be read is an error: a training image that is silently missing would be one that nobody
-    looked for.
+    The name of the subfolder is the label where there are at least two with images; then a few
+    images beside the subfolders are left out. An image that cannot be read is an error: a training
+    image that is silently missing would be one that nobody looked for.
     """
     files, left = _list_files(folder)
+    classes = {file.relative_to(folder).parts[0] for file in files if file.parent != folder}
+    loose = sum(file.parent == folder for file in files)
+    if len(classes) > 1 and 0 < 2 * loose < len(files):
+        files = [file for file in files if file.parent != folder]
+        left["in no class folder"] = loose
     if not files:
-        reasons = f": {_reasons(left)}" if left else ""
-        kinds = ", ".join(sorted(suffix[1:] for suffix in SUFFIXES))
-        raise ReconError(f"there are no images ({kinds}) in {folder}{reasons}")
-    read = [(file, _read_image(file, expected)) for file in files]
-    fitting = [(file, pixels) for file, pixels in read if pixels is not None]
-    if not fitting:
-        with Image.open(files[0]) as image:
-            size = "{} × {}".format(*image.size)
-        raise ReconError(
-            f"{files[0]} is {size}, which does not make {expected.dim} inputs, grey or in colour"
+        kinds, note = (
+            ", ".join(sorted(suffix[1:] for suffix in SUFFIXES)),
+            Raw("it", [], [], None, left).note,
         )
-    shape, _ = Counter(pixels.shape for _, pixels in fitting).most_common(1)[0]
-    usable = [(file, pixels) for file, pixels in fitting if pixels.shape == shape]
-    left["of another size"] += len(files) - len(usable)
-    arrays = [pixels for _, pixels in usable]
-    if len({array.dtype for array in arrays}) > 1:
-        arrays = [array / np.float32(255) if array.dtype == np.uint8 else array for array in arrays]
-    inside = [file.relative_to(folder).parts for file, _ in usable]
+        raise ReconError(f"there are no images ({kinds}) in {folder}{note and f': {note}'}")
+    inside = [file.relative_to(folder).parts for file in files]
     names = ["/".join(map(printable, filter(None, (folder.name, *parts)))) for parts in inside]
-    classes = (
-        [printable(parts[0]) for parts in inside] if all(len(parts) > 1 for parts in inside) else []
-    )
-    total = len(usable) + left.total()
-    note = f"used {len(usable)} of {total} files in {printable(folder)}, because {_reasons(left)}"
-    return Images(
-        np.stack(arrays),
-        names,
-        np.array(classes) if len(set(classes)) > 1 else None,
-        note if left.total() else "",
-    )
+    labels: list[str] | None = [printable(parts[0]) for parts in inside]
+    if len(classes) < 2 or {len(parts) > 1 for parts in inside} != {True}:
+        labels = None
+    return _pictures(files, names, labels, left, folder.name, expected)
+
+
+def _pictures(
+    files: list[Path],
+    names: list[str],
+    labels: list[str] | None,
+    left: Counter[str],
+    part: str,
+    expected: Expected,
+) -> Raw:
+    """Files of images, but for those whose size does not fit the network."""
+    blocks: list[Any] = []
+    for file in files:
+        with one_reason(f"the image {file} cannot be read"), Image.open(file) as image:
+            blocks.append(_of_picture(image, expected))
+            size = image.size
+    fits = [row for row, block in enumerate(blocks) if block is not None]
+    if not fits:
+        raise ReconError(
+            f"{files[-1]} is {size[0]} × {size[1]}, which does not make {expected.dim} inputs, grey"
+            " or in colour"
+        )
+    known = None if labels is None else np.array(labels)
+    return Raw(printable(part), blocks, names, known, left, True).among(fits)
 
 
 def _list_files(folder: Path) -> tuple[list[Path], Counter[str]]:
@@ -423,7 +541,9 @@ def _list_files(folder: Path) -> tuple[list[Path], Counter[str]]:
     waiting = [folder]
     while waiting:
         for path in sorted(waiting.pop().iterdir()):
-            if path.is_dir():
+            if path.name.startswith("."):
+                left["hidden, by a dot before its name"] += 1
+            elif path.is_dir():
                 if path.resolve() not in visited:  # links may go round in circles
                     visited.add(path.resolve())
                     waiting.append(path)
@@ -436,66 +556,46 @@ def _list_files(folder: Path) -> tuple[list[Path], Counter[str]]:
     return sorted(files), left
 
 
-def _reasons(left: Counter[str]) -> str:
-    return ", ".join(
-        f"{n} {'is' if n == 1 else 'are'} {why}" for why, n in sorted(left.items()) if n
-    )
-
-
-def _read_image(file: Path, expected: Expected) -> np.ndarray | None:
-    """(C, H, W), uint8 or, of more than 8 bits, float32 in [0, 1]; grey or in colour, whichever the
-    network takes; None where its size does not fit. The first frame of several; transparency is
-    dropped.
-    """
-    with one_reason(f"the image {file} cannot be read"), Image.open(file) as image:
-        width, height = image.size
-        channels = expected.colours(
-            width, height, 1 if image.mode in ("1", "L", "LA", *DEEP) else 3
-        )
-        if channels is None:
-            return None
-        if image.mode.startswith(DEEP):
-            deep = np.asarray(image, dtype=np.float32)
-            top = 1.0 if image.mode.startswith("F") and deep.max() <= 1 else 65535.0
-            return np.repeat((deep / np.float32(top))[None], channels, axis=0)
-        pixels = np.asarray(image.convert("RGB" if channels == 3 else "L"))
-    return pixels.reshape(height, width, channels).transpose(2, 0, 1)
-
-
-def from_npz(file: Path, part: str, whole: bool, expected: Expected) -> Images:
-    """The array of this part, or the only one that holds no labels; labels from the array that says
-    so.
-
-    Names are read by their words: `train`, `x_train`, `train_images`, with `train_labels`,
-    `y_train` or `labels`; held out is `held_out`, else `test`, else `val`.
-
-    Args:
-        whole: whether the file holds both parts.
-    """
+def from_npz(file: Path, part: str, whole: bool) -> Raw:
+    """The arrays of this part; whole: whether the file holds both parts."""
     if not file.is_file():  # a pipe would be waited for without end
         raise ReconError(f"{file} is neither a folder nor a file")
     with (
         one_reason(f"{file} cannot be read as an .npz of plain arrays"),
         np.load(file, allow_pickle=False) as arrays,
     ):
-        parsed = {name: _parse_name(name) for name in arrays.files}
-        images = [name for name, (_, labels) in parsed.items() if not labels]
-        matching = [name for which in PARTS[part] for name in images if parsed[name][0] == which]
-        if whole and not matching:
-            raise ReconError(
-                f"{file} has no array {part}{'' if part == 'train' else f': {WITHOUT}'}"
-            )
-        if not matching and len(images) != 1:
-            raise ReconError(f"{file} must hold one array, not {len(images)}")
-        chosen = (matching or images)[0]
-        which = parsed[chosen][0]
-        held = [name for name, (of, labels) in parsed.items() if labels and of in (which, None)]
-        held.sort(key=lambda name: parsed[name][0] is None)  # those that name the part come first
-        array = arrays[chosen]
-        fits = (arrays[name] for name in held if parsed[name][0] is not None or len(images) == 1)
-        labels = next(fits, None)
-    result = from_array(array, part, expected, str(file))
-    return result if labels is None else _labelled(result, labels, f"{part} images of {file}")
+        return _from_archive(arrays, part, whole, str(file))
+
+
+def _from_archive(arrays: Mapping[str, Any], part: str, whole: bool, where: str) -> Raw:
+    """The array of this part, or the only one that holds no labels; labels from the array that says
+    so.
+
+    Names are read by their words: `train`, `x_train`, `train_images`, with `train_labels`,
+    `y_train` or `labels`; held out is `held_out`, else `test`, else `val`.
+    """
+    parsed = {name: _parse_name(str(name)) for name in arrays}
+    images = [name for name in parsed if not parsed[name][1] and np.ndim(arrays[name]) > 1]
+    which = next((which for which in PARTS[part] if which in [parsed[n][0] for n in images]), None)
+    if whole and which is None:
+        raise ReconError(f"{where} has no array {part}{'' if part == 'train' else f': {WITHOUT}'}")
+    chosen = [name for name in images if parsed[name][0] == which] if which else images
+    if len(chosen) != 1:
+        raise ReconError(
+            f"{where} must hold one array of {part} images, not {len(chosen)}"
+            f" ({', '.join(map(str, chosen))})"
+        )
+    array = as_array(arrays[chosen[0]])
+    raw = Raw(part, [array], [f"{part}[{row}]" for row in range(len(array))])
+    # those that name the part come first
+    kinds = [parsed[chosen[0]][0], None] if len(images) == 1 else [parsed[chosen[0]][0]]
+    for kind in kinds:
+        held = [name for name, (of, labels) in parsed.items() if labels and of == kind]
+        if len(held) > 1:
+            raise ReconError(f"{where} holds several labels: {', '.join(map(str, held))}")
+        if held:
+            return _labelled(raw, arrays[held[0]], f"{part} images of {where}")
+    return raw
 
 
 def _parse_name(name: str) -> tuple[str | None, bool]:

@@ -15,6 +15,8 @@ from torch import Tensor
 from recon.errors import ReconError, one_reason
 from recon_audit.images import Images, printable
 
+WHOLE = "write whole names, such as train/0001.png"
+
 
 def labels_in(source: Any) -> list[str]:
     """(n,), (n, 1) or one-hot (n, K) numbers, or n names, as texts; ReconError for anything else.
@@ -70,8 +72,7 @@ def classes_of(
     if isinstance(source, str) and source == "predicted":
         return None
     if isinstance(source, str | Path):
-        table = _table(Path(source))
-        parts = [_look_up(part, table, source) for part in (train, held_out)]
+        parts = [look_up(train, source, held_out), look_up(held_out, source, train)]
         origin = f"labels of {printable(Path(source))}"
     elif source is not None:
         parts = [labels_in(part) for part in source]
@@ -107,7 +108,7 @@ def classes_of(
 
 def _table(path: Path) -> dict[str, str]:
     """Name -> label, as spreadsheets write them: UTF-8 or UTF-16, perhaps with a mark of byte
-    order, fields divided by comma, semicolon or tab.
+    order, fields divided by comma, semicolon or tab. ReconError for two labels of one name.
     """
     if not path.is_file():  # a pipe would be waited for without end
         raise ReconError(f"the labels {path} cannot be read: there is no such file")
@@ -121,25 +122,39 @@ def _table(path: Path) -> dict[str, str]:
         raise ReconError(
             f"the labels {path} must be lines of two fields, the name of an image and its label"
         )
-    return {
-        name.strip().replace("\\", "/").removeprefix("./"): _text(label) for name, label in rows
-    }
+    table: dict[str, str] = {}
+    for row in rows:
+        name, label = row[0].strip().replace("\\", "/").removeprefix("./"), _text(row[1])
+        if table.setdefault(name, label) != label:
+            raise ReconError(
+                f"the labels {path} have two lines for {name}, {table[name]} and {label}: {WHOLE}"
+            )  # noqa: E501
+    return table
 
 
-def _look_up(images: Images, table: dict[str, str], path: Any) -> list[str]:
-    """By the whole name, or by its last part, with or without suffix, where it is told apart by
-    that.
+def look_up(images: Images, path: Any, others: Images | None = None) -> list[str]:
+    """What a CSV file says of images: by the whole name, or by its last part, with or without
+    suffix, where it is told apart by that, also from `others` that the file is for.
     """
-    shorter = {}
-    for name in images.names:
+    table = _table(Path(path))
+
+    def shorter(name: str) -> tuple[str, ...]:
         last = name.rpartition("/")[2]
-        shorter[name] = (last, last.rpartition(".")[0])
-    counts = Counter(short for pair in shorter.values() for short in pair)
+        return last, last.rpartition(".")[0]
+
+    every = images.names + (others.names if others else [])
+    counts = Counter(short for name in every for short in shorter(name))
     labels = []
-    for name, pair in shorter.items():
-        known = [name, *(short for short in pair if counts[short] == 1)]
+    for name in images.names:
+        known = [name, *(short for short in shorter(name) if counts[short] == 1)]
         label = next((table[way] for way in known if way in table), None)
         if label is None:
-            raise ReconError(f"the labels {path} have no line for {name}")
+            twice = next((short for short in shorter(name) if short in table), None)
+            why = (
+                f"have no line for {name}"
+                if twice is None
+                else f"say {twice}, as {counts[twice]} images are called: {WHOLE}"
+            )  # noqa: E501
+            raise ReconError(f"the labels {path} {why}")
         labels.append(label)
     return labels

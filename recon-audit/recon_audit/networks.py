@@ -9,8 +9,10 @@ from __future__ import annotations
 import copy
 import hashlib
 import re
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain, islice, product
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from torch import Tensor, nn
 
 from recon.errors import ReconError, one_reason
 from recon_audit.anatomy import CONVOLUTIONS
-from recon_audit.files import PASS, State, from_graph, load_state
+from recon_audit.files import PASS, State, files_of, from_graph, load_states
 from recon_audit.images import Expected, printable
 
 LARGEST = 1e15  # of a weight: squares and their sums must stay within float32
@@ -46,7 +48,23 @@ PREFIXES = (
 # class weights, say
 OF_THE_LOSS = re.compile(r"(criterion|loss|loss_fn|loss_func|loss_function)\.")
 EMBEDDING = re.compile(r"embed|(^|\.)(emb|wte|wpe|tok|tokens?|vocab|lookup|codebook)\.")
+WEIGHT = re.compile(r"w[0-9]+|(.*\.)?weight")
 ADAPTERS = re.compile(r"lora_[AB]|\.adapter|lora_embedding")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a file leaves open of its network.
+
+    Attributes:
+        axes: for each question, words -> what `build` is given; first what is assumed.
+        build: (module, architecture in words, which tensor is which) of one answer to each.
+        shallow: whether a network that is read otherwise may answer all images rightly, too.
+    """
+
+    axes: tuple[dict[str, Any], ...]
+    build: Callable[..., tuple[nn.Module, str, list[str]]]
+    shallow: bool = False
 
 
 @dataclass(frozen=True)
@@ -58,8 +76,8 @@ class Subject:
         sha256: of the file, or of the tensors.
         arch: in words.
         tensors: which of the file was taken for which, ["w1 = 0.weight", …].
-        assumed: whether a file of matrices was taken for dense layers with ReLU, which it does not
-            say.
+        plan: of a file of weights; words: by which answers to what it leaves open it was read.
+        around: what is put around each of its modules.
     """
 
     module: nn.Module
@@ -67,20 +85,28 @@ class Subject:
     sha256: str
     arch: str
     tensors: list[str]
-    assumed: bool = False
+    plan: Plan = Plan((), lambda: (nn.Identity(), "", []))
+    words: tuple[str, ...] = ()
+    around: Callable[[nn.Module], nn.Module] = lambda module: module
 
     @property
     def expected(self) -> Expected:
         """What the first layer tells of the images: the number of inputs, or of colours."""
-        first = next(
-            (
-                part
-                for part in self.module.modules()
-                if isinstance(part, (nn.Linear, *CONVOLUTIONS))
-            ),
-            None,
-        )
-        return Expected(getattr(first, "in_features", None), getattr(first, "in_channels", None))
+        layers = (nn.Linear, *CONVOLUTIONS)
+        first = next((part for part in self.module.modules() if isinstance(part, layers)), None)
+        axes = CONVOLUTIONS.index(type(first)) + 1 if type(first) in CONVOLUTIONS else 2
+        channels = getattr(first, "in_channels", None)
+        return Expected(getattr(first, "in_features", None), channels, axes)
+
+    def read(self, words: Sequence[str]) -> Subject:
+        """With the network that the file is by these answers to what it leaves open."""
+        if not self.plan.axes:
+            return replace(self, module=copy.deepcopy(self.module))
+        pairs = zip(self.plan.axes, words, strict=True)
+        answers = (axis.get(word, axis[_first(axis)]) for axis, word in pairs)
+        module, arch, tensors = self.plan.build(*answers)
+        module = self.around(_checked(module))
+        return replace(self, module=module, arch=arch, tensors=tensors, words=tuple(words))
 
 
 def subject_of(model: nn.Module | str | Path, arch: str | None = None) -> Subject:
@@ -89,7 +115,7 @@ def subject_of(model: nn.Module | str | Path, arch: str | None = None) -> Subjec
     ReconError for a file, a name, a shape or a number that does not fit.
 
     Args:
-        model: a module, which is copied, or a file of weights (see `load_state`), or an ONNX file,
+        model: a module, which is copied, or a file of weights (see `load_states`), or an ONNX file,
             which says what it is.
         arch: of a file of weights, "auto" or None to read it off the tensors, widths like
             3072-1000-1000-1 of dense layers with ReLU between them, or a name of torchvision.
@@ -103,7 +129,7 @@ def subject_of(model: nn.Module | str | Path, arch: str | None = None) -> Subjec
             raise ReconError(
                 "the network has lazy layers without weights: call it once on an image first"
             )
-        module = _copy(model)
+        module = _checked(_copy(model))
         digest = hashlib.sha256()
         for name, value in sorted(module.state_dict().items()):
             if isinstance(value, Tensor):
@@ -111,30 +137,27 @@ def subject_of(model: nn.Module | str | Path, arch: str | None = None) -> Subjec
         kinds = dict.fromkeys(
             type(part).__name__ for part in module.modules() if not list(part.children())
         )
-        subject = Subject(
-            module, type(model).__name__, digest.hexdigest(), arch or ", ".join(kinds), []
-        )
-    elif isinstance(model, str | Path):
-        path = Path(model)
-        assumed = False
-        if path.suffix.lower() == ".onnx" and path.is_file():
-            module, words, tensors = from_graph(path)
-        else:
-            known = None if arch == "auto" else arch
-            module, words, tensors = build_network(load_state(path), path, known)
-            assumed = isinstance(module, nn.Sequential) and nn.ReLU in map(type, module)
-        checksum = hashlib.sha256(path.read_bytes()).hexdigest()
-        subject = Subject(module, printable(path), checksum, words, tensors, assumed)
-    else:
+        words = arch or ", ".join(kinds)
+        return Subject(module, type(model).__name__, digest.hexdigest(), words, [])
+    if not isinstance(model, str | Path):
         raise ReconError(
             "the network must be an nn.Module or the path of its weights, not a"
             f" {type(model).__name__}"
         )
-    _check_numbers(subject.module)
-    # frozen after training, and not for it
-    if not any(p.requires_grad for p in subject.module.parameters()):
-        subject.module.requires_grad_(True)
-    return subject
+    path = Path(model)
+    if path.suffix.lower() == ".onnx" and path.is_file():
+        plan = Plan(({"": path},), from_graph)
+    else:
+        plan = plan_of(path, None if arch == "auto" else arch)
+    read = Subject(nn.Identity(), printable(path), "", "", [], plan).read([*map(_first, plan.axes)])
+    checksum = hashlib.sha256()
+    for file in files_of(path):
+        checksum.update(file.read_bytes())
+    return replace(read, sha256=checksum.hexdigest())
+
+
+def _first(axis: dict[str, Any]) -> str:
+    return next(iter(axis))
 
 
 def _copy(model: nn.Module) -> nn.Module:
@@ -178,8 +201,15 @@ def _unwrap(model: nn.Module) -> nn.Module:
     return model
 
 
-def _check_numbers(module: nn.Module) -> None:
+def _checked(module: nn.Module) -> nn.Module:
+    """With weights that can be attacked; all are trained, where all were frozen after training."""
+    quantised = [part for part in module.modules() if ".quantized" in type(part).__module__]
     parameters = dict(module.named_parameters())
+    if quantised or any(not value.is_floating_point() for value in parameters.values()):
+        raise ReconError(
+            "the network is quantised, and whole numbers cannot be attacked: pass the network in"
+            " floating point that it was made of"
+        )
     if not parameters:
         raise ReconError("the network has no weights: there is nothing to attack")
     for name, value in parameters.items():
@@ -189,60 +219,102 @@ def _check_numbers(module: nn.Module) -> None:
             raise ReconError(f"tensor '{name}' holds numbers up to {most:.0e}, too large to square")
     if not any(value.any() for value in parameters.values()):
         raise ReconError("the weights are all zero: there is nothing to attack")
+    if not any(value.requires_grad for value in parameters.values()):
+        module.requires_grad_(True)
+    return module
 
 
 # --------------------------------------------------------------------------------- files of weights
 
+ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
+    "Tanh": nn.Tanh,
+    "Sigmoid": nn.Sigmoid,
+    "GELU": nn.GELU,
+    "SiLU": nn.SiLU,
+    "LeakyReLU": nn.LeakyReLU,
+    "LeakyReLU(0.1)": partial(nn.LeakyReLU, 0.1),
+    "LeakyReLU(0.2)": partial(nn.LeakyReLU, 0.2),
+    "ELU": nn.ELU,
+}
+ACTIVATION = "activation"
+MOST_ORDERS, MOST_PLACES = 12, 4  # of layers, and of batch norms among them, that are tried
+#: of a ResNet: the stride of its first convolution, and whether a max-pool follows; with one of
+#: 3 × 3 the last is usual
+STEMS = ((2, True), (1, True), (2, False), (1, False))
+NUMBERED = re.compile(r"([wb])([0-9]+)")
+#: words -> whether what a layer of equal width is given is added after the activation, or before
+SKIPS = {
+    "": None,
+    "with skip connections around layers of equal width": True,
+    "with skip connections into the activations": False,
+}
 
-def build_network(state: State, path: Path, arch: str | None) -> tuple[nn.Module, str, list[str]]:
-    """(module, architecture in words, which tensor is which)."""
+
+def plan_of(path: Path, arch: str | None) -> Plan:
+    """Of a file of weights, or several; ReconError where no network can be built."""
+    plans: dict[str, Plan] = {}
+    refused: list[ReconError] = []
+    states = load_states(path)
+    for place, state in states.items():
+        try:
+            plans[place] = plan_state(state, path, arch)
+        except ReconError as error:
+            refused.append(error)
+    if not plans:
+        raise refused[0]
+    if len({frozenset(states[place]) for place in plans}) > 1:
+        raise ReconError(f"{path} holds several networks ({', '.join(plans)}): save one alone")
+    places = {f"of '{place}'" if len(plans) > 1 else "": place for place in plans}
+    first = next(iter(plans.values()))
+
+    def build(place: str, *open_: Any) -> tuple[nn.Module, str, list[str]]:
+        module, arch, tensors = plans[place].build(*open_)
+        return module, arch, [f"{place}: {name}" if place else name for name in tensors]
+
+    return Plan((places, *first.axes), build, first.shallow)
+
+
+def plan_state(state: State, path: Path, arch: str | None) -> Plan:
+    """Of one state dict."""
     if adapters := [name for name in state if ADAPTERS.search(name)]:
         mend = "say of which network with --base"
         raise ReconError(
             f"{path} holds adapters ({adapters[0]}) of layers that it does not hold: {mend}"
         )
     state = {name: value for name, value in state.items() if not OF_THE_LOSS.match(name)}
-    if looked_up := [name for name in state if EMBEDDING.search(name.lower())]:
+    named = arch is not None and arch.isidentifier()
+    looked_up = [name for name in state if EMBEDDING.search(name.lower())]
+    if looked_up and not named:
         raise ReconError(
             f"{path} holds an embedding ({looked_up[0]}), which is no dense layer: {PASS}"
         )
-    if arch is None:
-        arch = _infer_arch(state, path)
-    make = _dense if re.match("[0-9]", arch) or not arch.isidentifier() else _from_torchvision
-    return make(state, path, arch)
+    for name, value in state.items():
+        if WEIGHT.fullmatch(name) and not value.is_floating_point():
+            raise ReconError(
+                f"{path} holds {name} ({value.dtype}): whole numbers, as of a quantised network,"
+                " are not finite floats: give the weights that were quantised"
+            )
+    if not (named or (arch is None and _named_by_tensors(state, path))):
+        return _dense(state, path, arch)
+    return _from_torchvision(state, path, arch or _named_by_tensors(state, path))
 
 
-def _infer_arch(state: State, path: Path) -> str:
-    """Widths where all weights are matrices that form one chain, else a name of `KNOWN`; ReconError
-    otherwise.
-    """
-    matrices = [
-        state[name]
-        for name in sorted(state, key=_natural)
-        if re.fullmatch(r"w[0-9]+|(.*\.)?weight", name) and state[name].dim() > 1
-    ]
-    if not matrices:
+def _named_by_tensors(state: State, path: Path) -> str:
+    """A name of `KNOWN`; "" where all weights are matrices. ReconError otherwise."""
+    weights = [value for name, value in state.items() if WEIGHT.fullmatch(name) and value.dim() > 1]
+    if not weights:
         held = ", ".join(sorted(state)[:6]) or "no weights at all"
         raise ReconError(f"{path} has no weights of layers in it, only {held}")
-    unread = f"the architecture cannot be read off {path}"
-    if all(matrix.dim() == 2 for matrix in matrices):
-        _group(state, path)  # two names for one layer are no question of order
-        for order in (matrices, matrices[::-1]):
-            if all(a.shape[0] == b.shape[1] for a, b in pairwise(order)):
-                return "-".join(
-                    map(str, [order[0].shape[1], *(matrix.shape[0] for matrix in order)])
-                )
-        shapes = ", ".join("×".join(map(str, matrix.shape)) for matrix in matrices[:6])
-        raise ReconError(
-            f"{unread}: its matrices {shapes} form no chain in this order; say it with --arch"
-        )
+    if all(matrix.dim() == 2 for matrix in weights):
+        return ""
     stripped = _strip_prefixes(state)
     for name in KNOWN:
         network = on_meta(name)
         if set(_rename_head(stripped, network)) == set(network.state_dict()):
             return name
     raise ReconError(
-        f"{unread}, which has convolutions: name it with --arch, such as resnet18, or {PASS}"
+        f"the architecture cannot be read off {path}, which has convolutions: name it with --arch,"
+        f" such as resnet18, or {PASS}"
     )
 
 
@@ -284,9 +356,9 @@ def _strip_prefixes(state: State) -> State:
     return state
 
 
-def _from_torchvision(state: State, path: Path, arch: str) -> tuple[nn.Module, str, list[str]]:
+def _from_torchvision(state: State, path: Path, arch: str) -> Plan:
     """Of that name, with as many outputs as its last matrix has rows, and for as many colours as
-    its first one.
+    its first one. Open are its activations, and the stem of a ResNet.
     """
     from torchvision import models
 
@@ -299,33 +371,38 @@ def _from_torchvision(state: State, path: Path, arch: str) -> tuple[nn.Module, s
     last = state.get(f"{_head(own_names)}.weight")
     if last is None:
         raise ReconError(f"{path} is no {arch}: it has no {_head(own_names)}.weight")
-    stem = state.get("conv1.weight")
-    if (
-        stem is not None
-        and arch.startswith(("resnet", "wide_resnet", "resnext"))
-        and stem.shape[-1] == 3
-    ):
-        raise ReconError(
-            f"{path} is a {arch} with a 3×3 stem, and no file says whether a max-pool follows:"
-            f" {PASS}"
-        )
-    module = on_meta(arch, len(last))
-    name, first = next((n, p) for n, p in module.named_modules() if isinstance(p, nn.Conv2d))
-    weight = state.get(f"{name}.weight")
-    if weight is not None and weight.dim() == 4:
-        first.in_channels = weight.shape[1]
-        shape = (len(first.weight), weight.shape[1], *first.weight.shape[2:])
-        first.weight = nn.Parameter(torch.empty(shape, device="meta"))
-    expected = module.to_empty(device="cpu").state_dict()
-    odd = sorted(set(expected) ^ set(state)) or [
-        name for name in expected if expected[name].shape != state[name].shape
-    ]
-    if odd:
-        raise ReconError(
-            f"{path} is no {arch}: {', '.join(odd[:4])} {'does' if len(odd) == 1 else 'do'} not fit"
-        )
-    module.load_state_dict(state)
-    return module.float().eval(), arch, [f"all {len(state)} tensors by their names"]
+    stems: dict[str, Any] = {"": None}
+    if hasattr(own_names, "maxpool") and "resn" in arch:
+        order = STEMS[::-1] if state["conv1.weight"].shape[-1] == 3 else STEMS
+        ways = [f"with stride {by} and {'' if pool else 'no '}max-pool" for by, pool in order]
+        stems = dict(zip(["", *ways[1:]], order, strict=True))
+
+    def build(stem: tuple[int, bool] | None, activation: Callable[[], nn.Module] | None) -> Any:
+        module = on_meta(arch, len(last))
+        name, first = next((n, p) for n, p in module.named_modules() if isinstance(p, nn.Conv2d))
+        weight = state.get(f"{name}.weight", first.weight)
+        first.in_channels, first.weight = weight.shape[1], nn.Parameter(weight.to("meta"))
+        if stem:
+            first.kernel_size = size = weight.shape[2:]
+            first.stride, first.padding = (stem[0], stem[0]), (size[0] // 2, size[1] // 2)
+            module.maxpool = module.maxpool if stem[1] else nn.Identity()
+        module.to_empty(device="cpu")
+        with one_reason(f"{path} is no {arch}"):
+            module.load_state_dict(state)
+        for part in list(module.modules()):
+            for name, child in list(part.named_children()):
+                if isinstance(child, nn.ReLU) and activation is not None:
+                    setattr(part, name, activation())
+        return module.float().eval(), arch, [f"all {len(state)} tensors by their names"]
+
+    build(stems[_first(stems)], None)
+    return Plan((stems, _activations()), build)
+
+
+def _activations() -> dict[str, Callable[[], nn.Module] | None]:
+    return {"": None} | {
+        f"with {name} in the place of ReLU": ACTIVATIONS[name] for name in ACTIVATIONS
+    }
 
 
 def parse_arch(arch: str) -> tuple[int, ...]:
@@ -336,96 +413,109 @@ def parse_arch(arch: str) -> tuple[int, ...]:
     return tuple(int(width) for width in arch.split("-"))
 
 
-def _dense(state: State, path: Path, arch: str) -> tuple[nn.Module, str, list[str]]:
-    """Dense layers with ReLU between them; batch norm, where the file has it, after the dense layer
-    before it.
+def _dense(state: State, path: Path, arch: str | None) -> Plan:
+    """Dense layers with an activation between them. Open are their order, as far as the widths
+    leave it, whether the last is used, the places of batch norm, activations and skip connections.
     """
-    widths = parse_arch(arch)
-    stems, norms, foreign = _group(state, path)
-    held = ", ".join(
-        f"{name} {tuple(state[name].shape)}"
-        for stem in sorted(stems, key=_natural)
-        for name in stems[stem].values()
-    )
-    layers: list[nn.Module] = [nn.Flatten()]
-    mapping = []
-    for layer, (fan_in, fan_out) in enumerate(pairwise(widths), start=1):
-        fits = [
-            stem
-            for stem, parts in stems.items()
-            if "weight" in parts and state[parts["weight"]].shape == (fan_out, fan_in)
-        ]
-        if not fits:
-            wanted = f"no weight of shape ({fan_out}, {fan_in}) for layer {layer} of {arch}"
-            raise ReconError(f"{path} has {wanted}, only {held[:300] or 'no weights at all'}")
-        parts = stems.pop(min(fits, key=_natural))
-        if "bias" in parts and state[parts["bias"]].shape != (fan_out,):
-            shape = tuple(state[parts["bias"]].shape)
-            raise ReconError(
-                f"the bias {parts['bias']} of {path} has shape {shape}, and {arch} needs"
-                f" ({fan_out},)"
-            )
-        mapping += [f"{kind[0]}{layer} = {parts[kind]}" for kind in sorted(parts, reverse=True)]
-        linear = nn.utils.skip_init(nn.Linear, fan_in, fan_out, bias="bias" in parts)
-        linear.load_state_dict({kind: state[name] for kind, name in parts.items()})
-        layers.append(linear)
-        if layer < len(widths) - 1:
-            sizes = {stem: len(norms[stem]["running_mean"]) for stem in sorted(norms, key=_natural)}
-            if stem := next((stem for stem, size in sizes.items() if size == fan_out), ""):
-                tensors = norms.pop(stem)
-                norm = nn.BatchNorm1d(fan_out, affine="weight" in tensors)
-                norm.load_state_dict(tensors, strict=False)
-                layers.append(norm)
-                mapping.append(f"batch norm after w{layer} = {stem}")
-            layers.append(nn.ReLU())
-    left = sorted([name for parts in stems.values() for name in parts.values()] + foreign)
-    left += [f"{stem}.running_mean" for stem in norms]
-    if left:
-        mend = (
-            "widths mean dense layers with ReLU between them; other networks go by torchvision's"
-            " name"
-        )
+    held: dict[str, State] = {}
+    for name, value in state.items():
+        plain = NUMBERED.fullmatch(name)
+        stem, kind = (plain[2], plain[1]) if plain else name.rpartition(".")[::2]
+        kind = {"w": "weight", "b": "bias"}.get(kind, kind)
+        if held.setdefault(stem, {}).setdefault(kind, value) is not value:
+            raise ReconError(f"{path} holds {name} twice, which mean the same layer: leave one out")
+    layers: dict[str, nn.Module] = {}
+    for stem, tensors in held.items():
+        with one_reason(f"{path} holds tensors that dense layers have no place for ({stem})"):
+            layers[stem] = _layer_of(tensors)
+    dense = {stem: layer for stem, layer in layers.items() if isinstance(layer, nn.Linear)}
+    orders = list(islice(_chains(dense, arch and parse_arch(arch)), MOST_ORDERS))
+    if not orders or (len(orders[0]) < len(dense)):
+        shapes = ", ".join(f"{stem} {tuple(layer.weight.shape)}" for stem, layer in dense.items())
+        what = f"form no chain {arch or ''}" if not orders else f"{arch} has no place for"
         raise ReconError(
-            f"{path} holds tensors that {arch} has no place for: {', '.join(left[:6])} ({mend})"
+            f"{path} holds matrices, {shapes[:300] or 'none at all'}, that {what}: {PASS}"
         )
-    return nn.Sequential(*layers).eval(), arch, mapping
+    if len({re.sub("[0-9]+", "", stem) for stem in dense}) == 1:  # their names number them
+        del orders[1:]
+    if len(dense) > 2 and arch is None:  # a layer that forward does not use
+        orders += [order[:-1] for order in orders]
+    structures: dict[str, list[str]] = {}
+    for structure in (way for order in orders for way in _structures(order, layers)):
+        structures[f"as {', '.join(structure)}" if structures else ""] = structure
+
+    def build(structure: list[str], skip: bool | None, kind: Callable[[], nn.Module] | None) -> Any:
+        blocks: list[list[nn.Module]] = [[nn.Flatten()]]
+        tensors = []
+        for stem in structure:
+            layer = (kind or nn.ReLU)() if stem == ACTIVATION else copy.deepcopy(layers[stem])
+            blocks += [[]] if stem in dense else []
+            blocks[-1].append(layer)
+            names = [name for name in ("weight", "bias") if name in held.get(stem, {})]
+            tensors += [f"{name[0]}{len(blocks) - 1} = {stem}.{name}" for name in names]
+        for block in blocks[2:-1]:
+            if skip is not None and block[0].in_features == block[0].out_features:
+                inside = block[:] if skip else block[:-1]
+                block[: len(inside)] = [_Residual(*inside)]
+        widths = [dense[stem].out_features for stem in structure if stem in dense]
+        words = "-".join(map(str, [next(b for b in blocks[1:])[0].in_features, *widths]))
+        return nn.Sequential(*chain.from_iterable(blocks)).eval(), words, tensors
+
+    square = any(dense[stem].in_features == dense[stem].out_features for stem in orders[0][1:-1])
+    skips = SKIPS if square else {"": None}
+    return Plan((structures, skips, _activations()), build, shallow=True)
 
 
-def _group(
-    state: State, path: Path
-) -> tuple[dict[str, dict[str, str]], dict[str, State], list[str]]:
-    """Names of weights and biases of dense layers by stem, tensors of batch norms by stem, and
-    names of everything else.
+def _layer_of(tensors: State) -> nn.Module:
+    if "running_mean" in tensors:
+        layer: nn.Module = nn.BatchNorm1d(len(tensors["running_mean"]), affine="weight" in tensors)
+    else:
+        rows, columns = tensors["weight"].shape
+        layer = nn.utils.skip_init(nn.Linear, columns, rows, bias="bias" in tensors)
+    layer.load_state_dict(tensors)
+    return layer
+
+
+class _Residual(nn.Sequential):
+    def forward(self, x: Tensor) -> Tensor:
+        """With its inputs added."""
+        return x + super().forward(x)
+
+
+def _chains(
+    layers: dict[str, nn.Linear], widths: Any, before: tuple[str, ...] = ()
+) -> Iterator[list[str]]:
+    """Orders of all layers in which each takes what the one before it answers, those of `widths`
+    alone where they are known; in the order of the file, as far as that goes.
     """
-    normed = {name.rpartition(".")[0] for name in state if name.endswith(".running_mean")}
-    norms: dict[str, State] = {stem: {} for stem in normed if f"{stem}.running_var" in state}
-    stems: dict[str, dict[str, str]] = {}
-    foreign = []
-    for name, tensor in state.items():
-        numbered = re.fullmatch(r"([wb])([0-9]+)", name)
-        stem, kind = (
-            (numbered[2], {"w": "weight", "b": "bias"}[numbered[1]])
-            if numbered
-            else name.rpartition(".")[::2]
-        )
-        if stem in norms:
-            norms[stem][kind] = tensor
-        elif kind not in ("weight", "bias") or (kind == "weight" and tensor.dim() != 2):
-            foreign.append(name)
-        elif not tensor.is_floating_point():
-            raise ReconError(f"tensor '{name}' of {path} holds numbers that are not finite floats")
-        elif kind in (parts := stems.setdefault(stem, {})):
-            raise ReconError(
-                f"{path} holds both {parts[kind]} and {name}, which mean the same layer: leave"
-                " one out"
-            )
-        else:
-            parts[kind] = name
-    return stems, norms, foreign
+    at = len(before)
+    if at == (len(widths) - 1 if widths else len(layers)):
+        yield list(before)
+        return
+    for stem, layer in layers.items():
+        size = (layer.in_features, layer.out_features)
+        wanted = layers[before[-1]].out_features if before else size[0]
+        if stem not in before and size == (widths[at : at + 2] if widths else (wanted, size[1])):
+            yield from _chains(layers, widths, (*before, stem))
 
 
-def _natural(name: str) -> list[Any]:
-    """Sorts layer.10 after layer.9; text and numbers alternate, so that like is compared with
-    like.
+def _structures(order: list[str], layers: dict[str, nn.Module]) -> Iterator[list[str]]:
+    """Layers, activations and batch norms in their order: each norm after a layer of its width,
+    best the last before it in the file, before the activation or after it; or at the inputs.
     """
-    return [int(part) if part.isdigit() else part for part in re.split(r"([0-9]+)", name)]
+    listed, first = list(layers), layers[order[0]]
+    norms = [stem for stem in layers if isinstance(layers[stem], nn.BatchNorm1d)]
+    ways = []
+    for each in norms:
+        size, row = layers[each].num_features, listed.index(each)
+        fits = [stem for stem in order[:-1] if layers[stem].out_features == size]
+        fits.sort(key=lambda stem: (listed.index(stem) > row, -listed.index(stem)))  # noqa: B023
+        ways.append([*fits, *([""] if first.in_features == size else [])])
+    for places in islice((way for way in product(*ways) if len({*way}) == len(way)), MOST_PLACES):
+        at = dict(zip(places, norms, strict=True))
+        for after in (False, True) if norms else (False,):
+            structure = [at[""]] if "" in at else []
+            for stem in order[:-1]:
+                norm = [at[stem]] if stem in at else []
+                structure += [stem, ACTIVATION, *norm] if after else [stem, *norm, ACTIVATION]
+            yield [*structure, order[-1]]

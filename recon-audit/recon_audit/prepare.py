@@ -11,7 +11,7 @@ from torch import Tensor
 
 from recon.attacks.heads import Public
 from recon.errors import ReconError
-from recon_audit.adapters import adapter_scores, first_adapter
+from recon_audit.adapters import adapter_scores, first_adapter, on_base
 from recon_audit.anatomy import Classifier, examine
 from recon_audit.attacks import Released
 from recon_audit.fine_tunes import (
@@ -19,15 +19,15 @@ from recon_audit.fine_tunes import (
     MOST_PUBLIC,
     Head,
     Start,
+    began_at,
     features_of,
     head_of,
+    on_backbone,
     part_at,
-    subject_and_start,
 )
-from recon_audit.fit import Fit, Transform, fit_of, transform_of
-from recon_audit.images import MIN_IMAGES, Images, load_images
-from recon_audit.labels import classes_of
-from recon_audit.networks import Subject
+from recon_audit.fit import Fit, Transform, read
+from recon_audit.images import MIN_IMAGES, Expected, Images, load_images
+from recon_audit.networks import Subject, subject_of
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,7 @@ class Case:
         public (k, d): features that attacks are given.
         sample: public inputs (k, C, H, W) of a whole fine-tune, that attacks are given.
         pictures: the images themselves, where `train` and `held_out` are features.
+        unchecked: why the reading is a guess, "" where labels bear it out.
     """
 
     subject: Subject
@@ -61,6 +62,7 @@ class Case:
     public: Tensor | None = None
     sample: Tensor | None = None
     pictures: tuple[Images, Images] | None = None
+    unchecked: str = ""
 
     @property
     def released(self) -> Released:
@@ -95,17 +97,30 @@ def prepare(
     base: Any = None,
     transform: Any = None,
     arch: str | None = None,
+    resize: int | None = None,
+    crop: int | None = None,
 ) -> Case:
     """What is handed in to `recon.audit`, which see, read and checked; ReconError for what does not
     fit.
     """
-    subject, began = subject_and_start(model, arch, backbone, theta_init, start, base)
-    (train, held_out), classifier = _examine_on(subject, train, held_out)
-    classes = classes_of(train, held_out, labels, classifier.outputs)
-    y = None if classes is None else classes[0]
-    transform = transform_of(transform, train, classifier, y)
-    fit = None if y is None else fit_of(classifier, train, transform, y, subject.assumed)
-    notes = _notes(subject, began)
+    errors, sources = [], (train, held_out)
+    subject = subject_of(model, arch) if base is None else on_base(model, base, arch)
+    handed_in = on_backbone(subject, backbone)
+    # in the shape that the first registered layer takes; where the layer that sees the images is
+    # another one, in the shape that they have
+    for expected in (handed_in.expected, Expected()):
+        try:
+            expected = replace(expected, resize=resize, crop=crop)
+            (train, held_out) = load_images(*sources, expected)
+            known = read(handed_in, train, held_out, labels, transform)
+            break
+        except ReconError as error:
+            errors.append(error)
+    else:
+        raise errors[0]
+    subject, classifier, classes, fit = known.subject, known.classifier, known.classes, known.fit
+    transform, began = known.transform, began_at(subject, arch, theta_init, start)
+    notes = [*known.notes, *_notes(subject, began)]
     if fit is not None and fit.sharper:
         notes.append(fit.sharper)
     x, x_held_out = transform(train.scaled), transform(held_out.scaled)
@@ -121,6 +136,7 @@ def prepare(
         classes=classes,
         fit=fit,
         notes=tuple(notes),
+        unchecked=known.unchecked,
     )
     tuned = began is not None and bool(began.public)
     if head := head_of(classifier, train.shape):
@@ -136,10 +152,6 @@ def _notes(subject: Subject, start: Start | None) -> list[str]:
     parameters = list(subject.module.parameters())
     frozen = sum(not p.requires_grad for p in parameters)
     notes = []
-    if subject.assumed:
-        notes.append(
-            "the file does not say which activations stand between its layers: ReLU is assumed"
-        )
     if start is not None and start.public:
         notes.append(
             f"training began at {len(start.public)} tensors that are public, and so do the shadow"
@@ -198,24 +210,8 @@ def _with_public(case: Case, tuned: bool) -> Case:
     Public(features)  # which refuses those that do not vary, before anything is attacked
     note = (
         f"{len(public)} of the held-out images are the public sample that attacks on features are"
-        " given"
+        " given: with public images of another kind far less comes back"
     )
     others = case.among(sorted(set(range(len(case.held_out))) - set(public)))
     known = {"sample": sample} if tuned else {"public": features}
     return replace(others, notes=(*case.notes, note), **known)
-
-
-def _examine_on(
-    subject: Subject, train: Any, held_out: Any
-) -> tuple[tuple[Images, Images], Classifier]:
-    """Both sets, in the shape that the first registered layer takes, and the network at work on it;
-    where the layer that sees the images is another one, in the shape that they have.
-    """
-    errors = []
-    for expected in (subject.expected, None):
-        try:
-            pair = load_images(train, held_out, expected)
-            return pair, examine(subject.module, pair[0].shape)
-        except ReconError as error:
-            errors.append(error)
-    raise errors[0]

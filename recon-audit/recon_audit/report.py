@@ -26,12 +26,11 @@ from recon_audit.attacks import KINDS
 from recon_audit.browser import print_page
 from recon_audit.fit import Transform
 from recon_audit.images import Images, printable
+from recon_audit.places import FILES, PDF, discard
 from recon_audit.scoring import Json
 from recon_audit.verdict import CANNOT_TELL, INFERRED, LEAKS, NOT_APPLIED, RAN, power_words
 
 SCHEMA = "recon-audit/1"
-FILES = ("report.html", "report.json")
-PDF = "report.pdf"
 EDPB = (
     "Opinion 28/2024 of the European Data Protection Board calls a model trained on personal data"
     " anonymous only where two likelihoods are insignificant, given all the means reasonably likely"
@@ -116,6 +115,7 @@ class Report:
         ReconError where they cannot be written, or where there is no Chromium to print with.
         """
         folder = Path(folder)
+        discard(folder / PDF)
         for name, text in zip(FILES, (self.page, self.to_json()), strict=True):
             with atomic_path(folder / name) as temporary:
                 temporary.write_text(text, encoding="utf-8")

@@ -48,6 +48,7 @@ def decide(
     membership: Json | None,
     why_not: str | None,
     misfit: str | None = None,
+    unchecked: str = "",
 ) -> Verdict:
     """
     Args:
@@ -57,6 +58,7 @@ def decide(
         why_not: the two sets cannot be compared.
         misfit: the network does not fit what is read: what came back came back, and nothing else
             can be told.
+        unchecked: why the reading is a guess: then silence of the attacks says nothing.
     """
     if why_not is not None:
         reason = (
@@ -73,6 +75,10 @@ def decide(
             images, sentence = CANNOT_TELL, "Whether these weights leak cannot be told."
         return Verdict(images, told, f"{sentence} {misfit[:1].upper()}{misfit[1:]}.")
     kind, more = (None, "") if membership is None else _on_membership(membership)
+    if unchecked and images == NOT_BY_THESE:
+        images, sentence = CANNOT_TELL, f"Whether these weights leak cannot be told: {unchecked}."
+    if unchecked and kind == NOT_BY_THESE:
+        kind, more = CANNOT_TELL, f"Who was trained on cannot be told: {unchecked}."
     return Verdict(images, kind, sentence, more)
 
 

@@ -20,10 +20,10 @@ from recon.training.kkt import KKTSettings, train_to_kkt
 from recon_audit import attacks as module
 from recon_audit.anatomy import examine
 from recon_audit.attacks import RECONSTRUCTIONS, Released, Task, separation
-from recon_audit.audit import FOLDER
 from recon_audit.fit import mean_image
 from recon_audit.images import Expected, load_images
 from recon_audit.networks import parse_arch, subject_of
+from recon_audit.places import FOLDER
 from recon_audit.scoring import DECISIVE, LEVEL, NULLS, Nulls, blur_p, matches, score
 
 N, SIDE, WIDTH = 10, 8, 200
@@ -77,7 +77,7 @@ def start(network):
 def trained(network, start, data, tmp_path_factory):
     """A net in the KKT regime, at a training loss of e^-20."""
     train, _ = load_images(data, expected=Expected(DIM))
-    x = (train.scaled - mean_image(train, "image")).flatten(1)
+    x = (train.scaled - mean_image(train.scaled, "image")).flatten(1)
     theta = train_to_kkt(
         network, x, torch.arange(N).float() % 2, start, KKTSettings(300, -20.0)
     ).theta_star
@@ -290,12 +290,12 @@ def test_the_page_shows_pictures_and_loads_nothing(leaking):
 
 
 WEIGHTS = {
-    "no weight of shape (200, 200) for layer 2": lambda p: p | {"w2": p["w2"][:-1]},
-    "the bias b1 of": lambda p: p | {"b1": p["b1"][:-1]},
+    "form no chain 192-200-200-1": lambda p: p | {"w2": p["w2"][:-1]},
+    "size mismatch for bias": lambda p: p | {"b1": p["b1"][:-1]},
     "not finite floats": lambda p: p | {"w3": p["w3"].int()},
-    "has no place for: w4": lambda p: p | {"w4": p["w3"]},
-    "for layer 1": lambda p: {"b1": p["b1"]},
-    "no weights at all": lambda p: {},
+    "has no place for": lambda p: p | {"w4": p["w3"]},
+    "have no place for": lambda p: {"b1": p["b1"]},
+    "none at all": lambda p: {},
 }
 DATA = {
     "has no array train": lambda x: {"held_out": x},

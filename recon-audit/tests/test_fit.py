@@ -14,11 +14,9 @@ from torchvision import models
 
 import recon
 from recon.errors import ReconError
-from recon_audit.anatomy import examine
 from recon_audit.files import load_state
-from recon_audit.fit import fit_of, transform_of
+from recon_audit.fit import read
 from recon_audit.images import Expected, images_of, load_images
-from recon_audit.labels import classes_of
 from recon_audit.networks import subject_of
 from recon_audit.prepare import prepare
 from recon_audit.shadows import Recipe
@@ -59,10 +57,7 @@ def model(digits):
 
 def fit(model, x, y, transform="none"):
     train, held_out = load_images((x[:N], y[:N]), (x[N:], y[N:]))
-    subject = subject_of(model)
-    network = examine(subject.module, train.shape)
-    known = classes_of(train, held_out, None, network.outputs)
-    return fit_of(network, train, transform_of(transform, train, network, known[0]), known[0])
+    return read(subject_of(model), train, held_out, None, transform).fit
 
 
 def test_labels_that_begin_at_one_are_numbers_and_no_text(model, digits):
@@ -147,11 +142,9 @@ def test_activations_of_a_file_are_not_assumed_in_silence(tmp_path, digits, kind
     wide = nn.Sequential(nn.Flatten(), nn.Linear(64, 100), kind(), nn.Linear(100, 10))
     torch.save(train_network(x[:N], y[:N], wide, 40).state_dict(), tmp_path / "net.pt")
     case = prepare(tmp_path / "net.pt", (x[:N], y[:N]), (x[N:], y[N:]), transform="none")
-    assert any("ReLU is assumed" in note for note in case.notes)
-    if kind is nn.Tanh:
-        assert "with Tanh in the place of ReLU" in case.fit.why_not
-    else:
-        assert case.fit.why_not is None
+    said = "with Tanh in the place of ReLU" if kind is nn.Tanh else "ReLU is assumed"
+    assert any(said in note for note in case.notes) and case.fit.why_not is None
+    torch.testing.assert_close(case.subject.module(x), wide(x))
 
 
 @pytest.mark.parametrize("tail", [["fc.weight", "fc.bias"], ["fc.1.weight", "fc.1.bias"]])

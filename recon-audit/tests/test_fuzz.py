@@ -265,7 +265,8 @@ NO_IMAGES = {
     "rows without an image": lambda x: [{"text": "a"}] * N,
     "missing path": lambda x: "/no/such/place",
     "missing files": lambda x: ["/no/such/a.png"] * N,
-    "dict": lambda x: {"a": x},
+    "dict": lambda x: {"a": x, "b": x},
+    "tuple of three": lambda x: (x, torch.ones(len(x)), torch.arange(len(x))),
 }
 
 
@@ -444,7 +445,8 @@ def test_folders(tmp_path):
     module = balanced(dense(), EXACT)
     save_pictures(tmp_path, classes(module, EXACT))
     check(module, tmp_path)
-    (tmp_path / "train" / "broken.png").write_bytes(b"no picture")
+    inside = next(path for path in (tmp_path / "train").iterdir())
+    (inside / "broken.png").write_bytes(b"no picture")
     check(module, tmp_path, refusal="cannot be read")
     (tmp_path / "empty").mkdir()
     check(module, tmp_path / "empty", tmp_path / "held_out", refusal="no images")
@@ -584,7 +586,6 @@ NO_NETWORKS = {
     "nothing": lambda: Out(body(), lambda z: None),
     "infinite": lambda: Out(body(), lambda z: z / 0),
     "empty tuple": lambda: Out(body(), lambda z: ()),
-    "dict of others": lambda: Out(body(), lambda z: {"a": z}),
     "lazy": lambda: nn.Sequential(nn.Flatten(), nn.LazyLinear(2)),
     "script": lambda: torch.jit.script(body()),
     "another size": lambda: nn.Sequential(nn.Flatten(), nn.Linear(100, 2)),

@@ -13,7 +13,7 @@ from PIL import Image
 
 from recon.errors import ReconError
 from recon_audit.fit import transform_of
-from recon_audit.images import Expected, Images, from_folder, images_of, load_images
+from recon_audit.images import Expected, Images, images_of, load_images
 from recon_audit.labels import classes_of
 
 N = 8
@@ -34,7 +34,7 @@ def save(folder, pixels, name):
 @pytest.mark.parametrize("suffix", ["png", "bmp", "tiff", "gif", "webp"])
 def test_formats_of_files(suffix, pixels, tmp_path):
     save(tmp_path / "f", pixels[:N, ..., 0], lambda k: f"{k}.{suffix}")
-    found = from_folder(tmp_path / "f", Expected(dim=30))
+    found = images_of(tmp_path / "f", "train", Expected(dim=30))
     assert found.pixels.shape == (N, 1, 6, 5) and not found.note and found.labels is None
     if suffix != "webp":  # which loses something
         assert (found.pixels[:, 0] == pixels[:N, ..., 0]).all()
@@ -46,7 +46,7 @@ def test_sixteen_bits_grey_and_transparency(pixels, tmp_path):
     save(folder, [deep], lambda _: "a.png")
     Image.fromarray(pixels[1]).convert("RGBA").save(folder / "b.png")
     Image.fromarray(pixels[2]).convert("L").save(folder / "c.png")
-    found = from_folder(folder, Expected(dim=90))
+    found = images_of(folder, "train", Expected(dim=90))
     assert found.pixels.dtype == np.float32 and found.pixels.shape == (3, 3, 6, 5)
     np.testing.assert_allclose(found.pixels[0, 1], pixels[0, ..., 0] / 255, atol=1e-6)
     np.testing.assert_allclose(found.pixels[1], pixels[1].transpose(2, 0, 1) / 255, atol=1e-6)
@@ -62,7 +62,7 @@ def test_what_is_left_out_is_counted(pixels, tmp_path):
     os.mkfifo(folder / "pipe.png")
     (folder / "notes.txt").write_text("")
     save(folder / "a", pixels[6:7, :3], lambda _: "small.png")
-    found = from_folder(folder, Expected(dim=90))
+    found = images_of(folder, "train", Expected(dim=90))
     assert len(found) == 6 and found.labels.tolist() == ["a"] * 3 + ["b"] * 3
     reasons = (
         "1 is no image by its name",
@@ -78,7 +78,7 @@ def test_names_that_no_terminal_should_believe(pixels, tmp_path):
     raw = os.fsencode(folder) + b"/\xff.png"
     with open(raw, "wb") as file:
         Image.fromarray(pixels[1]).save(file, format="png")
-    assert from_folder(folder, Expected(dim=90)).names == [
+    assert images_of(folder, "train", Expected(dim=90)).names == [
         "train/a\\u202egnp.png",
         "train/\\xff.png",
     ]
@@ -125,15 +125,15 @@ def test_labels_are_classes_where_they_fit():
 def test_transforms(pixels):
     train = images_of(pixels, "train", Expected())
     x = train.scaled
-    pair = transform_of(([0.5, 0.4, 0.3], [0.2, 0.2, 0.1]), train, None, None)
+    pair = transform_of(([0.5, 0.4, 0.3], [0.2, 0.2, 0.1]), train)
     torch.testing.assert_close(pair(x)[:, 2], (x[:, 2] - 0.3) / 0.1)
     torch.testing.assert_close(pair.back(pair(x)), x)
-    assert torch.equal(transform_of("none", train, None, None)(x), x)
-    torch.testing.assert_close(transform_of("image", train, None, None)(x), x - x.mean(0))
+    assert torch.equal(transform_of("none", train)(x), x)
+    torch.testing.assert_close(transform_of("image", train)(x), x - x.mean(0))
     torch.testing.assert_close(
-        transform_of("channel", train, None, None)(x), x - x.mean((0, 2, 3), keepdim=True)
+        transform_of("channel", train)(x), x - x.mean((0, 2, 3), keepdim=True)
     )
-    torch.testing.assert_close(transform_of(lambda z: 2 * z, train, None, None)(x), 2 * x)
+    torch.testing.assert_close(transform_of(lambda z: 2 * z, train)(x), 2 * x)
 
 
 NO_TRANSFORMS = [(0.5, 0.0), ([1, 2], 1.0), 3, "median", lambda z: z[:1], lambda z: z / 0]
@@ -143,4 +143,4 @@ NO_TRANSFORMS = [(0.5, 0.0), ([1, 2], 1.0), 3, "median", lambda z: z[:1], lambda
 def test_what_is_no_transform(pixels, way):
     train = images_of(pixels, "train", Expected())
     with pytest.raises(ReconError):
-        transform_of(way, train, None, None)(train.scaled)
+        transform_of(way, train)(train.scaled)

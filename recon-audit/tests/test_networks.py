@@ -17,7 +17,7 @@ from recon.errors import ReconError
 from recon_audit.anatomy import examine
 from recon_audit.files import load_state
 from recon_audit.fine_tunes import Start, start_of
-from recon_audit.networks import build_network, subject_of
+from recon_audit.networks import plan_state, subject_of
 from recon_audit.shadows import Recipe, fresh
 
 SHAPE = (3, 8, 8)
@@ -140,11 +140,13 @@ def test_batch_norm_in_a_file_stands_after_its_dense_layer(tmp_path, generator):
     torch.testing.assert_close(subject_of(tmp_path / "w.safetensors").module(x), module(x))
 
 
-def test_torchvision_with_another_stem_is_refused():
+@pytest.mark.parametrize("size", [3, 7])
+def test_the_stem_of_a_resnet_is_open(size):
     state = models.resnet18(num_classes=5).state_dict()
-    state["conv1.weight"] = torch.zeros(64, 3, 3, 3)  # with a max-pool after it, or without
-    with pytest.raises(ReconError, match="no file says whether a max-pool follows"):
-        build_network(state, Path("w.pt"), None)
+    state["conv1.weight"] = torch.zeros(64, 3, size, size)  # with a max-pool after it, or without
+    stems, activations = plan_state(state, Path("w.pt"), None).axes
+    assert len(stems) == 4 and stems[""] == ((1, False) if size == 3 else (2, True))
+    assert activations[""] is None
 
 
 class Stranger:

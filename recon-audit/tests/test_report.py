@@ -30,6 +30,7 @@ from recon_audit import attacks as attack_module
 from recon_audit import audit as audit_module
 from recon_audit import browser, membership
 from recon_audit.anatomy import examine
+from recon_audit.places import FOLDER
 from recon_audit.shadows import Recipe, train_network
 from recon_audit.verdict import decide
 
@@ -329,11 +330,27 @@ def test_two_audits_do_not_share_a_folder(files, capsys):
     assert "another run is at work" in capsys.readouterr().err
 
 
-def test_a_failed_audit_leaves_no_older_report(files):
+def test_a_failed_audit_leaves_no_older_report_and_every_other_file(files):
+    named = [f"--{kind}={files / kind}" for kind in ("json", "junit", "model-card")]
+    assert cli.main([*command(files, *QUICK), *named]) == 0
+    attack = files / "out" / FOLDER
+    own = [attack / "mine.txt", files / "out" / "report.docx", files / "out" / "report.pdf"]
+    for path in own:
+        path.write_text("the owner's")
+    assert list(attack.glob("*.safetensors"))
+    assert cli.main([*command(files, *QUICK), *named, "--mean", "median"]) == 2
+    assert sorted((files / "out").rglob("*.*")) == sorted(own)
+    assert not any((files / kind).exists() for kind in ("json", "junit", "model-card"))
+    (files / "out" / "report.html").write_text("the owner's")
+    assert cli.main(command(files, *QUICK)) == 2 and all(path.exists() for path in own)
+    assert (files / "out" / "report.html").read_text() == "the owner's"
+
+
+def test_pictures_of_another_network_do_not_stay(files):
     assert cli.main(command(files, *QUICK)) == 0
-    (files / "out" / "report.pdf").touch()
-    assert cli.main([*command(files, *QUICK), "--mean", "median"]) == 2
-    assert not list((files / "out").glob("report.*"))
+    assert list((files / "out" / FOLDER).iterdir())
+    assert cli.main(command(files, "--attacks=membership", "--shadows=2")) == 0
+    assert not list((files / "out" / FOLDER).iterdir())
 
 
 def test_import_of_the_package_does_not_import_torch():
