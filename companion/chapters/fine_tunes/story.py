@@ -20,7 +20,7 @@ from companion.chapters.fine_tunes.experiment import (
     Metrics,
     Sizes,
 )
-from companion.chapters.pictures import FREE, HELD_OUT, SERIES, TRAIN, chart, dot_rows
+from companion.chapters.pictures import BASELINE, OTHERS, RECOVERED, SERIES, chart, dot_rows
 from companion.store.record import Record
 from companion.store.results import Claim, Result
 
@@ -95,9 +95,9 @@ def plot_recipes(result: Result[Metrics]) -> Figure:
     """Members identified at 1 % false alarms, a row a network, by attack; accuracy at the right."""
     cells = sorted(result.metrics.cells, key=lambda cell: (cell.recipe, cell.n, cell.images))
     marks = {
-        "public features": (PUBLIC_BODY, {"marker": "s", "color": HELD_OUT}),
-        "loss": (LOSS, {"marker": "x", "color": FREE}),
-        "matched filter": (FILTER, {"marker": "o", "color": TRAIN}),
+        "public features": (PUBLIC_BODY, {"marker": "s", "color": OTHERS}),
+        "loss": (LOSS, {"marker": "x", "color": BASELINE}),
+        "matched filter": (FILTER, {"marker": "o", "color": RECOVERED}),
         "label filter, statistics re-estimated": (ATTACK, {"marker": "D", "color": SERIES[3]}),
     }
     return dot_rows(

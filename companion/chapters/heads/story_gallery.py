@@ -50,7 +50,7 @@ def plot_names(result: Result[Metrics]) -> Figure:
     cosines; a tick where that is a copy of a training image.
     """
     names, likeness, copy = map(result.figure, ("names", "likeness", "copy"))
-    rows = [("training\nimage", result.figure("x_train"), "grey")]
+    rows = [("training\nimage", result.figure("x_train"), "training")]
     titles: list[list[str]] = [[]]
     for k, word in enumerate(("first\nname", "second", "third")):
         rows.append((word, names[:, k], "none"))

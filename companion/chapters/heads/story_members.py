@@ -21,7 +21,7 @@ from companion.chapters.heads.experiment_members import (
     Metrics,
     Sizes,
 )
-from companion.chapters.pictures import FREE, PAGE, REFERENCE, SERIES, chart, end_labels, note
+from companion.chapters.pictures import BASELINE, PAGE, REFERENCE, SERIES, chart, end_labels, note
 from companion.store.record import Record
 from companion.store.results import Claim, Result
 
@@ -247,7 +247,7 @@ def plot_three_bars(result: Result[Metrics]) -> Figure:
     bars = {
         "from the weights": (shares(cell, FILTER), SERIES[1]),
         "by the head's own confidence": (shares(cell, CONFIDENCE), REFERENCE),
-        "by chance": ([0.01], FREE),
+        "by chance": ([0.01], BASELINE),
     }
     figure, ax = plt.subplots(figsize=(PAGE, 1.9))
     for y, (values, colour) in enumerate(bars.values()):
