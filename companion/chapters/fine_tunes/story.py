@@ -93,7 +93,8 @@ def label(cell: Record) -> str:
 @chart
 def plot_recipes(result: Result[Metrics]) -> Figure:
     """Members identified at 1 % false alarms, a row a network, by attack; accuracy at the right."""
-    cells = sorted(result.metrics.cells, key=lambda cell: (cell.recipe, cell.n, cell.images))
+    main = sorted(result.metrics.of(SGD, ADAMW), key=lambda cell: cell.recipe)
+    cells = [*main, *(cell for cell in result.metrics.cells if cell not in main)]
     marks = {
         "public features": (PUBLIC_BODY, {"marker": "s", "color": OTHERS}),
         "loss": (LOSS, {"marker": "x", "color": BASELINE}),
