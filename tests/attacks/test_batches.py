@@ -6,7 +6,6 @@ import pytest
 import torch
 from small_networks import ONE, SMALL, STRIDED, a_batch, some_gradient
 
-from companion.chapters.leakage_batches.experiment import scaled_by_bias
 from recon.attacks.batches import BatchSystem
 from recon.attacks.gauss_newton import gauss_newton, jacobian_columns
 from recon.errors import ReconError
@@ -37,13 +36,6 @@ def test_a_batch_is_found_from_faint_noise(labels):
     nearest = distances.argmin(1)
     assert sorted(nearest.tolist()) == [0, 1, 2]
     assert [labels[k] for k in nearest.tolist()] == labels
-
-
-def test_the_bias_gives_size_and_sign():
-    generator = torch.Generator().manual_seed(0)
-    x, a = torch.randn(3, 20, generator=generator), torch.randn(7, 3, generator=generator)
-    scales = torch.tensor([[0.3], [-2.0], [5.0]])
-    torch.testing.assert_close(scaled_by_bias(scales * x, a @ x, a.sum(1)), x)
 
 
 def test_starts_differ_by_seed_and_are_faint():

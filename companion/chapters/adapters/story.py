@@ -67,7 +67,7 @@ def _certificate(metrics: Metrics, sizes: Sizes) -> Claim:
         verdict=graded(least >= ONE and not wrong and values["strangers"] <= QUIET),
         value=least,
         null_value=values["simple"],
-        margin=least - ONE,
+        margin=-1.0 if wrong else min(least - ONE, QUIET - values["strangers"]),
     )
 
 
