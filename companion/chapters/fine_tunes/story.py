@@ -98,8 +98,8 @@ def plot_recipes(result: Result[Metrics]) -> Figure:
     marks = {
         "public features": (PUBLIC_BODY, {"marker": "s", "color": OTHERS}),
         "loss": (LOSS, {"marker": "x", "color": BASELINE}),
-        "matched filter": (FILTER, {"marker": "o", "color": RECOVERED}),
-        "label filter, statistics re-estimated": (ATTACK, {"marker": "D", "color": SERIES[3]}),
+        "matched filter": (FILTER, {"marker": "o", "color": SERIES[3]}),
+        "label filter, statistics re-estimated": (ATTACK, {"marker": "D", "color": RECOVERED}),
     }
     return dot_rows(
         [label(cell) for cell in cells],
