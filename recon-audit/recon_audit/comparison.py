@@ -4,8 +4,10 @@ audit computes.
 
 from __future__ import annotations
 
+import math
+import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -23,12 +25,21 @@ from recon.store.tensors import save_tensors
 from recon.training.recipes import loss_of
 from recon_audit.anatomy import examine
 from recon_audit.attacks import KINDS, RECONSTRUCTIONS, Attempt, Released, Task, attempts
+from recon_audit.exchange import TOLD_APART, draw_rows
 from recon_audit.fine_tunes import SPANS, spans
-from recon_audit.membership import fit_multipliers, infer, why_no_multipliers
-from recon_audit.prepare import Case
+from recon_audit.membership import fit_multipliers, infer, unseen, why_no_multipliers
+from recon_audit.prepare import PREDICTED, Case
 from recon_audit.report import Leaked, Row, rows_of
-from recon_audit.scoring import DECISIVE, Json, Nulls, draw_rows, matches, score
-from recon_audit.shadows import Recipe, Shadows, infer_recipe, shadow_start, train_shadows
+from recon_audit.scoring import DECISIVE, Json, Nulls, matches, score
+from recon_audit.shadows import (
+    Recipe,
+    Shadows,
+    infer_recipe,
+    shadow_start,
+    tell,
+    train_network,
+    train_shadows,
+)
 
 SHOWN = 12
 MOST_COMPARED = 1000  # images of each set that candidates are assigned to: the cost is cubic
@@ -42,6 +53,8 @@ class Settings:
         seed, profile, device.
         shadows, canaries: numbers of networks.
         recipe: None to infer.
+        until: a time of `time.monotonic` at which it should have ended.
+        claimed: (ε, δ) of the training, as it is claimed.
     """
 
     attacks: tuple[str, ...]
@@ -51,6 +64,8 @@ class Settings:
     shadows: int
     canaries: int
     recipe: Recipe | None
+    until: float = math.inf
+    claimed: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -74,7 +89,8 @@ class Comparison:
     """The attacks on one network, and what they are compared with; nothing changes once it is made.
 
     Attributes:
-        n: images of each kind that candidates are assigned to.
+        n: images of each kind that candidates are assigned to, one of each group.
+        sizes: groups of training and of held-out images.
         asked: attacks on images; applicable: of them those that this architecture allows.
         needs_shadows: for membership, or to measure what the attacks on images would have found.
         looks: tests of this audit, over which the error is held.
@@ -84,7 +100,9 @@ class Comparison:
         self.case, self.settings = case, settings
         self.released = case.released
         self.shape = case.train.shape
-        self.n = min(len(case.train), len(case.held_out), MOST_COMPARED)
+        inner = int((case.first < len(case.train)).sum())
+        self.sizes = inner, len(case.first) - inner
+        self.n = min(*self.sizes, MOST_COMPARED)
         self.asked = [name for name in RECONSTRUCTIONS if name in settings.attacks]
         self.applicable = [
             name for name in self.asked if getattr(self.released, KINDS[name].needs) is not None
@@ -102,10 +120,11 @@ class Comparison:
         """Attack, then compare: `result`."""
         case, device = self.case, self.settings.device
         released = self.released.to(device)
-        tried = attempts(self._task(released, len(case.train)), self.asked)
+        tried = attempts(self._task(released, case.n_train), self.asked)
+        firsts = case.first.split(self.sizes)
         rows, held_out_rows = (
-            sorted(draw_rows(len(images), self.n, self.settings.seed))
-            for images in (case.train, case.held_out)
+            part[sorted(draw_rows(len(part), self.n, self.settings.seed))].tolist()
+            for part in (firsts[0], firsts[1] - len(case.train))
         )
         train, held_out = case.train.take(rows), case.held_out.take(held_out_rows)
         x, x_held_out = case.x[rows], case.x_held_out[held_out_rows]
@@ -131,7 +150,8 @@ class Comparison:
             pairs = list(zip(left, right, strict=True))
         leaked = []
         if result["leak"]:
-            leaked = leaked_images(x_hat, members, others, result, train.names, rows)
+            whole = [case.rows[row] for row in rows]
+            leaked = leaked_images(x_hat, members, others, result, train.names, whole)
         return Findings({"result": result}, leaked, pairs, tried)
 
     def _task(self, released: Released, n: int) -> Task:
@@ -165,16 +185,20 @@ class Comparison:
         settings, case, n = self.settings, self.case, len(self.case.x)
         network = case.classifier
         network.module.to(settings.device)
-        x = torch.cat([case.x, case.x_held_out])
+        x, y, groups = torch.cat([case.x, case.x_held_out]), case.y, case.groups
         logits = network.logits(x)
-        predicted = (logits[:, 0] > 0).long() if network.outputs == 1 else logits.argmax(1)
-        y, origin = self._classes(predicted)
         members = "membership" in settings.attacks
-        seed, start = settings.seed, case.start
-        recipe = settings.recipe or infer_recipe(network, x, y, n, seed, start)
+        seed, start, until = settings.seed, case.start, settings.until
         count = max(settings.shadows if members else 0, settings.canaries)
-        keep = max(1, settings.canaries)
-        shadows = train_shadows(network, x, y, recipe, count, seed, start, keep)
+        count, keep = count + count % 2, max(1, settings.canaries)
+        third = time.monotonic() + (until - time.monotonic()) / 3
+        pace = self._pace(x, y, settings.recipe, count)
+        recipe = settings.recipe or infer_recipe(
+            network, x, y, n, seed, start, groups, third, (third - time.monotonic()) / pace
+        )
+        left = (until - time.monotonic()) / 2 / pace
+        recipe = replace(recipe, steps=int(max(min(recipe.steps, left), 1)))
+        shadows = train_shadows(network, x, y, recipe, count, seed, start, keep, groups, until)
         report: Json = {
             "recipe": {
                 **asdict(recipe),
@@ -182,34 +206,46 @@ class Comparison:
                 "given": settings.recipe is not None,
                 "loss": loss_of(logits[:n], y[:n]).item(),
                 "shadow_loss": shadows.loss.tolist(),
+                "shadows": len(shadows),
+                "asked": count,
             }
         }
         leaked = []
         if members:
+            tell("who was trained on")
+            table, score = self._membership(logits, x, y, shadows, recipe)
+            predicted = (logits[:, 0] > 0).long() if network.outputs == 1 else logits.argmax(1)
             right = (y == predicted).double()
             accuracy = {"train": right[:n].mean().item(), "held_out": right[n:].mean().item()}
-            table, score = self._membership(logits, x, y, shadows, recipe)
-            report["membership"] = table | {"labels": origin, "accuracy": accuracy}
-            leaked = leaked_members(score, case.train.names)
+            report["membership"] = table | {"labels": case.labels, "accuracy": accuracy}
+            leaked = leaked_members(
+                score, case.names, [case.rows[row] for row in case.first[: self.sizes[0]]]
+            )
         if settings.canaries and self.applicable:
+            tell("attacks on shadow networks")
             report["power"] = self._canaries(shadows, x, recipe)
         network.module.cpu()
         return Findings(report, leaked)
 
-    def _classes(self, predicted: Tensor) -> tuple[Tensor, str]:
-        """Of all images, the training ones first, and where they are from."""
-        case = self.case
-        if case.classes is None:
-            labels = case.train.labels is not None and case.held_out.labels is not None
-            reason = (
-                "the images' labels do not fit its outputs" if labels else "no labels were given"
+    def _pace(self, x: Tensor, y: Tensor, recipe: Recipe | None, count: int) -> float:
+        """Seconds that a step of a shadow network takes, with what is asked of it between steps;
+        what all of them cost at most is told.
+        """
+        few = replace(recipe or Recipe(), steps=5, target_loss=None)
+        half, took = len(x) // 2, 0.0
+        for steps in (1, 5):  # the first time is slower
+            began = time.monotonic()
+            generator = torch.Generator().manual_seed(0)
+            short = replace(few, steps=steps)
+            train_network(
+                self.case.classifier, x[:half], y[:half], short, generator, self.case.start
             )
-            return predicted, f"the network's own predictions, since {reason}"
-        train, held_out, origin = case.classes
-        y = torch.cat([train, held_out])
-        if case.classifier.outputs <= 2 and (y == predicted)[: len(train)].double().mean() < 0.5:
-            return 1 - y, f"{origin}, the other way round, as the network has them"
-        return y, origin
+            took = (time.monotonic() - began) / steps
+        most, tried = (recipe or few).steps if recipe else Recipe.steps, 0 if recipe else 5
+        pace = 1.5 * took
+        told = f"{count} shadow networks" + f" and {tried} ordinary recipes" * bool(tried)
+        tell(f"at most {(count + tried) * most * pace:.0f} s for {told} of {most} steps")
+        return pace
 
     def _membership(
         self,
@@ -222,15 +258,16 @@ class Comparison:
         """The table of membership by all scores, and the best of them; p is that of the best, times
         the number of looks.
         """
-        n, seed = len(self.case.x), self.settings.seed
+        n, seed, groups = self.sizes[0], self.settings.seed, self.case.groups
         scores = self._spans(x)
         fit, why_not, reach = self._multipliers(x, y, shadows, recipe)
         if fit is not None:
             scores = {"multipliers": fit.score, **scores}
-        inferred = infer(logits, y, n, shadows, seed, scores)
+        inferred = infer(logits, y, n, shadows, seed, scores, groups, self._claim()[1])
         table = inferred.table
         if fit is not None:
             table["multipliers"]["residual"] = fit.diagnostics["residual"]
+        alike = unseen(shadows, np.arange(sum(self.sizes)) < n, groups, seed)
         report = {
             "scores": table,
             "best": inferred.name,
@@ -239,8 +276,51 @@ class Comparison:
             "shadows": len(shadows),
             "multipliers_why_not": why_not,
             "power": inferred.power | {"multipliers_auc": reach},
+            "unseen": alike,
+            "why_not": self._why_not(alike, x, y, recipe),
+            "groups": len(groups) > sum(self.sizes),
+            "epsilon": inferred.epsilon | self._beside_claim(inferred.epsilon["lower"]),
         }
         return report, inferred.score
+
+    def _claim(self) -> tuple[float, float]:
+        """(ε, δ) as claimed of an image, for a group of k of them: (k ε, k e^((k − 1) ε) δ) (Dwork
+        & Roth 2014); without a claim an infinite ε, and δ = 1/(10 n).
+        """
+        if self.settings.claimed is None:
+            return math.inf, 1 / (10 * self.case.n_train)
+        (epsilon, delta), size = self.settings.claimed, self.case.size
+        return size * epsilon, min(1.0, size * math.exp(min((size - 1) * epsilon, 700)) * delta)
+
+    def _beside_claim(self, lower: float) -> Json:
+        epsilon, claimed = self._claim()[0], self.settings.claimed
+        verdict = "violated" if lower > epsilon else "consistent with it"
+        return {
+            "claimed": claimed and claimed[0],
+            "size": self.case.size,
+            "verdict": claimed and verdict,
+        }
+
+    def _why_not(self, alike: Json, x: Tensor, y: Tensor, recipe: Recipe) -> str | None:
+        """Why nothing can be told of membership, in a clause."""
+        labelled = not self.case.labels.startswith(PREDICTED)
+        if labelled and alike["p_value"] < TOLD_APART:
+            return (
+                "networks like it that saw neither of two images are not as sure of held-out images"
+                f" as of training images ({alike['held_out']:.0%} and {alike['train']:.0%} are"
+                f" answered as their labels say, p = {alike['p_value']:.1g}): these are other"
+                " images, or labelled otherwise"
+            )
+        network, start = self.case.classifier, self.case.start
+        began = shadow_start(network.module, recipe, 0, self.settings.seed, start)
+        with suppress(ReconError):
+            loss = loss_of(network.of(began).logits(x), y).item()
+            if recipe.target_loss is not None and loss <= recipe.target_loss:
+                return (
+                    f"a network that was not trained yet has a loss of {loss:.2g}, no larger than"
+                    f" the {recipe.target_loss:.2g} that shadow networks are trained to"
+                )
+        return None
 
     def _multipliers(
         self, x: Tensor, y: Tensor, shadows: Shadows, recipe: Recipe
@@ -282,14 +362,18 @@ class Comparison:
         leaking, counts, size = 0, [], 0
         canaries = min(settings.canaries, len(shadows.classifiers))
         for k in range(canaries):
-            inside, start = shadows.inside[k], None
+            first = self.case.first
+            inside, start = shadows.inside[k][first], None
             size = int(min(inside.sum(), (~inside).sum()))
             if case.start is not None:  # known where the audited network's is: the same draw again
                 start = shadow_start(case.subject.module, recipe, k, settings.seed, case.start)
             canary = examine(shadows.classifiers[k].module.cpu(), self.shape)
             released = Released.of(canary, start, case.public).to(settings.device)
-            tried = attempts(self._task(released, int(inside.sum())), self.applicable)
-            train, held_out = (self._comparable(x[part][:size]) for part in (inside, ~inside))
+            seen = int(shadows.inside[k].sum())
+            tried = attempts(self._task(released, seen), self.applicable)
+            train, held_out = (
+                self._comparable(x[first[part]][:size]) for part in (inside, ~inside)
+            )
             result = self._score(tried, train, held_out, released)
             leaking += result["leak"]
             counts.append(result["targets"] if result["leak"] else 0)
@@ -347,10 +431,12 @@ def _chance(inner: Tensor, outer: Tensor) -> float:
     return min(1.0, (int(outer.sum()) + 1) / int(inner.sum()))
 
 
-def leaked_members(score: np.ndarray, names: list[str]) -> list[Leaked]:
-    """Training images given away by a score (N,) of membership, theirs first."""
+def leaked_members(score: np.ndarray, names: list[str], rows: list[int]) -> list[Leaked]:
+    """Groups of training images given away by a score (G,) of membership, theirs first; names, and
+    the rows of their first images.
+    """
     likely = probability(score, np.arange(len(score)) < len(names))
     return [
-        Leaked(names[row], row, "membership", float(score[row]), float(likely[row]))
-        for row in np.flatnonzero(likely > 0.5).tolist()
+        Leaked(names[k], rows[k], "membership", float(score[k]), float(likely[k]))
+        for k in np.flatnonzero(likely > 0.5).tolist()
     ]

@@ -70,8 +70,7 @@ def classes_of(
     if isinstance(source, str) and source == "predicted":
         return None
     if isinstance(source, str | Path):
-        table = _table(Path(source))
-        parts = [_look_up(part, table, source) for part in (train, held_out)]
+        parts = [look_up(part, source) for part in (train, held_out)]
         origin = f"labels of {printable(Path(source))}"
     elif source is not None:
         parts = [labels_in(part) for part in source]
@@ -126,10 +125,11 @@ def _table(path: Path) -> dict[str, str]:
     }
 
 
-def _look_up(images: Images, table: dict[str, str], path: Any) -> list[str]:
-    """By the whole name, or by its last part, with or without suffix, where it is told apart by
-    that.
+def look_up(images: Images, path: Any) -> list[str]:
+    """What a CSV file says of images: by the whole name, or by its last part, with or without
+    suffix, where it is told apart by that.
     """
+    table = _table(Path(path))
     shorter = {}
     for name in images.names:
         last = name.rpartition("/")[2]

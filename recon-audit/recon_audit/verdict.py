@@ -110,20 +110,41 @@ def _on_images(result: Json | None, n: int, power: Json | None) -> tuple[str, st
 
 
 def _on_membership(table: Json) -> tuple[str, str]:
-    best = table["scores"][table["best"]]
-    counts = count_words(best["named"])
+    counts, groups = table["scores"][table["best"]]["named"], table["groups"]
+    words = count_words(counts, " groups" if groups else "")
+    if table["why_not"] is not None:
+        untold = "Whether it can be inferred who was trained on cannot be told"
+        return CANNOT_TELL, f"{untold}: {table['why_not']}."
     if table["p_value"] < LEVEL:
-        return INFERRED, f"Who was trained on can be inferred: {counts}."
+        inferred = "Who was trained on can be inferred"
+        if all(row["count"] <= row["guess_most"] for row in counts.values()):
+            inferred += ", of training images as a whole and not one by one"
+        return INFERRED, f"{inferred}: {words}."
     there = "in networks trained in the same way it can"
     if max(table["power"][name] or 0.0 for name in ("auc", "multipliers_auc")) < BLIND_AREA:
         sentence = (
             f"Whether it can be inferred who was trained on cannot be told, since {there}not either"
         )
-        return CANNOT_TELL, f"{sentence}: {counts}."
-    return NOT_BY_THESE, f"Who was trained on could not be inferred, though {there}: {counts}."
+        return CANNOT_TELL, f"{sentence}: {words}."
+    return NOT_BY_THESE, f"Who was trained on could not be inferred, though {there}: {words}."
 
 
-def count_words(named: dict[str, Json]) -> str:
+def epsilon_words(table: Json) -> str:
+    """The lower bound of ε beside what is claimed, in a sentence; what it assumes, see
+    `recon_audit.membership.epsilon_bound`.
+    """
+    bound = table["epsilon"]
+    lower = (
+        f"ε is at least {bound['lower']:.2f} at δ = {bound['delta']:.2g}, with a confidence of 95 %"
+        f" ({bound['right']} of {bound['guesses']} guesses are right)"
+    )
+    if bound["claimed"] is None:
+        return f"{lower}."
+    size = f" for groups of up to {bound['size']} images" if bound["size"] > 1 else ""
+    return f"{lower}: the claim of ε = {bound['claimed']:g}{size} is {bound['verdict']}."
+
+
+def count_words(named: dict[str, Json], unit: str = "") -> str:
     """How many members can be named, by `recon.scoring.membership.named`, in words.
 
     A rate that needs more held-out images than there are is said to; where that is so of all rates,
@@ -132,25 +153,28 @@ def count_words(named: dict[str, Json]) -> str:
     percent = {rate: f"{100 * float(rate):g} %" for rate in named}
     few = [rate for rate, row in named.items() if not row["resolved"]]
     counts = [
-        _count(f"at {percent[rate]} false alarms", row)
+        _count(f"at {percent[rate]} false alarms", row, unit)
         for rate, row in named.items()
         if rate not in few
     ]
     if not counts:
         row = next(iter(named.values()))
-        counts = [_count(f"without a false alarm among {row['others']} held-out images", row)]
+        others = f"{row['others']} held-out{unit or ' images'}"
+        counts = [_count(f"without a false alarm among {others}", row, unit)]
     if few:
         rates = " and ".join(percent[rate] for rate in few)
         needed = " and ".join(f"{1 / float(rate):,.0f}" for rate in few)
-        counts.append(f"a rate of {rates} cannot be told, since it needs {needed} held-out images")
+        needed += f" held-out{unit or ' images'}"
+        counts.append(f"a rate of {rates} cannot be told, since it needs {needed}")
     return "; ".join(counts)
 
 
-def _count(where: str, row: Json) -> str:
+def _count(where: str, row: Json, unit: str) -> str:
     chance = f"guessing names {row['guess']:.0f}, rarely more than {row['guess_most']}"
     less = "" if row["count"] > row["guess_most"] else ", so this is no more than guessing"
     interval = f"95 % interval {row['low']} to {row['high']}"
-    return f"{row['count']} of {row['of']} can be named {where} ({interval}; {chance}{less})"
+    counted = f"{row['count']} of {row['of']}{unit} can be named {where}"
+    return f"{counted} ({interval}; {chance}{less})"
 
 
 # ------------------------------------------------------------------------------- what a report says
@@ -167,6 +191,9 @@ def lines(report: Json, verdict: Verdict) -> list[str]:
     second = "Whether it can be inferred who was trained on was not asked."
     if "membership" in report["attacks_asked"]:
         second = verdict.on_membership or "Nor can it be told who was trained on."
+        table = report["membership"]
+        if table and table["epsilon"]["claimed"] is not None:
+            second += f" {epsilon_words(table)[:1].upper()}{epsilon_words(table)[1:]}"
     return [first, second, worst(report["leaked"])]
 
 
@@ -230,7 +257,11 @@ def attack_states(report: Json) -> list[dict[str, str]]:
 def power_words(report: Json) -> list[str]:
     """What the attacks would have found, in sentences: on images, and on members."""
     sentences = []
-    images, members = report["power"], report["membership"]
+    images, members, recipe = report["power"], report["membership"], report["recipe"]
+    if recipe is not None and recipe["shadows"] < recipe["asked"]:
+        sentences.append(
+            f"There was time for {recipe['shadows']} of {recipe['asked']} shadow networks."
+        )
     if images is None:
         sentences.append("What the attacks on images would have found was not measured.")
     else:
