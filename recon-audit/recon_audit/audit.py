@@ -225,7 +225,7 @@ def audit_case(
         settings.seed,
         case.y,
         train.names + held_out.names,
-        case.named if any(case.named) else None,
+        case.named,
     )
     compared = case if alike.why_not else case.among(alike)
     notes = [part.note for part in (case.train, case.held_out) if part.note]

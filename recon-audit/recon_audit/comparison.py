@@ -40,6 +40,7 @@ from recon_audit.shadows import (
     train_network,
     train_shadows,
 )
+from recon_audit.words import say
 
 SHOWN = 12
 MOST_COMPARED = 1000  # images of each set that candidates are assigned to: the cost is cubic
@@ -130,6 +131,7 @@ class Comparison:
         x, x_held_out = case.x[rows], case.x_held_out[held_out_rows]
         members, others = self._comparable(x), self._comparable(x_held_out)
         result = self._score(tried, members, others, released)
+        result["features"] = case.public is not None
         for attempt in tried:
             result["attacks"][attempt.name] |= {
                 "how": attempt.how,
@@ -305,22 +307,11 @@ class Comparison:
         """Why nothing can be told of membership, in a clause."""
         labelled = not self.case.labels.startswith(PREDICTED)
         if labelled and alike["p_value"] < TOLD_APART:
-            return (
-                "networks like it that saw neither of two images are not as sure of held-out images"
-                f" as of training images ({alike['held_out']:.0%} and {alike['train']:.0%} are"
-                f" answered as their labels say, p = {alike['p_value']:.1g}): these are other"
-                " images, or labelled otherwise"
-            )
+            return say("unlike", alike)
         network, start = self.case.classifier, self.case.start
         began = shadow_start(network.module, recipe, 0, self.settings.seed, start)
-        with suppress(ReconError):
-            loss = loss_of(network.of(began).logits(x), y).item()
-            if recipe.target_loss is not None and loss <= recipe.target_loss:
-                return (
-                    f"a network that was not trained yet has a loss of {loss:.2g}, no larger than"
-                    f" the {recipe.target_loss:.2g} that shadow networks are trained to"
-                )
-        return None
+        loss, goal = loss_of(network.of(began).logits(x), y).item(), recipe.target_loss
+        return say("untrained", loss, goal) if goal is not None and loss <= goal else None
 
     def _multipliers(
         self, x: Tensor, y: Tensor, shadows: Shadows, recipe: Recipe

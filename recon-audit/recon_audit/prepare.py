@@ -184,7 +184,7 @@ def _classes(
         if classifier.outputs <= 2 and (y == predicted)[:n].double().mean() < 0.5:
             y, origin = 1 - y, f"{origin}, the other way round, as the network has them"
         misfit = fit is not None and fit.why_not is not None
-        why_not = None if misfit else why_no_labels(logits[n:], y[:n], y[n:], 0)
+        why_not = None if misfit else why_no_labels(logits[n:], y[:n], y[n:])
         if why_not is None:
             return y, origin
     elif train.labels is not None and held_out.labels is not None:
