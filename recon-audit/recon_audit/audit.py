@@ -30,7 +30,7 @@ from recon_audit.attacks import RECONSTRUCTIONS
 from recon_audit.comparison import Comparison, Settings, save_attempts
 from recon_audit.exchange import Exchangeability, compare_sets
 from recon_audit.prepare import Case, prepare
-from recon_audit.report import FILES, PDF, SCHEMA, Leaked, Report, page
+from recon_audit.report import FILES, PDF, SCHEMA, Leaked, Report, digests, page
 from recon_audit.scoring import Json
 from recon_audit.shadows import Recipe, tell
 from recon_audit.verdict import INFERRED, LEAKS, attack_states, decide, lines, power_words
@@ -280,12 +280,24 @@ def audit_case(
 def _about_inputs(case: Case, alike: Exchangeability, notes: list[str], settings: Settings) -> Json:
     """The report before anything is attacked."""
     subject, fit = case.subject, case.fit
+    parameters = list(subject.module.parameters())
     counts = {"train": len(case.train), "held_out": len(case.held_out)}
     return {
         "schema": SCHEMA,
         **dict.fromkeys(WORDS),
         "weights": {"file": subject.file, "sha256": subject.sha256, "arch": subject.arch},
         "tensors": subject.tensors,
+        "sha256": digests(case.train, case.held_out),
+        "network": {
+            "outputs": case.classifier.outputs,
+            "numbers": sum(p.numel() for p in parameters),
+            "trained": sum(p.numel() for p in parameters if p.requires_grad),
+            "head": bool(case.pictures or case.train.shape[:2] == (1, 1)),
+            "groups": {
+                "train": len({*case.named[: len(case.train)]} - {""}),
+                "held_out": len({*case.named[len(case.train) :]} - {""}),
+            },
+        },
         "images": {
             **counts,
             "mean": case.transform.words,

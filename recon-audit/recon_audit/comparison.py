@@ -296,7 +296,7 @@ class Comparison:
 
     def _beside_claim(self, lower: float) -> Json:
         epsilon, claimed = self._claim()[0], self.settings.claimed
-        verdict = "violated" if lower > epsilon else "consistent with it"
+        verdict = "violated" if lower > epsilon else "consistent"
         return {
             "claimed": claimed and claimed[0],
             "size": self.case.size,

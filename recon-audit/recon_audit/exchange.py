@@ -150,14 +150,15 @@ def _matched(y: np.ndarray, member: np.ndarray, seed: int) -> np.ndarray:
     """
     kind = np.unique(y, return_inverse=True)[1]
     values = one_hot(torch.from_numpy(kind)).double()
-    if two_sample(_standardised(values), member, seed) >= UNLIKE:
-        return np.full(len(y), True)
+    p = two_sample(_standardised(values), member, seed)
     inner, outer = (values[part].sum(0).numpy() for part in (member, ~member))
     ratio = outer.sum() / inner.sum()
     few = np.minimum(inner * ratio, outer)
     most = np.where(member, (few / ratio).round()[kind], few.round()[kind])
     order = np.random.default_rng([seed, 21]).permutation(len(y))
-    return _rank((2 * kind + member)[order])[order.argsort()] <= most
+    left = _rank((2 * kind + member)[order])[order.argsort()] <= most
+    # of few groups of many classes little would be left, and chance alone makes them differ
+    return left | (p >= (UNLIKE if left.mean() >= 0.5 else TOLD_APART))
 
 
 # ------------------------------------------------------------------------------------------- groups

@@ -7,6 +7,7 @@ The page is one HTML file: no scripts, nothing loaded from elsewhere, readable o
 from __future__ import annotations
 
 import base64
+import hashlib
 import io
 import json
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ from markupsafe import Markup
 from PIL import Image
 from torch import Tensor
 
+import recon
 from recon.store.files import atomic_path
 from recon_audit.attacks import KINDS
 from recon_audit.browser import print_page
@@ -159,6 +161,17 @@ def numbers(report: Json) -> Json:
             counts = {name: row[name] for name in ("count", "low", "high", "guess", "guess_most")}
             values[f"named_at_false_alarms_of_{rate}"] = counts if row["resolved"] else None
     return values
+
+
+def digests(train: Images, held_out: Images) -> dict[str, str]:
+    """SHA-256 of the pixels of either set, and of the code that audits."""
+    packages = [Path(recon.__file__).parent, Path(__file__).parent]
+    files = [file for package in packages for file in sorted(package.rglob("*.py"))]
+    data = {
+        name: part.pixels.tobytes() for name, part in (("train", train), ("held_out", held_out))
+    }
+    data["code"] = b"".join(file.read_bytes() for file in files)
+    return {name: hashlib.sha256(content).hexdigest() for name, content in data.items()}
 
 
 # ----------------------------------------------------------------------------------------- the page
