@@ -29,7 +29,7 @@ from recon_audit.aggregates import aggregates, check_salt
 from recon_audit.attacks import RECONSTRUCTIONS
 from recon_audit.comparison import Comparison, Settings, save_attempts
 from recon_audit.exchange import Exchangeability, compare_sets
-from recon_audit.prepare import Case, prepare
+from recon_audit.prepare import PREDICTED, Case, prepare
 from recon_audit.report import FILES, PDF, SCHEMA, Leaked, Report, digests, page
 from recon_audit.scoring import Json
 from recon_audit.shadows import Recipe, tell
@@ -223,7 +223,8 @@ def audit_case(
         train.scaled,
         held_out.scaled,
         settings.seed,
-        case.y,
+        # what is predicted may differ because of who was trained on
+        None if case.labels.startswith(PREDICTED) else case.y,
         train.names + held_out.names,
         case.named,
     )
