@@ -110,7 +110,7 @@ def compare_sets(
     size = longest = int(sizes.max())
     first = kept & (rank == 1)
     values = torch.from_numpy(sizes[first, None]).double()
-    if longest > 1 and two_sample(_standardised(values), member[first], seed) < UNLIKE:
+    if longest > 1 and two_sample(standardised(values), member[first], seed) < UNLIKE:
         size = 1
         notes.append(say("sizes", size, longest))
     kept &= rank <= size
@@ -150,7 +150,7 @@ def _matched(y: np.ndarray, member: np.ndarray, seed: int) -> np.ndarray:
     """
     kind = np.unique(y, return_inverse=True)[1]
     values = one_hot(torch.from_numpy(kind)).double()
-    p = two_sample(_standardised(values), member, seed)
+    p = two_sample(standardised(values), member, seed)
     inner, outer = (values[part].sum(0).numpy() for part in (member, ~member))
     ratio = outer.sum() / inner.sum()
     few = np.minimum(inner * ratio, outer)
@@ -245,7 +245,7 @@ def features(x: Tensor) -> Tensor:
     grey = _thumbnails(x, THUMBNAIL)
     rows = [x.mean((2, 3)), x.std((2, 3), correction=0), grey.flatten(1)]
     rows += [x.diff(dim=dim).abs().mean((2, 3)) for dim in (2, 3) if x.shape[dim] > 1]
-    return _standardised(torch.cat(rows, dim=1).double())
+    return standardised(torch.cat(rows, dim=1).double())
 
 
 def _thumbnails(x: Tensor, side: int) -> Tensor:
@@ -254,7 +254,7 @@ def _thumbnails(x: Tensor, side: int) -> Tensor:
     )
 
 
-def _standardised(values: Tensor) -> Tensor:
+def standardised(values: Tensor) -> Tensor:
     spread = values.std(0, correction=0)
     return torch.where(spread > 1e-9, (values - values.mean(0)) / spread.clamp_min(1e-12), 0.0)
 

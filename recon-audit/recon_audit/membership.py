@@ -13,10 +13,13 @@ is explained, whichever the images explain better.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
+from scipy.optimize import brentq
 from scipy.special import expit
 from scipy.stats import binom, rankdata
 from torch import Tensor, nn
@@ -29,7 +32,7 @@ from recon.released import Weights
 from recon.scoring.membership import FALSE_RATES, intervals, lira, named, permutation_p, rmia
 from recon.scoring.roc import auc, true_rate
 from recon_audit.anatomy import Classifier
-from recon_audit.exchange import by_group, two_sample
+from recon_audit.exchange import by_group, standardised, two_sample
 from recon_audit.scoring import Json
 from recon_audit.shadows import Shadows
 
@@ -86,14 +89,14 @@ class Inferred:
         name: which.
         table: of all, area, rates, intervals, p.
         power: what the same scores say of the shadows themselves, see `power`.
-        epsilon: the largest lower bound by any of them, see `epsilon_bound`.
+        scores (G,): all.
     """
 
     score: np.ndarray
     name: str
     table: Json
     power: dict[str, float | None]
-    epsilon: Json
+    scores: dict[str, np.ndarray]
 
 
 def infer(
@@ -104,7 +107,6 @@ def infer(
     seed: int,
     more: dict[str, Tensor] | None = None,
     groups: Tensor | None = None,
-    delta: float = 0.0,
 ) -> Inferred:
     """
     Args:
@@ -112,7 +114,6 @@ def infer(
         n: groups of training images, which come first.
         more: other scores (N,), by their names.
         groups (N,): numbers, by default each image is one; its score is the mean of its images'.
-        delta: of the bound on ε.
     """
     groups = torch.arange(len(labels)) if groups is None else groups
     phi, others = confidence(logits, labels), shadows.phi
@@ -129,9 +130,7 @@ def infer(
         row["named"] = named(row, n, len(member) - n, len(arrays))
         table[name] = row
     best = min(table, key=lambda name: (table[name]["p_value"], -table[name]["auc"]))
-    bounds = [epsilon_bound(score, member, seed, delta, len(arrays)) for score in arrays.values()]
-    bound = max(bounds, key=lambda found: found["lower"])
-    return Inferred(arrays[best], best, table, power(shadows, groups), bound)
+    return Inferred(arrays[best], best, table, power(shadows, groups), arrays)
 
 
 def power(shadows: Shadows, groups: Tensor) -> dict[str, float | None]:
@@ -156,15 +155,17 @@ def unseen(shadows: Shadows, member: np.ndarray, groups: Tensor, seed: int) -> J
 
     Shadows do not know the sets, so that where those are alike, labels included, answers are, too.
     """
-    outside = by_group((~shadows.inside).double(), groups) > 0.5
-    count = outside.sum(0).clamp_min(1)
-    right = (by_group((shadows.phi > 0).double(), groups) * outside).sum(0) / count
-    sure = (by_group(shadows.phi, groups) * outside).sum(0) / count
-    ranks = rankdata(sure.numpy())
-    values = torch.from_numpy((ranks - ranks.mean()) / max(ranks.std(), 1e-9))[:, None]
-    sets = {"train": member, "held_out": ~member}
-    about: Json = {name: right[torch.from_numpy(part)].mean().item() for name, part in sets.items()}
-    return about | {"p_value": two_sample(values, member, seed)}
+    outside = (~shadows.inside).double()
+    sure, right = (
+        by_group((values * outside).sum(0) / outside.sum(0), groups)
+        for values in (shadows.phi, shadows.phi > 0)
+    )
+    ranks = standardised(torch.from_numpy(rankdata(sure))[:, None])
+    return {
+        "train": right[member].mean().item(),
+        "held_out": right[~member].mean().item(),
+        "p_value": two_sample(ranks, member, seed),
+    }
 
 
 def _rates(score: np.ndarray, member: np.ndarray) -> dict[str, float]:
@@ -181,6 +182,22 @@ GUESSED = (1.0, 0.25, 0.05)  # shares of groups that are guessed, fixed before a
 SURE = 0.05
 
 
+def beside_claim(
+    scores: Sequence[np.ndarray], n: int, seed: int, claim: tuple[float, float] | None, size: int
+) -> Json:
+    """The largest lower bound of ε by any of the scores (G,), n training groups first, beside (ε,
+    δ) as it is claimed of an image: k images of a group have (k ε, k e^((k − 1) ε) δ) (Dwork & Roth
+    2014). Without a claim δ = 1/(10 n).
+    """
+    epsilon, delta = claim or (0.0, 1 / (10 * n))
+    delta = min(1.0, size * math.exp(min((size - 1) * epsilon, 700)) * delta)
+    member = np.arange(len(scores[0])) < n
+    bounds = [epsilon_bound(score, member, seed, delta, len(scores)) for score in scores]
+    best = max(bounds, key=lambda bound: bound["lower"])
+    verdict = "violated" if best["lower"] > size * epsilon else "consistent"
+    return best | {"claimed": claim and epsilon, "size": size, "verdict": claim and verdict}
+
+
 def epsilon_bound(
     score: np.ndarray, member: np.ndarray, seed: int, delta: float, choices: int = 1
 ) -> Json:
@@ -189,46 +206,28 @@ def epsilon_bound(
 
     Of as many groups of either set, the r with the largest and the smallest scores are guessed to
     be in and out; v guesses are right. Were training (ε, δ)-private and each group in by a fair
-    coin of its own, P(v or more) would be at most that of a binomial of r and 1/(1 + e^−ε), whose
-    inversion is Clopper and Pearson's, plus what δ adds.
+    coin of its own, P(v or more) would be at most β + 2 m δ max_i P(v − i ≤ B < v) / i, with B
+    binomial of r and 1/(1 + e^−ε) and β = P(B ≥ v), whose inversion is Clopper and Pearson's.
 
     Args:
         choices: scores of which this is one: they and the shares of GUESSED are paid for.
     """
-    drawn = np.random.default_rng([seed, 20])
-    few = int(min(member.sum(), (~member).sum()))
-    kept = [drawn.permutation(np.flatnonzero(member == is_in))[:few] for is_in in (True, False)]
+    drawn, few = np.random.default_rng([seed, 20]), int(min(member.sum(), (~member).sum()))
+    kept = [drawn.permutation(np.flatnonzero(part))[:few] for part in (member, ~member)]
     rows = drawn.permutation(np.concatenate(kept))  # ties by chance
     ordered = member[rows][np.argsort(score[rows], kind="stable")]
-    level, best = SURE / (choices * len(GUESSED)), {"lower": -1.0}
+    found = []
     for share in GUESSED:
         half = max(round(share * few), 1)
         right = int(ordered[-half:].sum() + (~ordered[:half]).sum())
-        lower = _largest_refuted(2 * few, 2 * half, right, delta, level)
-        if lower > best["lower"]:
-            best = {"lower": lower, "delta": delta, "right": right, "guesses": 2 * half}
-    return best
 
+        def surplus(epsilon: float, right: int = right, half: int = half) -> float:
+            law = binom(2 * half, expit(epsilon))
+            below = law.pmf(np.arange(right - 1, -1, -1)).cumsum() / np.arange(1, right + 1)
+            p = law.sf(right - 1) + 4 * few * delta * below.max(initial=0.0)
+            return float(p) - SURE / (choices * len(GUESSED))
 
-def _largest_refuted(m: int, guesses: int, right: int, delta: float, level: float) -> float:
-    """The largest ε that the guesses refute at this level, by bisection; 0 where they refute
-    none.
-    """
-    low, high = 0.0, 50.0
-    if _p_of_guesses(m, guesses, right, low, delta) > level:
-        return 0.0
-    for _ in range(40):
-        middle = (low + high) / 2
-        refuted = _p_of_guesses(m, guesses, right, middle, delta) <= level
-        low, high = (middle, high) if refuted else (low, middle)
-    return low
-
-
-def _p_of_guesses(m: int, guesses: int, right: int, epsilon: float, delta: float) -> float:
-    """Steinke et al.'s bound on the probability of as many right guesses under (ε, δ)-privacy: β +
-    2 m δ max_i P(v − i ≤ Binomial < v) / i.
-    """
-    law = binom(guesses, expit(epsilon))
-    below = np.cumsum(law.pmf(np.arange(right - 1, -1, -1)))
-    more = (below / np.arange(1, right + 1)).max(initial=0.0)
-    return float(min(1.0, law.sf(right - 1) + 2 * m * delta * more))
+        # p rises with ε to at least 1
+        lower = 0.0 if surplus(0.0) >= 0 else float(brentq(surplus, 0.0, 50.0))
+        found.append({"lower": lower, "delta": delta, "right": right, "guesses": 2 * half})
+    return max(found, key=lambda bound: bound["lower"])

@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -29,6 +30,7 @@ from recon.optim.rng import named
 from recon.training.recipes import loss_of
 from recon_audit.anatomy import Classifier
 from recon_audit.fine_tunes import Start
+from recon_audit.words import say
 
 OPTIMISERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "adam": torch.optim.Adam,
@@ -85,14 +87,7 @@ class Recipe:
     @property
     def words(self) -> str:
         """For the report."""
-        start = (
-            ""
-            if self.first_scale == 1
-            else f", first layer started at {self.first_scale:g} of PyTorch's"
-        )
-        until = "" if self.target_loss is None else f" or to a loss of {self.target_loss:.2g}"
-        how = f"{self.optimiser}, step size {self.lr:g}, {self.batch or 'all'} images a step"
-        return f"{how}, weight decay {self.weight_decay:g}, {self.steps} steps{until}{start}"
+        return say("recipe", self)
 
 
 @dataclass(frozen=True)
@@ -151,9 +146,9 @@ def train_shadows(
         tell(f"shadow network {k + 1} of {count}{told}")
         half = torch.randperm(size, generator=named(seed, "audit.halves", k // 2)) < size // 2
         members = (~half if k % 2 else half)[groups]
-        net = train_network(
-            classifier, x[members], y[members], recipe, named(seed, "audit.shadow", k), start
-        )
+        drawn = named(seed, "audit.shadow", k)
+        end = now + (until - now) / (2 - k % 2)
+        net = train_network(classifier, x[members], y[members], recipe, drawn, start, end)
         logits = net.logits(x)
         inside.append(members)
         phi.append(confidence(logits, y))
@@ -182,12 +177,14 @@ def train_network(
     recipe: Recipe,
     generator: torch.Generator,
     start: Start | None = None,
+    until: float = math.inf,
     taken: list[int] | None = None,
 ) -> Classifier:
     """A network of this architecture from a fresh start, trained by the recipe; on the device of
     the classifier.
 
     Args:
+        until: a time of `time.monotonic` at which training ends.
         taken: where the number of steps is put.
     """
     device = next(classifier.module.parameters()).device
@@ -205,11 +202,9 @@ def train_network(
     with draw_from(generator), one_reason("a shadow network cannot be trained"):
         _train(net)
         for step in range(recipe.steps):
-            if (
-                recipe.target_loss is not None
-                and step % often == 0
-                and _loss(trained, x, y) <= recipe.target_loss
-            ):
+            goal = recipe.target_loss
+            near = goal is not None and step % often == 0 and _loss(trained, x, y) <= goal
+            if near or time.monotonic() > until:
                 break
             rows = next(drawn).to(device)
             optimiser.zero_grad()
@@ -218,7 +213,10 @@ def train_network(
     if taken is not None:
         taken.append(step)
     net.eval()
-    _round_as(net, classifier.module)
+    with torch.no_grad():
+        for p, q in zip(net.parameters(), classifier.module.parameters(), strict=True):
+            if p.requires_grad and p.dim() > 1:
+                p.copy_(rounding_of(q.detach())(p))
     # weights that are computed from others are made without a gradient, and can be copied
     trained.logits(x[:2])
     return trained
@@ -325,31 +323,24 @@ def rounding_of(value: Tensor) -> Callable[[Tensor], Tensor]:
     for kind in (torch.bfloat16, torch.float16):
         if value.any() and torch.equal(value.to(kind).to(value), value):
             return lambda x, kind=kind: x.to(kind).to(x)  # type: ignore[misc]
-    for shape in ((1, -1), (len(value), -1)):
-        rows = value.reshape(shape)
+    for count in (1, len(value)):
+        rows = value.reshape(count, -1)
         size, gaps = rows.abs().amax(1, keepdim=True), rows.sort(1).values.diff(dim=1)
-        step = gaps.masked_fill(gaps <= 1e-5 * size, torch.inf).amin(1, keepdim=True)
-        levels = size / step
-        whole = torch.isfinite(step) & (levels <= LEVELS)
-        if whole.all() and (rows / step - (rows / step).round()).abs().max() < 1e-2:
-
-            def rounded(
-                x: Tensor, levels: Tensor = levels, shape: tuple[int, int] = shape
-            ) -> Tensor:
-                other = x.reshape(shape)
-                scale = other.abs().amax(1, keepdim=True).clamp_min(1e-12) / levels
-                return ((other / scale).round() * scale).view_as(x)
-
-            return rounded
+        step = torch.where(gaps > 1e-5 * size, gaps, torch.inf).amin(1, keepdim=True)
+        levels, whole = size / step, rows / step
+        if (
+            levels.min() > 0
+            and levels.max() <= LEVELS
+            and (whole - whole.round()).abs().max() < 0.01
+        ):
+            return partial(_to_levels, levels)
     return lambda x: x
 
 
-def _round_as(net: nn.Module, module: nn.Module) -> None:
-    """Numbers that training made, as those of the module are."""
-    with torch.no_grad():
-        for p, q in zip(net.parameters(), module.parameters(), strict=True):
-            if p.requires_grad and p.dim() > 1:
-                p.copy_(rounding_of(q.detach().cpu())(p.detach().cpu()))
+def _to_levels(levels: Tensor, x: Tensor) -> Tensor:
+    rows = x.reshape(len(levels), -1)
+    scale = rows.abs().amax(1, keepdim=True).clamp_min(1e-12) / levels
+    return ((rows / scale).round() * scale).view_as(x)
 
 
 # ----------------------------------------------------------------------------------------- inferred
@@ -364,7 +355,6 @@ def infer_recipe(
     start: Start | None,
     groups: Tensor | None = None,
     until: float = math.inf,
-    most: float = math.inf,
 ) -> Recipe:
     """A recipe for a network of which none is known: of a few ordinary ones, that whose network
     ends with weights of the most similar size.
@@ -373,8 +363,8 @@ def infer_recipe(
     random half of the groups to the audited network's loss on its training images; sizes are
     compared by the mean of |log ‖W‖ / ‖W*‖| over its matrices. Candidates that do not reach twice
     that loss come last. No more are tried once the sizes are `ALIKE`, nor after `until`; each has
-    at most `most` steps, and `SLOWER` times those that the quickest took: weight decay can hold a
-    loss far above the goal, and large networks take long.
+    at most `SLOWER` times the steps that the quickest took: weight decay can hold a loss far above
+    the goal, and large networks take long.
     """
     goal = max(loss_of(classifier.logits(x[:n]), y[:n]).item() * 1.05, LOWEST_LOSS)
     groups = torch.arange(len(x)) if groups is None else groups
@@ -392,9 +382,9 @@ def infer_recipe(
             break
         tell(f"ordinary recipe {k + 1} of {len(tried)}: {candidate.words}")
         generator = named(seed, "audit.pilot", k + 1)
-        few = min(candidate.steps, most, SLOWER * min(taken, default=candidate.steps))
-        candidate = replace(candidate, steps=int(max(few, 1)))
-        net = train_network(classifier, x[half], y[half], candidate, generator, start, taken)
+        few = min(candidate.steps, SLOWER * max(min(taken, default=candidate.steps), 1))
+        way = replace(candidate, steps=few)
+        net = train_network(classifier, x[half], y[half], way, generator, start, until, taken)
         with suppress(ReconError):  # it may diverge
             reached = loss_of(net.logits(x[half]), y[half]).item()
             ended.append((reached > 2 * goal, _distance(net.module, classifier.module, start), k))
