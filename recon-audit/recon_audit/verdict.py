@@ -47,6 +47,7 @@ def decide(
     membership: Json | None,
     why_not: str | None,
     misfit: str | None = None,
+    unchecked: str = "",
 ) -> Verdict:
     """
     Args:
@@ -56,6 +57,7 @@ def decide(
         why_not: the two sets cannot be compared.
         misfit: the network does not fit what is read: what came back came back, and nothing else
             can be told.
+        unchecked: why the reading is a guess: then silence of the attacks says nothing.
     """
     untold = None if membership is None else CANNOT_TELL
     if why_not is not None:
@@ -70,6 +72,8 @@ def decide(
         images = NOT_BY_THESE
     phrases = {name: kind.phrase for name, kind in KINDS.items()}
     sentence = say("on_images", images, result, n, power, ran, phrases)
+    if unchecked and images == NOT_BY_THESE:
+        images, sentence = CANNOT_TELL, say("misfit", CANNOT_TELL, "", unchecked, untold)
     if misfit is not None:
         images = images if images == LEAKS else CANNOT_TELL
         who = say("who", misfit) if images == LEAKS and untold else ""
@@ -80,6 +84,8 @@ def decide(
     kind = NOT_BY_THESE if max(areas) >= BLIND_AREA else CANNOT_TELL
     kind = INFERRED if membership["p_value"] < LEVEL else kind
     kind = kind if membership["why_not"] is None else CANNOT_TELL
+    if unchecked and kind == NOT_BY_THESE:
+        return Verdict(images, CANNOT_TELL, sentence, say("who", unchecked))
     return Verdict(images, kind, sentence, say("on_membership", kind, membership))
 
 
