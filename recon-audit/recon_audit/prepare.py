@@ -7,12 +7,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+import torch
 from torch import Tensor
 
 from recon.attacks.heads import Public
 from recon.errors import ReconError
 from recon_audit.anatomy import Classifier, examine
 from recon_audit.attacks import Released
+from recon_audit.exchange import LEAST, Exchangeability, groups_of, why_no_labels
 from recon_audit.fine_tunes import (
     LEAST_FEATURES,
     MOST_PUBLIC,
@@ -25,8 +28,10 @@ from recon_audit.fine_tunes import (
     part_at,
 )
 from recon_audit.fit import Fit, Transform, read
-from recon_audit.images import MIN_IMAGES, Expected, Images, load_images
+from recon_audit.images import Expected, Images, load_images
 from recon_audit.networks import Subject, subject_of
+
+PREDICTED = "the network's own predictions"
 
 
 @dataclass(frozen=True)
@@ -38,12 +43,16 @@ class Case:
         start: the module before training, where it is known.
         train, held_out: images, and their inputs x (n, C, H, W), x_held_out.
         transform: that was done to them.
-        classes: of both sets, and where those are from in words; None without labels.
+        y: classes of all of them, the training ones first, and `labels`, where those are from in
+            words.
+        named: groups of all of them as they were given, "" for an image by itself.
         fit: how the network fits what is read; None without labels.
         notes: what else the report says of the inputs.
         public (k, d): features that attacks are given.
         pictures: the images themselves, where `train` and `held_out` are features.
         unchecked: why the reading is a guess, "" where labels bear it out.
+        n_train: of the training images, also where fewer are compared, the `rows` of those.
+        groups: the number of the group of each of all of them, which have `size` images at most.
     """
 
     subject: Subject
@@ -54,9 +63,15 @@ class Case:
     x: Tensor
     x_held_out: Tensor
     transform: Transform
-    classes: tuple[Tensor, Tensor, str] | None
+    y: Tensor
+    labels: str
+    named: list[str]
     fit: Fit | None
     notes: tuple[str, ...]
+    n_train: int
+    rows: list[int]
+    groups: Tensor
+    size: int = 1
     public: Tensor | None = None
     pictures: tuple[Images, Images] | None = None
     unchecked: str = ""
@@ -70,15 +85,36 @@ class Case:
         before = start.module if start else None
         return Released.of(self.classifier, before, self.public)
 
-    def among(self, rows: list[int]) -> Case:
-        """With these rows of the held-out images."""
-        classes, pictures = self.classes, self.pictures
+    @property
+    def first(self) -> Tensor:
+        """Rows (G,) of the first image of every group, the training ones first."""
+        return torch.from_numpy(np.unique(self.groups.numpy(), return_index=True)[1])
+
+    @property
+    def names(self) -> list[str]:
+        """Of the groups of training images: as they were given, or of the first image."""
+        rows = [row for row in self.first.tolist() if row < len(self.train)]
+        return [self.named[row] or self.train.names[row] for row in rows]
+
+    def among(self, alike: Exchangeability) -> Case:
+        """With what is compared. Of a head every other held-out group is the public sample."""
+        taken = self._taken(alike.train, alike.held_out, alike.groups)
+        return _with_public(replace(taken, size=alike.size))
+
+    def _taken(self, rows: list[int], rows_held_out: list[int], groups: Tensor) -> Case:
+        pictures, n = self.pictures, len(self.train)
+        both = rows + [n + row for row in rows_held_out]
         return replace(
             self,
-            held_out=self.held_out.take(rows),
-            x_held_out=self.x_held_out[rows],
-            classes=classes and (classes[0], classes[1][rows], classes[2]),
-            pictures=pictures and (pictures[0], pictures[1].take(rows)),
+            train=self.train.take(rows),
+            held_out=self.held_out.take(rows_held_out),
+            x=self.x[rows],
+            x_held_out=self.x_held_out[rows_held_out],
+            y=self.y[both],
+            named=[self.named[row] for row in both],
+            rows=[self.rows[row] for row in rows],
+            groups=groups,
+            pictures=pictures and (pictures[0].take(rows), pictures[1].take(rows_held_out)),
         )
 
 
@@ -95,6 +131,7 @@ def prepare(
     arch: str | None = None,
     resize: int | None = None,
     crop: int | None = None,
+    groups: Any = None,
 ) -> Case:
     """What is handed in to `recon.audit`, which see, read and checked; ReconError for what does not
     fit.
@@ -119,6 +156,7 @@ def prepare(
     if fit is not None and fit.sharper:
         notes.append(fit.sharper)
     x, x_held_out = transform(train.scaled), transform(held_out.scaled)
+    y, origin = _classes(classifier, train, held_out, torch.cat([x, x_held_out]), classes, fit)
     case = Case(
         subject=subject,
         classifier=classifier,
@@ -128,17 +166,44 @@ def prepare(
         x=x,
         x_held_out=x_held_out,
         transform=transform,
-        classes=classes,
+        y=y,
+        labels=origin,
+        named=groups_of(train, held_out, groups),
         fit=fit,
         notes=tuple(notes),
         unchecked=known.unchecked,
+        n_train=len(train),
+        rows=list(range(len(train))),
+        groups=torch.arange(len(y)),
     )
-    if head := head_of(classifier, train.shape):
-        case = _on_features(case, head)
-    rows = case.train.shape[:2] == (1, 1) and case.train.shape[2] >= LEAST_FEATURES
-    if case.classifier.first is None or not rows or len(case.held_out) < 2 * MIN_IMAGES:
-        return case
-    return _with_public(case)
+    head = head_of(classifier, train.shape)
+    return _on_features(case, head) if head else case
+
+
+def _classes(
+    classifier: Classifier,
+    train: Images,
+    held_out: Images,
+    x: Tensor,
+    labels: tuple[Tensor, Tensor, str] | None,
+    fit: Fit | None,
+) -> tuple[Tensor, str]:
+    """Of all images, the training ones first, and where they are from."""
+    logits, n = classifier.logits(x), len(train)
+    predicted = (logits[:, 0] > 0).long() if classifier.outputs == 1 else logits.argmax(1)
+    why_not: str | None = "no labels were given"
+    if labels is not None:
+        *parts, origin = labels
+        y = torch.cat(parts)
+        if classifier.outputs <= 2 and (y == predicted)[:n].double().mean() < 0.5:
+            y, origin = 1 - y, f"{origin}, the other way round, as the network has them"
+        misfit = fit is not None and fit.why_not is not None
+        why_not = None if misfit else why_no_labels(logits[n:], y[:n], y[n:])
+        if why_not is None:
+            return y, origin
+    elif train.labels is not None and held_out.labels is not None:
+        why_not = "the images' labels do not fit its outputs"
+    return predicted, f"{PREDICTED}, since {why_not}"
 
 
 def _notes(subject: Subject, start: Start | None) -> list[str]:
@@ -191,15 +256,26 @@ def _start_of_head(start: Start | None, head: Head) -> Start | None:
 
 
 def _with_public(case: Case) -> Case:
-    """With every other held-out image as the public sample of features, and the rest to compare
-    with.
+    """Of features, with every other group of held-out ones as the public sample, and the rest to
+    compare with.
     """
-    public = list(range(0, len(case.held_out), 2))[:MOST_PUBLIC]
+    n = len(case.train)
+    own = case.groups[n:] - case.groups[:n].max() - 1
+    if (
+        case.classifier.first is None
+        or case.train.shape[:2] != (1, 1)
+        or case.train.shape[2] < LEAST_FEATURES
+        or own.max() + 1 < 2 * LEAST
+    ):
+        return case
+    public = torch.nonzero(own % 2 == 0)[:MOST_PUBLIC, 0]
     features = case.x_held_out[public].flatten(1)
     Public(features)  # which refuses those that do not vary, before anything is attacked
     note = (
         f"{len(public)} of the held-out images are the public sample that attacks on features are"
         " given: with public images of another kind far less comes back"
     )
-    others = case.among(sorted(set(range(len(case.held_out))) - set(public)))
+    left = torch.nonzero(own % 2 == 1)[:, 0]
+    groups = torch.cat([case.groups[:n], case.groups[:n].max() + 1 + own[left] // 2])
+    others = case._taken(list(range(n)), left.tolist(), groups)
     return replace(others, public=features, notes=(*case.notes, note))
