@@ -496,6 +496,9 @@ def read(subject: Subject, train: Images, held_out: Images, labels: Any, way: An
     if tried[readings.best()[0]][0].right < len(readings.x):
         readings.walk(0)
     best = readings.best()[0]
+    plain = usual[:files] + best[files:]
+    if plain in readings.best() and not _differ(tried[plain][1], tried[best][1], EQUAL):
+        best = plain
     notes, unchecked = [], ""
     if rivals := readings.rivals(best):
         words = [" and ".join(filter(None, c[:-2])) or "as usual" for c in (best, rivals[0])]

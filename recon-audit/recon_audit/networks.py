@@ -11,6 +11,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, islice, product
 from pathlib import Path
 from typing import Any
@@ -223,7 +224,16 @@ def _checked(module: nn.Module) -> nn.Module:
 
 # --------------------------------------------------------------------------------- files of weights
 
-ACTIVATIONS = (nn.Tanh, nn.Sigmoid, nn.GELU, nn.SiLU, nn.LeakyReLU, nn.ELU)
+ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
+    "Tanh": nn.Tanh,
+    "Sigmoid": nn.Sigmoid,
+    "GELU": nn.GELU,
+    "SiLU": nn.SiLU,
+    "LeakyReLU": nn.LeakyReLU,
+    "LeakyReLU(0.1)": partial(nn.LeakyReLU, 0.1),
+    "LeakyReLU(0.2)": partial(nn.LeakyReLU, 0.2),
+    "ELU": nn.ELU,
+}
 ACTIVATION = "activation"
 MOST_ORDERS, MOST_PLACES = 12, 4  # of layers, and of batch norms among them, that are tried
 #: of a ResNet: the stride of its first convolution, and whether a max-pool follows; with one of
@@ -365,7 +375,7 @@ def _from_torchvision(state: State, path: Path, arch: str) -> Plan:
         ways = [f"with stride {by} and {'' if pool else 'no '}max-pool" for by, pool in order]
         stems = dict(zip(["", *ways[1:]], order, strict=True))
 
-    def build(stem: tuple[int, bool] | None, activation: type[nn.Module] | None) -> Any:
+    def build(stem: tuple[int, bool] | None, activation: Callable[[], nn.Module] | None) -> Any:
         module = on_meta(arch, len(last))
         name, first = next((n, p) for n, p in module.named_modules() if isinstance(p, nn.Conv2d))
         weight = state.get(f"{name}.weight", first.weight)
@@ -387,8 +397,10 @@ def _from_torchvision(state: State, path: Path, arch: str) -> Plan:
     return Plan((stems, _activations()), build)
 
 
-def _activations() -> dict[str, type[nn.Module] | None]:
-    return {"": None} | {f"with {kind.__name__} in the place of ReLU": kind for kind in ACTIVATIONS}
+def _activations() -> dict[str, Callable[[], nn.Module] | None]:
+    return {"": None} | {
+        f"with {name} in the place of ReLU": ACTIVATIONS[name] for name in ACTIVATIONS
+    }
 
 
 def parse_arch(arch: str) -> tuple[int, ...]:
@@ -430,7 +442,7 @@ def _dense(state: State, path: Path, arch: str | None) -> Plan:
     for structure in (way for order in orders for way in _structures(order, layers)):
         structures[f"as {', '.join(structure)}" if structures else ""] = structure
 
-    def build(structure: list[str], skip: bool | None, kind: type[nn.Module] | None) -> Any:
+    def build(structure: list[str], skip: bool | None, kind: Callable[[], nn.Module] | None) -> Any:
         blocks: list[list[nn.Module]] = [[nn.Flatten()]]
         tensors = []
         for stem in structure:
