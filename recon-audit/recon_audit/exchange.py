@@ -331,5 +331,4 @@ def why_no_labels(logits: Tensor, y: Tensor, y_held_out: Tensor) -> str | None:
     told = mannwhitneyu(ranks[own], ranks[~own], alternative="greater").pvalue < TOLD_APART
     if told or len(torch.cat([kinds, others]).unique()) < 2:
         return None
-    share = (torch.stack(phi).argmax(0) == y_held_out).double().mean().item()
-    return say("no_relation", share)
+    return say("no_relation")
