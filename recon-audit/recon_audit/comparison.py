@@ -213,10 +213,8 @@ class Comparison:
             few, drawn = Recipe(steps=3), named(seed, "audit.pace")
             train_network(network, self.x, y, few, drawn, start)
         pace = (time.monotonic() - began) / few.steps
-        given = (
-            f", of at most {Recipe.steps} steps of {pace:.2g} s, if the loss is not reached before"
-        )
-        tell(f"{count} shadow networks, up to 5 ordinary recipes{given}")
+        most = f"at most {Recipe.steps} steps of {pace:.2g} s, fewer where the loss is reached"
+        tell(f"{count} shadow networks, up to 5 ordinary recipes, each of {most}")
         given, until = settings.recipe, settings.until
         third = began + (until - began) / 3
         recipe = given or infer_recipe(network, self.x, y, n, seed, start, case.groups, third)
