@@ -23,15 +23,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+import recon
 from recon.errors import ReconError, one_reason
 from recon.store.machine import check_seed, device_name, resolve_device, versions
+from recon_audit import words
 from recon_audit.aggregates import aggregates, check_salt
 from recon_audit.attacks import RECONSTRUCTIONS
 from recon_audit.comparison import Comparison, Settings, save_attempts
 from recon_audit.exchange import Exchangeability, compare_sets
 from recon_audit.places import FOLDER, fresh_place
 from recon_audit.prepare import PREDICTED, Case, prepare
-from recon_audit.report import SCHEMA, Leaked, Report, digests, page
+from recon_audit.report import SCHEMA, Leaked, Report, digest, page
 from recon_audit.scoring import Json
 from recon_audit.shadows import Recipe, tell
 from recon_audit.verdict import INFERRED, LEAKS, attack_states, decide, lines, power_words
@@ -57,6 +59,7 @@ RESULTS = (
     "membership",
 )
 SMALL = 3_000_000  # numbers
+SPENT = 0.85  # of the time on networks: the rest is for what comes after them
 
 
 def audit(
@@ -143,7 +146,7 @@ def audit(
         raise ReconError(f"recipe must be a recon_audit.shadows.Recipe, not {recipe!r:.60}")
     check_seed(seed := whole(seed, "seed"))
     name = f"cuda:{device}" if isinstance(device, int) else str(device)
-    until = inf if time is None else monotonic() + positive(time, "time")
+    until = inf if time is None else monotonic() + SPENT * positive(time, "time")
     claimed = claim_of(claimed_epsilon)
     settings = Settings(
         chosen, seed, profile, resolve_device(name), *counts, recipe, until, claimed
@@ -317,13 +320,22 @@ def _about_inputs(case: Case, alike: Exchangeability, notes: list[str], settings
     """The report before anything is attacked."""
     subject, fit = case.subject, case.fit
     parameters = list(subject.module.parameters())
+    code = [
+        path
+        for part in (recon, words)
+        for path in sorted(Path(str(part.__file__)).parent.rglob("*.py"))
+    ]
     counts = {"train": len(case.train), "held_out": len(case.held_out)}
     return {
         "schema": SCHEMA,
         **dict.fromkeys(WORDS),
         "weights": {"file": subject.file, "sha256": subject.sha256, "arch": subject.arch},
         "tensors": subject.tensors,
-        "sha256": digests(case.train, case.held_out),
+        "sha256": {
+            "train": digest(case.train.pixels.tobytes()),
+            "held_out": digest(case.held_out.pixels.tobytes()),
+            "code": digest(*(path.read_bytes() for path in code)),
+        },
         "network": {
             "outputs": case.classifier.outputs,
             "numbers": sum(p.numel() for p in parameters),

@@ -128,14 +128,14 @@ def compare_sets(
     if why_not is None and min(counts) < LEAST:
         why_not = say("too_few", counts[0], counts[2], LEAST)
     if why_not is None:
-        left = x[kept]
-        apart = two_sample(by_group(features(left).mT, drawn).mT, inside, seed)
-        clustered = neighbours(left[np.sort(first)], inside, seed)
+        compared = x[kept]
+        apart = two_sample(by_group(features(compared).mT, drawn).mT, inside, seed)
+        clustered = neighbours(compared[np.sort(first)], inside, seed)
         p = min(apart, clustered)
         if p < TOLD_APART:
             why_not = say("told_apart" if p == apart else "clustered", p)
-    rows, others = np.flatnonzero(kept[:n]).tolist(), np.flatnonzero(kept[n:]).tolist()
-    return Exchangeability(rows, others, drawn, size, copies, p, why_not, tuple(notes))
+    sides = [np.flatnonzero(part).tolist() for part in (kept[:n], kept[n:])]
+    return Exchangeability(sides[0], sides[1], drawn, size, copies, p, why_not, tuple(notes))
 
 
 def _rank(keys: np.ndarray) -> np.ndarray:
@@ -183,7 +183,8 @@ def near_copies(x: Tensor) -> list[tuple[int, int, float]]:
     def coarse(images: Tensor) -> Tensor:
         return (images if flat else _thumbnails(images, COARSE)).flatten(1)
 
-    middle, best = window(x, 0, 0, ()), {}
+    middle = window(x, 0, 0, ())
+    best: dict[tuple[int, int], float] = {}
     parts = coarse(middle).split(500)
     for way in ways[: max(2, MOST_PAIRS // len(x) ** 2)]:
         moved = window(x, *way)
@@ -205,19 +206,19 @@ def groups_of(train: Images, held_out: Images, source: Any) -> list[str]:
             `name,group`.
     """
     sets = train, held_out
-    with one_reason("groups must be a pair of sequences, a CSV file or folders"):
-        if source is None:
-            parts = [[""] * len(part) for part in sets]
-        elif isinstance(source, str) and source == "folders":
-            parts = [[Path(name).parent.name for name in part.names] for part in sets]
-        elif isinstance(source, str | Path):
-            parts = [look_up(part, source) for part in sets]
-        else:
-            parts = [getattr(part, "tolist", part.__iter__)() for part in source]
-            parts = [["" if of in (None, "") or of != of else str(of) for of in p] for p in parts]
-    if [len(part) for part in parts] != [len(train), len(held_out)]:
+    if isinstance(source, str | Path):
+        folders = str(source) == "folders"
+        parts = [
+            [Path(name).parent.name for name in part.names] if folders else look_up(part, source)
+            for part in sets
+        ]
+    else:
+        with one_reason("groups must be a pair of sequences, a CSV file or folders"):
+            source = [[""] * len(part) for part in sets] if source is None else source
+            parts = [list(np.asarray(part, dtype=object)) for part in source]
+    if [len(part) for part in parts] != [len(part) for part in sets]:
         raise ReconError(f"groups must be for {len(train)} training and {len(held_out)} images")
-    return [*parts[0], *parts[1]]
+    return ["" if of in (None, "") or of != of else str(of) for part in parts for of in part]
 
 
 def by_group(values: Tensor, groups: Tensor) -> Tensor:
@@ -331,5 +332,4 @@ def why_no_labels(logits: Tensor, y: Tensor, y_held_out: Tensor) -> str | None:
     told = mannwhitneyu(ranks[own], ranks[~own], alternative="greater").pvalue < TOLD_APART
     if told or len(torch.cat([kinds, others]).unique()) < 2:
         return None
-    share = (torch.stack(phi).argmax(0) == y_held_out).double().mean().item()
-    return say("no_relation", share)
+    return say("no_relation")

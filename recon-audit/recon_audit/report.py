@@ -19,7 +19,6 @@ from markupsafe import Markup
 from PIL import Image
 from torch import Tensor
 
-import recon
 from recon.store.files import atomic_path
 from recon_audit.attacks import KINDS
 from recon_audit.browser import print_page
@@ -137,41 +136,12 @@ def card(report: Json) -> str:
         [attack["attack"] for attack in report["tried"] if attack["state"] == state]
         for state in (RAN, NOT_APPLIED)
     )
-    return text("card", report, ran, without, numbers(report)).lstrip()
+    return text("card", report, ran, without).lstrip()
 
 
-def numbers(report: Json) -> Json:
-    """What a program reads: verdicts, counts, and the interval of each."""
-    result, members, power = report["result"], report["membership"], report["power"]
-    recovered = [entry for entry in report["leaked"] if entry["how"] != "membership"]
-    values: Json = {
-        "schema": report["schema"],
-        "weights_sha256": report["weights"]["sha256"],
-        "verdict": report["verdict"],
-        "membership_verdict": report["membership_verdict"],
-        "training_images": report["images"]["train"],
-        "held_out_images": report["images"]["held_out"],
-        "images_came_back": len(recovered) if result is not None else None,
-        "canaries_found_to_leak": (
-            None if power is None else f"{power['leaking']} of {power['canaries']}"
-        ),
-    }
-    if members is not None:
-        for rate, row in members["scores"][members["best"]]["named"].items():
-            counts = {name: row[name] for name in ("count", "low", "high", "guess", "guess_most")}
-            values[f"named_at_false_alarms_of_{rate}"] = counts if row["resolved"] else None
-    return values
-
-
-def digests(train: Images, held_out: Images) -> dict[str, str]:
-    """SHA-256 of the pixels of either set, and of the code that audits."""
-    packages = [Path(recon.__file__).parent, Path(__file__).parent]
-    files = [file for package in packages for file in sorted(package.rglob("*.py"))]
-    data = {
-        name: part.pixels.tobytes() for name, part in (("train", train), ("held_out", held_out))
-    }
-    data["code"] = b"".join(file.read_bytes() for file in files)
-    return {name: hashlib.sha256(content).hexdigest() for name, content in data.items()}
+def digest(*parts: bytes) -> str:
+    """SHA-256 of all of them."""
+    return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
 # ----------------------------------------------------------------------------------------- the page

@@ -29,7 +29,7 @@ from scipy.stats import t as student
 from torch import Tensor
 
 from recon.optim.spectrum import signal_span
-from recon.scoring.matching import Match, one_to_one, padded, target_decoy
+from recon.scoring.matching import one_to_one, padded, target_decoy
 from recon.scoring.nulls import null_candidates
 
 #: a part of report.json
@@ -193,9 +193,10 @@ def _rank(row: Json) -> tuple[float, int]:
 
 def matches(x_hat: Tensor, images: Tensor, k: int) -> list[tuple[int, int, float]]:
     """The k best pairs (candidate, image, NCC), one-to-one, best first."""
-    few, many = (images, x_hat) if len(images) <= len(x_hat) else (x_hat, images)
-    assignment: Match = one_to_one(few, many)
-    best = assignment.score.argsort(descending=True)[:k].tolist()
-    pairs = [(row, int(assignment.index[row])) for row in best]
-    ordered = pairs if few is x_hat else [(b, a) for a, b in pairs]
-    return [(*pair, assignment.score[row].item()) for pair, row in zip(ordered, best, strict=True)]
+    few, many = sorted((images, x_hat), key=len)
+    best = one_to_one(few, many)
+    order = best.score.argsort(descending=True)[:k]
+    pairs = zip(
+        *(part.tolist() for part in (order, best.index[order], best.score[order])), strict=True
+    )
+    return [(b, a, value) if few is images else (a, b, value) for a, b, value in pairs]

@@ -400,11 +400,11 @@ def _distance(a: nn.Module, b: nn.Module, start: Start | None = None) -> float:
     """Mean |log ‖W‖ / ‖W*‖| over trained matrices, of what a public start was moved by where that
     is known.
     """
-    state = {} if start is None else start.module.state_dict()
-    distances = []
+    began = {} if start is None else start.module.state_dict()
+    apart = []
     for (name, p), q in zip(a.named_parameters(), b.parameters(), strict=True):
         if p.dim() > 1 and q.requires_grad:
-            began = state[name].to(p) if start is not None and name in start.public else 0.0
-            sizes = [max((matrix - began).norm().item(), 1e-12) for matrix in (p, q)]
-            distances.append(abs(math.log(sizes[0] / sizes[1])))
-    return sum(distances) / max(len(distances), 1)
+            at = began[name].to(p) if start is not None and name in start.public else 0.0
+            moved, theirs = ((matrix - at).norm().clamp_min(1e-12) for matrix in (p, q))
+            apart.append((moved / theirs).log().abs().item())
+    return sum(apart) / max(len(apart), 1)
