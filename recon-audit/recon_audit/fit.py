@@ -35,7 +35,7 @@ ERRORS = 3  # standard errors by which another reading must fit better
 RELABELLED, GAIN = 0.5, 0.3
 # of the smallest margin over the mean one: what training saw had the largest on 39 of 40 networks
 # tried
-GAP = 0.1
+GAP, FAR = 0.1, 100.0  # … and more than any loss
 # correlation of answers that are the same for all that an audit asks, and that are one network's
 ALIKE, EQUAL = 0.99, 0.999
 # floats beyond it are hardly normalised: they may have to be divided, and the report says so
@@ -453,7 +453,10 @@ class Readings:
 
         def rank(choice: Choice) -> float:
             at = [axis.index(word) for axis, word in zip(self.axes[:-1], choice[:-1], strict=True)]
-            return self.tried[choice][0].sharpness + GAP * sum(min(place, 1.2) for place in at)
+            reading = self.tried[choice][0]
+            # margins tell networks apart, and a loss does not
+            gap = GAP if reading.right == len(self.x) else FAR
+            return reading.sharpness + sum(gap * min(place, 1.2) for place in at if place)
 
         return sorted((c for c in free if self.tried[c][0].right >= enough), key=rank)
 
@@ -463,9 +466,16 @@ class Readings:
         others = []
         for other in self.best():
             whole = other[:1] != choice[:1] or other[-3] != choice[-3]
-            close = whole or self.tried[other][0].sharpness <= reading.sharpness + GAP
+            close = (
+                self.subject.plan.shallow
+                and self.tried[other][0].sharpness <= reading.sharpness + GAP
+            )
             alike = EQUAL if whole else ALIKE
-            if other[:-2] != choice[:-2] and close and _differ(self.tried[other][1], logits, alike):
+            if (
+                other[:-2] != choice[:-2]
+                and (whole or close)
+                and _differ(self.tried[other][1], logits, alike)
+            ):
                 others.append(other)
         return sorted(others, key=lambda other: other[:1] == choice[:1] and other[-3] == choice[-3])
 
@@ -499,15 +509,6 @@ def read(subject: Subject, train: Images, held_out: Images, labels: Any, way: An
     plain = usual[:files] + best[files:]
     if plain in readings.best() and not _differ(tried[plain][1], tried[best][1], EQUAL):
         best = plain
-    notes, unchecked = [], ""
-    if rivals := readings.rivals(best):
-        words = [" and ".join(filter(None, c[:-2])) or "as usual" for c in (best, rivals[0])]
-        if rivals[0][:1] != best[:1] or rivals[0][-3] != best[-3]:
-            raise ReconError(
-                f"what is handed in holds several networks or answers, and labels fit {words[0]}"
-                f" and {words[1]} alike: give the one that is meant alone"
-            )
-        unchecked = f"the file fits its labels as well read {words[1]} (pass the module itself)"
     # where nothing fits, what is usual is what an audit should complain of
     for choice in [best, usual] if usual in tried else [best]:
         chosen, seen, classes = readings.network(*choice[:-2])
@@ -518,6 +519,15 @@ def read(subject: Subject, train: Images, held_out: Images, labels: Any, way: An
         fit = fit_of(reading, logits, y, others, suspects)
         if fit.why_not is None:
             break
+    notes, unchecked = [], ""
+    if fit.why_not is None and (rivals := readings.rivals(choice)):
+        words = [" and ".join(filter(None, c[:-2])) or "as usual" for c in (choice, rivals[0])]
+        if rivals[0][:1] != choice[:1] or rivals[0][-3] != choice[-3]:
+            raise ReconError(
+                f"what is handed in holds several networks or answers, and labels fit {words[0]}"
+                f" and {words[1]} alike: give the one that is meant alone"
+            )
+        unchecked = f"the file fits its labels as well read {words[1]} (pass the module itself)"
     of_all = f"{reading.right} of {fit.n} training images are answered as their labels say"
     before = tried[usual][0].right if usual in tried else 0
     if files and len(readings.axes[0]) > 1:

@@ -17,7 +17,6 @@ import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
-from torchvision.transforms import functional
 
 from recon.errors import ReconError, one_reason
 from recon.images.pool import shape_of
@@ -446,10 +445,13 @@ def _of_picture(image: Image.Image, expected: Expected) -> np.ndarray | None:
     """(1, C, H, W), grey or in colour, whichever the network takes: uint8, of more bits uint16 or
     float32; None where its size does not fit. The first frame of several; transparency is dropped.
     """
-    if expected.resize is not None:
-        image = functional.resize(image, [expected.resize])
-    if expected.crop is not None:
-        image = functional.center_crop(image, [expected.crop])
+    if expected.resize or expected.crop:
+        from torchvision.transforms import functional
+
+        image = functional.resize(image, [expected.resize]) if expected.resize else image
+        if min(image.size) < (expected.crop or 0):
+            raise ValueError(f"it has fewer than {expected.crop} pixels a side: give --resize")
+        image = functional.center_crop(image, [expected.crop]) if expected.crop else image
     width, height = image.size
     deep = image.mode.startswith(DEEP)
     channels = expected.colours(width, height, 1 if deep or image.mode in ("1", "L", "LA") else 3)
