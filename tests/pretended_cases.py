@@ -27,7 +27,7 @@ from small_networks import (
 from torch import Tensor, nn
 
 from recon import attacks
-from recon.attacks import from_gradients, from_weights, heads
+from recon.attacks import adapters, from_gradients, from_weights, heads
 from recon.attacks.bilevel_span import SpanAttack, SpanWeights
 from recon.attacks.gauss_newton import gauss_newton
 from recon.attacks.haim_recipe import PublishedSettings
@@ -129,6 +129,12 @@ def multipliers(steps: int, put: Put, weights: Callable[[Put], Weights]) -> Any:
     return attacks.by_multipliers(weights(put), pool)
 
 
+def nullspace(steps: int, put: Put) -> Any:
+    adapter = adapters.Adapter(put(normal(4, 20)), put(normal(12, 4, seed=1)))
+    inputs = adapters.Inputs(*(put(normal(steps, k, seed=k)) for k in (20, 20, 12)))
+    return attacks.by_adapter_nullspace(adapter, inputs)
+
+
 def sparse_features(steps: int, put: Put) -> Any:
     public = heads.Public(put(normal(60, 40, seed=1).clamp_min(0)))
     layer = FirstLayer(put(normal(20, 6) @ normal(6, 40, seed=2).clamp_min(0)))
@@ -224,6 +230,7 @@ ATTACKS = {
     "by_bilevel__with_a_start": Case(bilevel_with_a_start, SPAN),
     "by_multipliers": Case(partial(multipliers, weights=lambda put: released(put, 128, 6, 1))),
     "by_multipliers__of_our_own": Case(partial(multipliers, weights=untrained)),
+    "by_adapter_nullspace": Case(nullspace),
     "by_rgap": Case(lambda steps, put: attacks.by_rgap(ours(put), IMAGE)),
     "by_dlg": Case(dlg, TORCH, steps=(1, 2)),
     "by_cosine_tv": Case(partial(cosine, gradient=ours), LOOP),

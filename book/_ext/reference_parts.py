@@ -24,7 +24,7 @@ from sphinx.ext.autodoc.preserve_defaults import DefaultValue
 
 import recon
 import recon_audit
-from recon.attacks import from_gradients, from_weights
+from recon.attacks import adapters, from_gradients, from_weights
 from recon.attacks.registry import NEEDS
 
 WIDEST = 88  # characters of a signature on one line; a longer one has a line for each parameter
@@ -61,7 +61,7 @@ def attack_table() -> str:
     ]
     by_place = (
         (place, name)
-        for place in (from_weights, from_gradients)
+        for place in (from_weights, adapters, from_gradients)
         for name in NEEDS
         if hasattr(place, name)
     )

@@ -166,7 +166,7 @@ def examine(module: nn.Module, shape: tuple[int, ...], place: str | None = None)
     taken = x.reshape(len(x), *form)
     scale = _scale(module, taken)
     _check_function(module, taken, answers, scale)
-    working = [call for call in calls if is_layer(call.module)]
+    working = [c for c in calls if is_layer(c.module) and ".parametrizations." not in c.name]
     first = next((c for c in calls if isinstance(c.module, nn.Linear) and _same(c.inputs, x)), None)
     first_why_not = None if first else _no_first(working)
     dense, dense_why_not = None, None

@@ -71,6 +71,7 @@ def audit(
     theta_init: Any = None,
     start: Any = None,
     backbone: Any = None,
+    base: Any = None,
     transform: Any = None,
     resize: int | None = None,
     crop: int | None = None,
@@ -105,6 +106,7 @@ def audit(
         start: of a fine-tune, where training began (see `public_start`), by default public weights
             on this machine that share a matrix with the network.
         backbone: a frozen module that gives a vector, where `model` is a head on it.
+        base: the network that `model`, a file or folder of PEFT's with LoRA, adapts.
         transform: what training did to pixels, see `transform_of`; None or "auto" to infer it, see
             `recon_audit.fit`.
         resize, crop: pixels of pictures' shorter side, then of a square in their middle.
@@ -164,6 +166,7 @@ def audit(
                 theta_init=theta_init,
                 start=start,
                 backbone=backbone,
+                base=base,
                 transform=transform,
                 arch=arch,
                 resize=resize,

@@ -26,6 +26,12 @@ def add_commands(command: Callable[..., Any], **shared: argparse.ArgumentParser)
         help=".safetensors, .pt, .pth or .onnx",
     )
     option(
+        "--base",
+        type=a_path,
+        metavar="FILE",
+        help="the network that the weights, an adapter of PEFT's, adapt",
+    )
+    option(
         "--arch",
         type=a_text,
         default="auto",

@@ -25,6 +25,7 @@ from recon.scoring.membership import probability
 from recon.scoring.roc import auc
 from recon.store.tensors import save_tensors
 from recon.training.recipes import loss_of
+from recon_audit.adapters import adapter_scores, scores_of
 from recon_audit.anatomy import examine
 from recon_audit.attacks import KINDS, RECONSTRUCTIONS, Attempt, Released, Task, attempts
 from recon_audit.exchange import TOLD_APART, draw_rows
@@ -121,6 +122,7 @@ class Comparison:
         self.needs_shadows = members or bool(settings.canaries and self.applicable)
         self.no_multipliers = why_no_multipliers(case.subject.module, len(self.x))
         about_members = 2 + (self.no_multipliers is None) + len(SPANS) * (case.public is not None)
+        about_members += len(adapter_scores(case.classifier.module))
         self.looks = max(len(self.applicable) * len(DECISIVE) + about_members * members, 1)
 
     # ------------------------------------------------------------------------------------ on images
@@ -246,7 +248,7 @@ class Comparison:
         """
         case, settings, y = self.case, self.settings, self.case.y
         n, groups = self.sizes[0], case.groups
-        scores = self._spans(self.x)
+        scores = self._spans(self.x) | scores_of(case.classifier.module, self.x)
         fit, why_not, reach = self._multipliers(self.x, y, shadows, recipe)
         if fit is not None:
             scores = {"multipliers": fit.score, **scores}

@@ -173,6 +173,8 @@ def _copy(model: nn.Module) -> nn.Module:
         if isinstance(value, Tensor)
     ]
     tensors += [p.grad for p in model.parameters() if p.grad is not None]
+    from recon_audit.adapters import plain  # which builds on this file
+
     memo: dict[int, Any] = {id(tensor): tensor.detach().clone() for tensor in tensors}
     with one_reason("the network cannot be copied"):
         for part in model.modules():
@@ -183,7 +185,7 @@ def _copy(model: nn.Module) -> nn.Module:
                     ):
                         # it is a method of the wrapper and would copy that
                         memo[id(hook)] = lambda *_: None
-        return _unwrap(copy.deepcopy(_unwrap(model), memo)).cpu().float().eval()
+        return plain(_unwrap(copy.deepcopy(_unwrap(model), memo))).cpu().float().eval()
 
 
 def _unwrap(model: nn.Module) -> nn.Module:
@@ -275,7 +277,7 @@ def plan_of(path: Path, arch: str | None) -> Plan:
 def plan_state(state: State, path: Path, arch: str | None) -> Plan:
     """Of one state dict."""
     if adapters := [name for name in state if ADAPTERS.search(name)]:
-        mend = "merge them (merge_and_unload() of PEFT) and pass the merged module"
+        mend = "say of which network with --base"
         raise ReconError(
             f"{path} holds adapters ({adapters[0]}) of layers that it does not hold: {mend}"
         )

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from recon.attacks.heads import Public
 from recon.errors import ReconError
+from recon_audit.adapters import adapter_scores, first_adapter, on_base
 from recon_audit.anatomy import Classifier, examine
 from recon_audit.attacks import Released
 from recon_audit.exchange import LEAST, Exchangeability, groups_of, why_no_labels
@@ -127,6 +128,7 @@ def prepare(
     theta_init: Any = None,
     start: Any = None,
     backbone: Any = None,
+    base: Any = None,
     transform: Any = None,
     arch: str | None = None,
     resize: int | None = None,
@@ -137,7 +139,9 @@ def prepare(
     fit.
     """
     errors, sources = [], (train, held_out)
-    handed_in = on_backbone(subject_of(model, arch), backbone)
+    handed_in = on_backbone(
+        subject_of(model, arch) if base is None else on_base(model, base, arch), backbone
+    )
     # in the shape that the first registered layer takes; where the layer that sees the images is
     # another one, in the shape that they have
     for expected in (handed_in.expected, Expected()):
@@ -215,6 +219,9 @@ def _notes(subject: Subject, start: Start | None) -> list[str]:
             f"training began at {len(start.public)} tensors that are public, and so do the shadow"
             " networks"
         )
+    if first := first_adapter(subject.module):
+        sure = "do" if "certificate" in adapter_scores(subject.module) else "do not"
+        notes.append(f"the factors of the adapter of layer {first[0]} {sure} certify members")
     if frozen:
         notes.append(
             f"{frozen} of {len(parameters)} parameters were frozen, and are in the shadow networks"

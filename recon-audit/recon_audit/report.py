@@ -156,6 +156,8 @@ SCORES = {
     "span": "Span of the first layer",
     "bent": "Span, as Adam bends it",
     "filter": "Matched filter of the first layer",
+    "adapter": "Matched filter of the adapter",
+    "certificate": "Null space of the adapter",
 }
 FREE = {
     "mixtures": "mixtures of training images",

@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from recon.attacks.adapters import by_adapter_nullspace
     from recon.attacks.from_gradients import (
         by_cosine_tv,
         by_dlg,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Candidates",
+    "by_adapter_nullspace",
     "by_bilevel",
     "by_cosine_tv",
     "by_decoreco",
@@ -43,7 +45,7 @@ __all__ = [
     "by_separation",
 ]
 # modules that have them, imported when one is asked for
-MODULES = ("from_weights", "from_gradients", "registry")
+MODULES = ("from_weights", "from_gradients", "adapters", "registry")
 
 
 def __getattr__(name: str) -> Any:

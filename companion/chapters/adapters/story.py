@@ -1,0 +1,126 @@
+"""The sentences on adapters; the rules were written before the runs that they judge."""
+
+from __future__ import annotations
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.figure import Figure
+
+from companion.chapters.adapters.experiment import BOTH, CLASSES, KNOWN, LAYERS, NEW, Metrics, Sizes
+from companion.chapters.claims import claim
+from companion.chapters.pictures import PAGE, heatmap
+from companion.store.record import Record
+from companion.store.results import Claim, Result, graded
+
+ONE = 0.9995  # an area or a share that is written as 1.000
+MOST = 0.5
+QUIET = 0.012  # false alarms in adapters of other images, where 1 % is asked for
+
+
+def claims(metrics: Metrics, sizes: Sizes) -> list[Claim]:
+    """The certificate where its condition is true, and what AdamW leaves of it."""
+    return [_certificate(metrics, sizes), _adamw(metrics)]
+
+
+def identified(cells: list[Record], name: str = "attack") -> float:
+    """Share of the members at 1 % of false alarms, the mean of cells; by "simple" the best of those
+    scores.
+    """
+    best = [
+        max(
+            rates.tpr_at_1pct
+            for rates in (cell.simple.values() if name == "simple" else [cell[name]])
+        )  # noqa: E501
+        for cell in cells
+    ]
+    return float(np.mean(best))
+
+
+def _strangers(cells: list[Record]) -> float:
+    return float(np.mean([cell.strangers for cell in cells]))
+
+
+def _certificate(metrics: Metrics, sizes: Sizes) -> Claim:
+    """Exact where the condition is true, and not believed after other steps, or of more images than
+    fit.
+    """
+    true = [cell for cell in metrics.cells if cell.condition]
+    believed = [cell for cell in metrics.cells if cell.holds]
+    allowed = [vars(cell) for cell in sizes.cells if cell.exact and cell.fits]
+    wrong = [cell for cell in believed if cell.only(*allowed[0]) not in allowed]
+    least = min(min(c.certificate.auc, c.certificate.tpr_at_01pct) for c in true)
+    values = {
+        "all": len(metrics.cells),
+        "true": len(true),
+        "least": least,
+        "inside": max(cell.inside for cell in true),
+        "outside": min(cell.outside for cell in true),
+        "believed": sum(cell.holds for cell in true),
+        "wrong": len(wrong),
+        "less": len(believed) - len(wrong) - sum(cell.holds for cell in true),
+        "strangers": _strangers(metrics.cells),
+        "simple": identified(true, "simple"),
+    }
+    return claim(
+        "adapter-certificate",
+        values,
+        verdict=graded(least >= ONE and not wrong and values["strangers"] <= QUIET),
+        value=least,
+        null_value=values["simple"],
+        margin=least - ONE,
+    )
+
+
+def _adamw(metrics: Metrics) -> Claim:
+    """Of the adapters of most images, ten classes, by AdamW as it comes."""
+    adamw = [c for c in metrics.cells if (c.recipe, c.classes) == ("AdamW", CLASSES)]
+    most = max(cell.n for cell in adamw)
+    cells = [cell for cell in adamw if cell.n == most]
+    values = {
+        name: identified(cells, name) for name in ("attack", "merged", "certificate", "simple")
+    } | {
+        "n": most,
+        "new": identified([cell for cell in cells if cell.public == NEW]),
+        "known": identified([cell for cell in cells if cell.public == KNOWN]),
+        "strangers": _strangers(adamw),
+    }
+    bound = max(MOST, 2 * values["simple"])
+    believed = any(cell.holds for cell in adamw)
+    return claim(
+        "adapter-adamw",
+        values,
+        verdict=graded(values["attack"] > bound and values["strangers"] <= QUIET and not believed),
+        value=values["attack"],
+        null_value=values["simple"],
+        margin=values["attack"] - bound,
+    )
+
+
+@heatmap
+def plot_map(result: Result[Metrics]) -> Figure:
+    """Members identified at 1 % of false alarms, by layer and optimiser, rank and images; starred
+    where the certificate is true.
+    """
+    cells = [cell for cell in result.metrics.cells if cell.classes == CLASSES]
+    rows = sorted({(cell.public == KNOWN, cell.rank) for cell in cells})
+    columns = sorted({cell.n for cell in cells})
+    figure, axes = plt.subplots(2, 2, figsize=(PAGE, 4.0), sharex=True, sharey=True)
+    for ax, layers, recipe in zip(axes.flat, 2 * LAYERS, np.repeat(BOTH, 2), strict=True):
+        shares = np.full((len(rows), len(columns)), np.nan)
+        for cell in cells:
+            if (cell.recipe, cell.layers) == (recipe, layers):
+                y, x = rows.index((cell.public == KNOWN, cell.rank)), columns.index(cell.n)
+                shares[y, x] = share = 100 * cell.attack.tpr_at_1pct
+                colour = "white" if share > 60 else "black"
+                ax.text(
+                    x, y, f"{share:.0f}" + " *" * cell.condition, c=colour, ha="center", va="center"
+                )  # noqa: E501
+        ax.imshow(shares, vmin=0, vmax=100, cmap="Blues", aspect="auto")
+        ax.set(title=f"{layers}, {recipe}", xticks=range(len(columns)), xticklabels=columns)
+        ax.set_yticks(range(len(rows)), [f"r = {r}" + f", {KNOWN}" * known for known, r in rows])
+        ax.grid(visible=False)
+    figure.supxlabel("training images", size=9)
+    return figure
+
+
+FIGURES = {"map": plot_map}

@@ -1,0 +1,153 @@
+"""Low-rank adapters: a file of PEFT's on its base, or a module with PEFT's layers, becomes the
+network that answers, and its two factors are asked for members (`recon.attacks.adapters`).
+
+The adapter is a parametrisation of the layer's weight: everything else sees W0 + B A, and training
+changes A and B alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.parametrize import register_parametrization
+
+from recon.attacks import by_adapter_nullspace
+from recon.attacks.adapters import Adapter, Inputs, certificate
+from recon.errors import ReconError, one_reason
+from recon.nets.module import watch_layers
+from recon_audit.files import State, load_state
+from recon_audit.images import printable
+from recon_audit.networks import Subject, subject_of
+
+FILE, CONFIG = "adapter_model.safetensors", "adapter_config.json"
+UNREAD = ("use_dora", "rank_pattern", "alpha_pattern", "fan_in_fan_out")  # fields of the latter
+SCORES = ("adapter", "certificate")  # of membership
+
+
+class LowRank(nn.Module):
+    """W0 to W0 + scale · B A."""
+
+    def __init__(self, a: Tensor, b: Tensor, scale: float) -> None:
+        super().__init__()
+        self.lora_a, self.lora_b = (nn.Parameter(part.detach().float()) for part in (a, b))
+        self.scale = scale
+
+    def reset_parameters(self) -> None:
+        """As PEFT begins."""
+        nn.init.kaiming_uniform_(self.lora_a, 5**0.5)
+        nn.init.zeros_(self.lora_b)
+
+    def forward(self, weight: Tensor) -> Tensor:
+        """The weight with the adapter."""
+        return weight + self.scale * self.lora_b @ self.lora_a
+
+
+def adapt(layer: Any, name: str, a: Tensor, b: Tensor, scale: float) -> None:
+    """Put an adapter on a linear layer, in place; ReconError for another one, or other shapes."""
+    if not isinstance(layer, nn.Linear):
+        kind = type(layer).__name__ if layer is not None else "layer that the base does not have"
+        raise ReconError(f"the adapter of '{name}' is on a {kind}: only linear ones are read")
+    with one_reason(f"the factors of '{name}' do not fit its weight {tuple(layer.weight.shape)}"):
+        register_parametrization(layer.requires_grad_(False), "weight", LowRank(a, b, scale))
+
+
+def on_base(model: Any, base: Any, arch: str | None) -> Subject:
+    """A base, as `subject_of` takes it, with an adapter of PEFT's: its file or folder, `CONFIG`
+    beside it. ReconError where one does not fit the other, and for what is no plain LoRA.
+    """
+    if isinstance(model, nn.Module):
+        raise ReconError("a base belongs to an adapter's file: a module has both in it")
+    path = Path(model) / FILE if Path(model).is_dir() else Path(model)
+    state, config = load_state(path), _config(path.with_name(CONFIG))
+    state = {name.removeprefix("base_model.model."): value for name, value in state.items()}
+    subject = subject_of(base, arch)
+    layers = dict(subject.module.requires_grad_(False).named_modules())
+    dense = [part for part in layers.values() if isinstance(part, nn.Linear)]
+    for number, name in re.findall(r"w(\d+) = (\S+)\.weight", "\n".join(subject.tensors)):
+        layers[name] = dense[int(number) - 1]  # as the base's file calls it
+    adapted = sorted({name.partition(".lora_")[0] for name in state if ".lora_" in name})
+    with one_reason(f"{path} does not fit the base"):
+        for name in [name for name in state if ".lora_" not in name]:
+            stem, _, kind = name.rpartition(".")  # a bias, or of a layer that was trained whole
+            getattr(layers[stem], kind).requires_grad_(True).data.copy_(state[name])
+    for name in adapted:
+        a, b = (state.get(f"{name}.lora_{kind}.weight") for kind in "AB")
+        if a is None or b is None or len(a) != config["r"]:
+            wanted = f"lora_A and lora_B of rank {config['r']}, as {CONFIG} says"
+            raise ReconError(f"{path} has no {wanted}, for '{name}'")
+        scale = config["lora_alpha"] / len(a) ** (0.5 if config.get("use_rslora") else 1)
+        adapt(layers.get(name), name, a, b, scale)
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    words = f"{subject.arch} with LoRA on {', '.join(adapted) or 'no layer'}"
+    return Subject(subject.module, printable(path), digest, words, subject.tensors)
+
+
+def _config(place: Path) -> dict[str, Any]:
+    with one_reason(f"{place}, which says the adapter's rank and scale, cannot be read"):
+        config = {"peft_type": None, "r": None, **json.loads(place.read_text("utf-8"))}
+    unread = [field for field in UNREAD if config.get(field)]
+    if unread or config["peft_type"] != "LORA":
+        kind = unread[0] if unread else config["peft_type"]
+        raise ReconError(f"{place} asks for {kind}, which is not read: plain LoRA is")
+    return config
+
+
+def plain(module: nn.Module) -> nn.Module:
+    """A module whose LoRA layers of PEFT's are linear ones with `LowRank`, in place; unchanged
+    where it has none.
+    """
+    for place, part in list(module.named_modules()):
+        if not isinstance(getattr(part, "lora_A", None), nn.ModuleDict) or not part.lora_A:
+            continue
+        key = part.active_adapters[0]
+        if len(part.active_adapters) > 1 or dict(getattr(part, "use_dora", {})).get(key):
+            raise ReconError(f"'{place}' has DoRA or several adapters, which are not read: LoRA is")
+        if part.merged:
+            part.unmerge()
+        factors = part.lora_A[key].weight, part.lora_B[key].weight
+        adapt(part.base_layer, place, *factors, float(part.scaling[key]))
+        above, _, name = place.rpartition(".")
+        setattr(module.get_submodule(above), name, part.base_layer)
+    return module
+
+
+# ------------------------------------------------------------------------------------------- scores
+
+
+def first_adapter(module: nn.Module) -> tuple[str, Adapter] | None:
+    """Name and factors of the first adapted layer, whose inputs training did not move; None without
+    one.
+    """
+    for name, part in module.named_modules():
+        if isinstance(part, LowRank):
+            factors = Adapter(part.lora_a.detach().cpu(), part.lora_b.detach().cpu())
+            return name.rpartition(".parametrizations")[0], factors
+    return None
+
+
+def adapter_scores(module: nn.Module) -> tuple[str, ...]:
+    """Of membership: the filter, and the certificate where the adversary believes it."""
+    first = first_adapter(module)
+    return SCORES[: 1 + certificate(first[1]).holds] if first else ()
+
+
+def scores_of(module: nn.Module, x: Tensor, batch: int = 64) -> State:
+    """`adapter_scores` (N,) of inputs x (N, C, H, W)."""
+    first, inputs = first_adapter(module), []
+    if first is None:
+        return {}
+    device = next(module.parameters()).device
+    for rows in x.split(batch):
+        calls = watch_layers(module, rows.to(device))[2]
+        inputs.append(next(call.inputs for call in calls if call.name == first[0]).float().cpu())
+    h = torch.cat(inputs)
+    h = h if h.dim() == 2 else h.flatten(1, -2).mean(1)  # of tokens
+    about = by_adapter_nullspace(first[1], Inputs(h, h)).diagnostics
+    values = about["filter"], -about["residual"].log()
+    return dict(zip(adapter_scores(module), values, strict=False))
