@@ -12,6 +12,7 @@ from torchvision import models
 import recon
 from recon.errors import ReconError
 from recon_audit.anatomy import examine
+from recon_audit.exchange import compare_sets
 from recon_audit.fine_tunes import (
     features_of,
     find_start,
@@ -257,6 +258,8 @@ def test_a_backbone_with_a_head_is_the_head_on_features(case):
     for model, more in ((whole, {}), (head, {"backbone": Backbone()})):
         pair = (images[:N], y[:N]), (images[N:], y[N:])
         found = prepare(model, *pair, transform="none", **more)
+        pictures = [part.scaled for part in found.pictures or (found.train, found.held_out)]
+        found = found.among(compare_sets(*pictures, 0))
         assert found.fit.right == found.fit.n and found.classifier.first is not None
         torch.testing.assert_close(found.x.flatten(1), x[:N])
         assert found.public.shape == (3 * N // 2, D) and len(found.held_out) == 3 * N // 2
