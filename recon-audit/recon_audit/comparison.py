@@ -28,7 +28,7 @@ from recon.training.recipes import loss_of
 from recon_audit.adapters import adapter_scores, scores_of
 from recon_audit.anatomy import examine
 from recon_audit.attacks import KINDS, RECONSTRUCTIONS, Attempt, Released, Task, attempts
-from recon_audit.exchange import TOLD_APART, draw_rows
+from recon_audit.exchange import TOLD_APART, UNLIKE, draw_rows
 from recon_audit.fine_tunes import SPANS, spans
 from recon_audit.membership import (
     beside_claim,
@@ -40,7 +40,7 @@ from recon_audit.membership import (
 )
 from recon_audit.prepare import PREDICTED, Case
 from recon_audit.report import Leaked, Row, rows_of
-from recon_audit.scoring import DECISIVE, Json, Nulls, matches, score
+from recon_audit.scoring import DECISIVE, LEVEL, Json, Nulls, matches, score
 from recon_audit.shadows import (
     Recipe,
     Shadows,
@@ -240,6 +240,14 @@ class Comparison:
             tell("attacks on shadow networks")
             report["power"] = self._canaries(shadows, recipe)
         network.module.cpu()
+        told = report.get("membership")
+        if told and not case.labels.startswith(PREDICTED):
+            # labels that do not hold for held-out images make alarms; without them there are none
+            level = UNLIKE if told["p_value"] < LEVEL else TOLD_APART
+            if told["unseen"]["p_value"] < level:
+                tell("labels may not hold for both sets: once more without them")
+                case = case.by_predictions(say("unlike", told["unseen"]))
+                return Comparison(case, settings).with_shadows()
         return Findings(report, leaked)
 
     def _membership(
@@ -269,7 +277,7 @@ class Comparison:
             "multipliers_why_not": why_not,
             "power": told.power | {"multipliers_auc": reach},
             "unseen": alike,
-            "why_not": self._why_not(alike, recipe),
+            "why_not": self._why_not(recipe),
             "groups": len(groups) > sum(self.sizes),
             "epsilon": beside_claim(
                 [*told.scores.values()], n, settings.seed, settings.claimed, case.size
@@ -279,11 +287,9 @@ class Comparison:
         }
         return report, told.score
 
-    def _why_not(self, alike: Json, recipe: Recipe) -> str | None:
+    def _why_not(self, recipe: Recipe) -> str | None:
         """Why nothing can be told of membership, in a clause."""
         case = self.case
-        if not case.labels.startswith(PREDICTED) and alike["p_value"] < TOLD_APART:
-            return say("unlike", alike)
         network = case.classifier
         began = shadow_start(network.module, recipe, 0, self.settings.seed, case.start)
         loss, goal = loss_of(network.of(began).logits(self.x), case.y).item(), recipe.target_loss

@@ -37,10 +37,10 @@ from recon_audit.labels import look_up
 from recon_audit.words import say
 
 NEAR = 0.98  # NCC above which two images are copies
-SHIFT, COARSE = 2, 8  # pixels; side of the pictures on which copies are sought first
+SHIFT, COARSE = 2, 12  # pixels; side of the pictures on which copies are sought first
 MOST_PAIRS = 500_000_000  # of pictures, in all motions
 TOLD_APART = 0.01  # p of a test below which nothing else is said
-UNLIKE = 0.1  # p below which sizes or classes of the sets are matched
+UNLIKE = 0.1  # p below which sizes or classes of the sets are matched, and labels doubted
 MOST_COPIES = 0.5  # share of the held-out images
 PERMUTATIONS = 999
 THUMBNAIL = 4

@@ -45,7 +45,7 @@ class Case:
         train, held_out: images, and their inputs x (n, C, H, W), x_held_out.
         transform: that was done to them.
         y: classes of all of them, the training ones first, and `labels`, where those are from in
-            words.
+            words; `predicted`: those that the network answers.
         named: groups of all of them as they were given, "" for an image by itself.
         fit: how the network fits what is read; None without labels.
         notes: what else the report says of the inputs.
@@ -67,6 +67,7 @@ class Case:
     transform: Transform
     y: Tensor
     labels: str
+    predicted: Tensor
     named: list[str]
     fit: Fit | None
     notes: tuple[str, ...]
@@ -99,6 +100,10 @@ class Case:
         rows = [row for row in self.first.tolist() if row < len(self.train)]
         return [self.named[row] or self.train.names[row] for row in rows]
 
+    def by_predictions(self, reason: str) -> Case:
+        """With what the network answers in the place of labels."""
+        return replace(self, y=self.predicted, labels=f"{PREDICTED}, since {reason}")
+
     def among(self, alike: Exchangeability) -> Case:
         """With what is compared. Of a head every other held-out group is the public sample."""
         taken = self._taken(alike.train, alike.held_out, alike.groups)
@@ -114,6 +119,7 @@ class Case:
             x=self.x[rows],
             x_held_out=self.x_held_out[rows_held_out],
             y=self.y[both],
+            predicted=self.predicted[both],
             named=[self.named[row] for row in both],
             rows=[self.rows[row] for row in rows],
             groups=groups,
@@ -162,7 +168,11 @@ def prepare(
     if fit is not None and fit.sharper:
         notes.append(fit.sharper)
     x, x_held_out = transform(train.scaled), transform(held_out.scaled)
-    y, origin = _classes(classifier, train, held_out, torch.cat([x, x_held_out]), classes, fit)
+    logits = classifier.logits(torch.cat([x, x_held_out]))
+    predicted = (logits[:, 0] > 0).long() if classifier.outputs == 1 else logits.argmax(1)
+    y, origin, doubt = _classes(logits, predicted, classes, fit)
+    if classes is None and train.labels is not None and held_out.labels is not None:
+        doubt = "the images' labels do not fit its outputs"
     case = Case(
         subject=subject,
         classifier=classifier,
@@ -174,6 +184,7 @@ def prepare(
         transform=transform,
         y=y,
         labels=origin,
+        predicted=predicted,
         named=groups_of(train, held_out, groups),
         fit=fit,
         notes=tuple(notes),
@@ -182,34 +193,24 @@ def prepare(
         rows=list(range(len(train))),
         groups=torch.arange(len(y)),
     )
+    case = case if doubt is None else case.by_predictions(doubt)
     head = head_of(classifier, train.shape)
     return _on_features(case, head) if head else case
 
 
 def _classes(
-    classifier: Classifier,
-    train: Images,
-    held_out: Images,
-    x: Tensor,
-    labels: tuple[Tensor, Tensor, str] | None,
-    fit: Fit | None,
-) -> tuple[Tensor, str]:
-    """Of all images, the training ones first, and where they are from."""
-    logits, n = classifier.logits(x), len(train)
-    predicted = (logits[:, 0] > 0).long() if classifier.outputs == 1 else logits.argmax(1)
-    why_not: str | None = "no labels were given"
-    if labels is not None:
-        *parts, origin = labels
-        y = torch.cat(parts)
-        if classifier.outputs <= 2 and (y == predicted)[:n].double().mean() < 0.5:
-            y, origin = 1 - y, f"{origin}, the other way round, as the network has them"
-        misfit = fit is not None and fit.why_not is not None
-        why_not = None if misfit else why_no_labels(logits[n:], y[:n], y[n:])
-        if why_not is None:
-            return y, origin
-    elif train.labels is not None and held_out.labels is not None:
-        why_not = "the images' labels do not fit its outputs"
-    return predicted, f"{PREDICTED}, since {why_not}"
+    logits: Tensor, predicted: Tensor, labels: tuple[Tensor, Tensor, str] | None, fit: Fit | None
+) -> tuple[Tensor, str, str | None]:
+    """Of all images, the training ones first, where they are from, and why they are not used."""
+    if labels is None:
+        return predicted, "", "no labels were given"
+    *parts, origin = labels
+    y, n = torch.cat(parts), len(parts[0])
+    if logits.shape[1] <= 2 and (y == predicted)[:n].double().mean() < 0.5:
+        y, origin = 1 - y, f"{origin}, the other way round, as the network has them"
+    if fit is not None and fit.why_not is not None:
+        return y, origin, None
+    return y, origin, why_no_labels(logits[n:], y[:n], y[n:])
 
 
 def _notes(subject: Subject, start: Start | None) -> list[str]:

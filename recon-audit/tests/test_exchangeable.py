@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from sklearn.datasets import load_digits
 from torch import nn
 
@@ -187,3 +188,31 @@ def test_members_are_named_by_group_and_a_claim_is_refuted():
         assert report.data["membership"]["epsilon"]["verdict"] in ("violated", "consistent")
         if groups:
             assert {image.image for image in report.leaked} <= set(patients[0])
+
+
+def test_a_goal_that_is_met_before_the_first_step_is_noticed():
+    net = fitted(X[POOL[:60]], Y[POOL[:60]])
+    sets = [(X[rows], Y[rows]) for rows in POOL[:120].split(60)]
+    report = audit(net, *sets, recipe=Recipe("adam", 1e-2, None, 60, target_loss=20.0))
+    assert report.membership == "cannot tell" and "was not trained yet" in report.lines[1]
+
+
+def test_time_is_held_with_fewer_shadows_and_the_page_has_its_case_and_hashes(tmp_path, capsys):
+    rows = POOL[:60]
+    net = fitted(X[rows], Y[rows])
+    for k, row in enumerate(POOL[:120].tolist()):
+        part = "train" if k < 60 else "held_out"
+        folder = tmp_path / part / f"{part}-patient-{k // 2}"
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.fromarray((X[row] * 255).byte().numpy()).save(folder / f"{k}.png")
+    torch.save(net, tmp_path / "net.pt")
+    options = {"groups": "folders", "labels": "predicted", "time": 1e-3, "shadows": 8}
+    report = audit(net, tmp_path, None, claimed_epsilon="1,1e-5", out=tmp_path / "out", **options)
+    assert report.data["network"]["groups"] == {"train": 30, "held_out": 30}
+    assert "There was time for 2 of 8 shadow networks." in report.data["power_words"]
+    assert "the claim of ε = 1 an image, for groups of up to 2, is consistent" in report.lines[1]
+    assert all(value in report.page for value in report.data["sha256"].values())
+    assert "A network of 10 outputs" in report.page and "of 30 groups" in report.page
+    assert "shadow network 1 of 8" in capsys.readouterr().err
+    with pytest.raises(ReconError, match="time must be a positive number"):
+        audit(net, tmp_path, None, time=-1)
