@@ -8,8 +8,8 @@ pools the variance of all images then, as its authors advise, and whose mean in 
 towards the common one (`lira_online`). In the balanced cell every image asked about is in about
 half of the heads, and each head takes its turn to be asked. Nothing here was chosen on these sets.
 
-Not run: 64 shadow heads, 300 and 500 images, ε of 3 and 1, two classes by SGD, AdamW at 10 and 30;
-any such cell is one more `Members`.
+Not run: 64 shadow heads, 300 images, ε of 3 and 1, SGD at 30 and 500, AdamW at 10, two classes by
+SGD and at 500; any such cell is one more `Members`.
 """
 
 from __future__ import annotations
@@ -135,6 +135,7 @@ SIZES = {
             Members(recipe=SGD, shadows=8),
             Members(balanced=True),
             Members(classes=2, shadows=4),
+            *(Members(n=n, shadows=4) for n in (500, 30)),
         )
     ),
 }
