@@ -246,8 +246,8 @@ def audit_case(
     train, held_out = case.pictures or (case.train, case.held_out)
     tell(f"{len(train)} training and {len(held_out)} held-out images are read, and compared")
     alike = compare_sets(
-        train.scaled,
-        held_out.scaled,
+        train.flat,
+        held_out.flat,
         settings.seed,
         # what is predicted may differ because of who was trained on
         None if case.labels.startswith(PREDICTED) else case.y,
@@ -261,6 +261,8 @@ def audit_case(
     report = _about_inputs(case, alike, notes, settings) | {"aggregates_only": salt is not None}
     pairs, leaked, n = [], [], 0
     if why_not is None:
+        counts = {"train": len(compared.train), "held_out": len(compared.held_out)}
+        report["exchangeability"]["compared"] = counts  # without the public sample
         compare = Comparison(compared, settings)
         n = compare.n
         if compare.asked:

@@ -168,7 +168,8 @@ def near_copies(x: Tensor) -> list[tuple[int, int, float]]:
     """(i, j, NCC), i < j, of images (N, C, H, W) that are copies but for a mirror and a shift.
 
     The middle of image j is compared with every window of image i of its size; first on grey
-    pictures of COARSE pixels a side, of very many images in fewer motions.
+    pictures of COARSE pixels a side, of very many images in fewer motions. Signals, volumes and
+    features, H or W = 1, are not moved.
     """
     flat = min(x.shape[2:]) == 1
     h, w = (0 if flat else min(SHIFT, side // 8) for side in x.shape[2:])
@@ -180,15 +181,12 @@ def near_copies(x: Tensor) -> list[tuple[int, int, float]]:
         images = images.flip(mirrored) if mirrored else images
         return images[:, :, h + down : height - h + down, w + right : width - w + right]
 
-    def coarse(images: Tensor) -> Tensor:
-        return (images if flat else _thumbnails(images, COARSE)).flatten(1)
-
     middle = window(x, 0, 0, ())
     best: dict[tuple[int, int], float] = {}
-    parts = coarse(middle).split(500)
+    parts = _coarse(middle).split(500)
     for way in ways[: max(2, MOST_PAIRS // len(x) ** 2)]:
         moved = window(x, *way)
-        other = coarse(moved)
+        other = _coarse(moved)
         for k, part in enumerate(parts):
             j, i = torch.nonzero(ncc(part, other) > NEAR, as_tuple=True)
             for one, two in zip(i.tolist(), (j + 500 * k).tolist(), strict=True):
@@ -255,6 +253,13 @@ def _thumbnails(x: Tensor, side: int) -> Tensor:
     )
 
 
+def _coarse(x: Tensor) -> Tensor:
+    """(n, f): grey pictures of COARSE pixels a side; signals, volumes and features as they are,
+    whose channels are no colours.
+    """
+    return (x if min(x.shape[2:]) == 1 else _thumbnails(x, COARSE)).flatten(1)
+
+
 def standardised(values: Tensor) -> Tensor:
     spread = values.std(0, correction=0)
     return torch.where(spread > 1e-9, (values - values.mean(0)) / spread.clamp_min(1e-12), 0.0)
@@ -301,8 +306,8 @@ def neighbours(x: Tensor, member: np.ndarray, seed: int, permutations: int = PER
     permutation (Schilling 1986).
     """
     rows = _few(member, seed)
-    flat = _thumbnails(x[rows], COARSE).flatten(1)
-    alike = ncc(flat, flat).fill_diagonal_(-2)
+    seen = _coarse(x[rows])
+    alike = ncc(seen, seen).fill_diagonal_(-2)
     labels = _permuted(member[rows], seed, permutations)
     return _p_of(((labels[alike.argmax(1)] > 0) == (labels > 0)).double().sum(0))
 
