@@ -56,6 +56,21 @@ def test_copies_are_found_under_motion_and_left_out(images, move):
     assert "20 of 30 held-out images are near-copies" in said
 
 
+def test_signals_volumes_and_features_are_not_moved_and_all_of_them_is_compared():
+    volumes = drawn(0, 20, 2, 4, 16)
+    volumes[3] = volumes[0].flip(-1)
+    given = volumes.numpy(), [""] * 20
+    assert [pair[:2] for pair in near_copies(Images(*given).flat)] == [(0, 3)]
+    rows = Images(*given, form=(2, 4, 4, 4)).flat
+    assert rows.shape == (20, 2, 1, 64) and not near_copies(rows)
+    # of copies of opposite sign in a second channel, the mean over channels is 0
+    signals = drawn(1, 20, 1, 1, 40)
+    signals[10:] = signals[:10] + 1e-3 * drawn(2, 10, 1, 1, 40)
+    member = np.arange(20) % 10 < 5
+    both = torch.cat([signals, -signals], dim=1)
+    assert neighbours(both, member, 0) == neighbours(signals, member, 0) < 0.01
+
+
 def test_copies_within_a_set_are_one_group_and_as_many_of_each_are_compared(images):
     images[45:] = images[30:45].flip(-1)
     found = compare_sets(images[:30], images[30:], 0)
