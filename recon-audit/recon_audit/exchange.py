@@ -152,7 +152,7 @@ def _matched(y: np.ndarray, member: np.ndarray, seed: int) -> np.ndarray:
     values = one_hot(torch.from_numpy(kind)).double()
     p = two_sample(standardised(values), member, seed)
     inner, outer = (values[part].sum(0).numpy() for part in (member, ~member))
-    ratio = outer.sum() / inner.sum()
+    ratio = max(outer.sum() / inner.sum(), 1e-9)  # where all held-out images are copies
     few = np.minimum(inner * ratio, outer)
     most = np.where(member, (few / ratio).round()[kind], few.round()[kind])
     order = np.random.default_rng([seed, 21]).permutation(len(y))

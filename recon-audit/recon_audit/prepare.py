@@ -287,5 +287,5 @@ def _with_public(case: Case) -> Case:
     left = torch.nonzero(own % 2 == 1)[:, 0]
     groups = torch.cat([case.groups[:n], case.groups[:n].max() + 1 + own[left] // 2])
     others = case._taken(list(range(n)), left.tolist(), groups)
-    known = {"sample": sample} if tuned else {"public": features}
-    return replace(others, notes=(*case.notes, note), **known)
+    others = replace(others, notes=(*case.notes, note))
+    return replace(others, sample=sample) if tuned else replace(others, public=features)
