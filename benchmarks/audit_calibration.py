@@ -8,6 +8,11 @@ images and stay as they are (`head`). It is audited twice: with two other sets o
 parts of training and held-out set ("null"), and with its own. All attacks but DecoReco, four
 shadows, no canaries, the recipe given, the mean of what is called the training set subtracted.
 
+"unlike": networks trained on LEARNED other images, and two sets that differ in more than who was
+trained on (`UNLIKE`): copies, groups, another mix of classes, other labels. All that is found is a
+false alarm there, too. `python benchmarks/audit_calibration.py [networks] [unlike]`, by default as
+many as UNLIKES of each.
+
 "pools": LiRA with shadows from the pool that an audit has, the training and held-out images, and
 with shadows whose other images are new (`of_pools`). Goes on where it was.
 """
@@ -49,6 +54,7 @@ RECIPES = {
 LONGER = Recipe("adam", 3e-3, None, 300, 1e-2)  # of `of_pools`
 ATTACKS = ("separation", "rows", "membership")
 PERMUTATIONS = 999  # of membership; an audit draws ten times as many
+LEARNED, UNLIKES, FRAMES = 800, 100, 5  # of `of_unlike`
 QUERIES, POOLED, TARGETS = 40, 16, 60  # of `of_pools`: images asked about, shadows, networks
 
 
@@ -176,6 +182,89 @@ def short(report: recon.Report) -> dict[str, Any]:
     }
 
 
+# ------------------------------------------------------------------------------------------- unlike
+
+#: what held-out images and labels become, by a generator: copied, moved, noisy; labelled otherwise
+COPIES = [
+    lambda x, _: x,
+    lambda x, _: x.flip(-1),
+    lambda x, _: nn.functional.pad(x, (1, 0))[..., :-1],
+    lambda x, random: x + 0.02 * torch.randn(x.shape, generator=random),
+]
+LABELS = [
+    lambda y, _: 1 - y,
+    lambda y, random: y[torch.randperm(len(y), generator=random)],
+    lambda y, random: (y + (torch.rand(len(y), generator=random) < 0.4)) % 2,
+]
+UNLIKE = ("copies", "groups", "mix", "relabelled")
+
+
+def of_unlike(name: str) -> dict[str, Any]:
+    """The audit of network `name`, such as "mix 3", on two sets that it never saw."""
+    kind, number = name.split()
+    seed, (pixels, classes) = int(number), images()
+    random = torch.Generator().manual_seed(20_000 + seed)
+    order = rows()[BACKBONE:][torch.randperm(len(pixels) - BACKBONE, generator=random)]
+    if kind == "mix":  # three of four images are of the first class, but of those held out
+        leans = torch.where(classes[order] == 0, 3.0, 1.0)
+        order, rest = leaning(order, leans, LEARNED + N, random)
+        order = torch.cat([order, leaning(rest, (rest >= 0).float(), N, random)[0]])
+    (learned, a, b) = order[: LEARNED + 2 * N].split((LEARNED, N, N))
+    sets, more = {"train": (pixels[a], classes[a]), "held_out": (pixels[b], classes[b])}, {}
+    x, y = sets["held_out"]
+    if kind == "copies":
+        moved = COPIES[seed % len(COPIES)](x[: N // 2], random)
+        sets["held_out"] = torch.cat([x[: N // 2], moved]), y[: N // 2].repeat(2)
+    if kind == "relabelled":
+        sets["held_out"] = x, LABELS[seed % len(LABELS)](y, random)
+    if kind == "groups":
+        sets = {part: frames(*pair) for part, pair in sets.items()}
+        more = {"groups": [[f"{part} {k // FRAMES}" for k in range(N)] for part in sets]}
+    nets = list(RECIPES)
+    net = nets[seed % len(nets)]
+    recipe = list(RECIPES[net].values())[seed // len(nets) % len(RECIPES[net])]
+    mean = pixels[learned].mean(0)
+    report = recon.audit(
+        fitted(net, pixels[learned] - mean, classes[learned], recipe, seed),
+        *sets.values(),
+        transform=lambda x: x - mean,
+        attacks=ATTACKS,
+        recipe=recipe,
+        shadows=SHADOWS,
+        canaries=0,
+        seed=seed,
+        profile="smoke",
+        device="cpu",
+        **more,
+    )
+    return short(report) | {"why_not": report.data["exchangeability"]["why_not"]}
+
+
+def leaning(
+    order: Tensor, weights: Tensor, count: int, random: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """As many of them, by these weights, and the rest."""
+    drawn = torch.multinomial(weights, count, generator=random)
+    left = torch.ones(len(order), dtype=torch.bool).index_fill(0, drawn, False)
+    return order[drawn], order[left]
+
+
+def frames(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """FRAMES images of every fifth one: it, and blends of it with the others, no near-copies."""
+    first = torch.arange(len(x)) // FRAMES * FRAMES
+    blend = x.mean(0) + 0.85 * (x[first] - x.mean(0)) + 0.53 * (x - x.mean(0))
+    return torch.where((torch.arange(len(x)) % FRAMES > 0)[:, None, None, None], blend, x), y[first]
+
+
+def false_alarms(found: dict[str, dict[str, Any]], kind: str) -> dict[str, Any]:
+    """Of the audits of this kind: how many, with a p below 1 % and 5 %, that compared nothing."""
+    about = [each for name, each in found.items() if name.split()[0] == kind]
+    p = [min(each["p_images"] or 1.0, each["p_membership"] or 1.0) for each in about]
+    told = {f"p < {level:g}": sum(value < level for value in p) for level in (0.01, 0.05)}
+    verdicts = [each["membership"] for each in about]
+    return {"networks": len(about), **told} | {v: verdicts.count(v) for v in sorted(set(verdicts))}
+
+
 # -------------------------------------------------------------------------------------------- pools
 
 
@@ -235,17 +324,22 @@ def gap(found: list[dict[str, Any]], name: str) -> dict[str, float]:
 
 
 def main() -> None:
-    """Of as many networks as asked for (default 300)."""
+    """Of as many networks as asked for (default 300), and as many of each kind of `UNLIKE`."""
     torch.set_num_threads(1)
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 300
+    unlikes = int(sys.argv[2]) if len(sys.argv) > 2 else UNLIKES
     pooled = each("audit_pools", [str(k) for k in range(min(count, TARGETS))], of_pools)
     permutations = partial(permutation_p, draws=PERMUTATIONS)
     with verdicts_only(), patch("recon_audit.membership.permutation_p", permutations):
         found = each(__file__, [str(k) for k in range(count)], one)
+        names = [f"{kind} {k}" for k in range(unlikes) for kind in UNLIKE]
+        unlike = each("audit_unlike", names, of_unlike)
+    unlikely = {kind: false_alarms(unlike, kind) for kind in UNLIKE}
     pools = {name: gap(list(pooled.values()), name) for name in ("auc", "tpr_0.1")}
     sizes = {"n": N, "side": SIDE, "shadows": SHADOWS}
     about = {"networks": len(pooled), "queries": QUERIES, "shadows": POOLED}
-    write(sizes | {"pools": about | pools, "networks": list(found.values())}, __file__)
+    told = {"unlike": unlikely, "pools": about | pools, "networks": list(found.values())}
+    write(sizes | told, __file__)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +85,7 @@ def on_base(model: Any, base: Any, arch: str | None) -> Subject:
         adapt(layers.get(name), name, a, b, scale)
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     words = f"{subject.arch} with LoRA on {', '.join(adapted) or 'no layer'}"
-    return replace(subject, file=printable(path), sha256=digest, arch=words)
+    return Subject(subject.module, printable(path), digest, words, subject.tensors)
 
 
 def _config(place: Path) -> dict[str, Any]:

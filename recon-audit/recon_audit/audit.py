@@ -11,27 +11,31 @@ tried on networks of which we know the truth, too.
 from __future__ import annotations
 
 import operator
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
+from math import inf
 from pathlib import Path
 from secrets import token_hex
+from time import monotonic, perf_counter
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+import recon
 from recon.errors import ReconError, one_reason
 from recon.store.machine import check_seed, device_name, resolve_device, versions
+from recon_audit import words
 from recon_audit.aggregates import aggregates, check_salt
 from recon_audit.attacks import RECONSTRUCTIONS
 from recon_audit.comparison import Comparison, Settings, save_attempts
-from recon_audit.images import MIN_IMAGES
+from recon_audit.exchange import Exchangeability, compare_sets
 from recon_audit.places import FOLDER, fresh_place
-from recon_audit.prepare import Case, prepare
-from recon_audit.report import SCHEMA, Leaked, Report, page
-from recon_audit.scoring import Exchangeability, Json, compare_sets
-from recon_audit.shadows import Recipe
+from recon_audit.prepare import PREDICTED, Case, prepare
+from recon_audit.report import SCHEMA, Leaked, Report, digest, page
+from recon_audit.scoring import Json
+from recon_audit.shadows import Recipe, tell
 from recon_audit.verdict import INFERRED, LEAKS, attack_states, decide, lines, power_words
 
 ATTACKS = (*RECONSTRUCTIONS, "membership")
@@ -54,6 +58,8 @@ RESULTS = (
     "power",
     "membership",
 )
+SMALL = 3_000_000  # numbers
+SPENT = 0.85  # of the time on networks: the rest is for what comes after them
 
 
 def audit(
@@ -69,6 +75,7 @@ def audit(
     transform: Any = None,
     resize: int | None = None,
     crop: int | None = None,
+    groups: Any = None,
     attacks: Sequence[str] | None = None,
     out: str | Path | None = None,
     seed: int = 0,
@@ -78,6 +85,8 @@ def audit(
     recipe: Recipe | Mapping[str, Any] | None = None,
     shadows: int | None = None,
     canaries: int | None = None,
+    time: float | None = None,
+    claimed_epsilon: Any = None,
     aggregates_only: bool = False,
     salt: str | None = None,
 ) -> Report:
@@ -101,12 +110,16 @@ def audit(
         transform: what training did to pixels, see `transform_of`; None or "auto" to infer it, see
             `recon_audit.fit`.
         resize, crop: pixels of pictures' shorter side, then of a square in their middle.
+        groups: of images that belong together, as of one patient: everything goes by group. A pair
+            of sequences, a CSV file of name,group, or "folders".
         attacks: of ATTACKS, by default all.
         out: where the report goes, None for nowhere.
         arch: of a file, see `subject_of`.
         recipe: how it was trained, None to infer that.
         shadows, canaries: how many networks are trained to compare with, and how many of them are
             attacked, by default as the profile says; 0 canaries leave the power unmeasured.
+        time: seconds that it may take: fewer shadows and steps, and the report says so.
+        claimed_epsilon: ε that is claimed for the training, or (ε, δ), to compare with.
         aggregates_only: no image, no name of one and no recovered picture in the report or in
             `out`, and salted hashes for names; salt: theirs, by default a random one that
             `Report.salt` holds.
@@ -135,7 +148,11 @@ def audit(
         raise ReconError(f"recipe must be a recon_audit.shadows.Recipe, not {recipe!r:.60}")
     check_seed(seed := whole(seed, "seed"))
     name = f"cuda:{device}" if isinstance(device, int) else str(device)
-    settings = Settings(chosen, seed, profile, resolve_device(name), *counts, recipe)
+    until = inf if time is None else monotonic() + SPENT * positive(time, "time")
+    claimed = claim_of(claimed_epsilon)
+    settings = Settings(
+        chosen, seed, profile, resolve_device(name), *counts, recipe, until, claimed
+    )
     torch.set_flush_denormal(True)
     with one_reason("out must be a path"):
         folder = None if out is None else Path(out)
@@ -154,12 +171,14 @@ def audit(
                 arch=arch,
                 resize=resize,
                 crop=crop,
+                groups=groups,
             )
         except OSError as error:
             raise ReconError(f"{error.filename} cannot be read: {error.strerror}") from error
-        report = audit_case(
-            case, settings, fresh, (salt or token_hex(16)) if aggregates_only else None
-        )
+        with few_threads(case):
+            report = audit_case(
+                case, settings, fresh, (salt or token_hex(16)) if aggregates_only else None
+            )
         if fresh:
             report.save(fresh)
     return report
@@ -180,6 +199,40 @@ def _chosen(attacks: Any) -> tuple[str, ...]:
     return tuple(name for name in ATTACKS if name in names)
 
 
+def positive(value: Any, name: str) -> float:
+    """As a float; ReconError for what is no positive number."""
+    with one_reason(f"{name} must be a positive number"):
+        number = float(value)
+    if not 0 < number < inf:
+        raise ReconError(f"{name} must be a positive number, not {value}")
+    return number
+
+
+def claim_of(source: Any) -> tuple[float, float] | None:
+    """(ε, δ) as claimed: of one number, δ = 0; of a text, two of them joined by a comma."""
+    if source is None:
+        return None
+    parts = source.split(",") if isinstance(source, str) else source
+    epsilon, *more = parts if isinstance(parts, list | tuple) else (parts,)
+    if len(more) > 1:
+        raise ReconError(f"claimed_epsilon must be ε or (ε, δ), not {source}")
+    return positive(epsilon, "ε"), positive(more[0], "δ") if more else 0.0
+
+
+@contextmanager
+def few_threads(case: Case) -> Iterator[None]:
+    """One thread for a small network: beside a busy process several wait for each other."""
+    threads, numbers = (
+        torch.get_num_threads(),
+        sum(p.numel() for p in case.subject.module.parameters()),
+    )
+    torch.set_num_threads(1 if numbers < SMALL else threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
 def audit_case(
     case: Case, settings: Settings, folder: Path | None = None, salt: str | None = None
 ) -> Report:
@@ -189,27 +242,32 @@ def audit_case(
         folder: for what attacks recover.
         salt: of a report of aggregates only, which keeps nothing of that, None for a whole one.
     """
-    began = time.perf_counter()
+    began = perf_counter()
     train, held_out = case.pictures or (case.train, case.held_out)
-    alike = compare_sets(train.scaled, held_out.scaled, settings.seed)
-    notes = [*(part.note for part in (case.train, case.held_out) if part.note), *case.notes]
-    if alike.copies:
-        row, of, ncc = alike.copies[0]
-        first = f"the first: {case.held_out.names[row]} of {case.train.names[of]}, NCC {ncc:.3f}"
-        notes.append(
-            f"compared with {len(alike.distinct)} of {len(case.held_out)} held-out images, because"
-            f" {len(alike.copies)} are near-copies of training images ({first})"
-        )
+    tell(f"{len(train)} training and {len(held_out)} held-out images are read, and compared")
+    alike = compare_sets(
+        train.flat,
+        held_out.flat,
+        settings.seed,
+        # what is predicted may differ because of who was trained on
+        None if case.labels.startswith(PREDICTED) else case.y,
+        train.names + held_out.names,
+        case.named,
+    )
+    compared = case if alike.why_not else case.among(alike)
+    notes = [part.note for part in (case.train, case.held_out) if part.note]
+    notes += [*compared.notes, *alike.notes]
     why_not = alike.why_not
-    if why_not is None and len(alike.distinct) < MIN_IMAGES:
-        why_not = f"only {len(alike.distinct)} held-out images are left"
     report = _about_inputs(case, alike, notes, settings) | {"aggregates_only": salt is not None}
     pairs, leaked, n = [], [], 0
     if why_not is None:
-        compare = Comparison(case.among(alike.distinct), settings)
+        counts = {"train": len(compared.train), "held_out": len(compared.held_out)}
+        report["exchangeability"]["compared"] = counts  # without the public sample
+        compare = Comparison(compared, settings)
         n = compare.n
         if compare.asked:
-            if n < min(len(case.train), len(alike.distinct)):
+            tell(", ".join(compare.asked))
+            if n < min(compare.sizes):
                 notes.append(
                     f"what came back is compared with {n} of the images of each kind, drawn at"
                     " random"
@@ -241,7 +299,7 @@ def audit_case(
         "power_words": power_words(report),
     }
     report["summary"] = " ".join(report["lines"])
-    report["seconds"] = round(time.perf_counter() - began, 2)
+    report["seconds"] = round(perf_counter() - began, 2)
     leaked = [Leaked(**image) for image in report["leaked"]]
     html = page(report, pairs)
     return Report(verdict.images, verdict.membership, report["lines"], leaked, report, html, salt)
@@ -266,12 +324,33 @@ def _worst_of_each(leaked: list[Leaked], members: Json | None) -> list[Leaked]:
 def _about_inputs(case: Case, alike: Exchangeability, notes: list[str], settings: Settings) -> Json:
     """The report before anything is attacked."""
     subject, fit = case.subject, case.fit
+    parameters = list(subject.module.parameters())
+    code = [
+        path
+        for part in (recon, words)
+        for path in sorted(Path(str(part.__file__)).parent.rglob("*.py"))
+    ]
     counts = {"train": len(case.train), "held_out": len(case.held_out)}
     return {
         "schema": SCHEMA,
         **dict.fromkeys(WORDS),
         "weights": {"file": subject.file, "sha256": subject.sha256, "arch": subject.arch},
         "tensors": subject.tensors,
+        "sha256": {
+            "train": digest(case.train.pixels.tobytes()),
+            "held_out": digest(case.held_out.pixels.tobytes()),
+            "code": digest(*(path.read_bytes() for path in code)),
+        },
+        "network": {
+            "outputs": case.classifier.outputs,
+            "numbers": sum(p.numel() for p in parameters),
+            "trained": sum(p.numel() for p in parameters if p.requires_grad),
+            "head": bool(case.pictures or case.train.shape[:2] == (1, 1)),
+            "groups": {
+                "train": len({*case.named[: len(case.train)]} - {""}),
+                "held_out": len({*case.named[len(case.train) :]} - {""}),
+            },
+        },
         "images": {
             **counts,
             "mean": case.transform.words,
@@ -280,9 +359,11 @@ def _about_inputs(case: Case, alike: Exchangeability, notes: list[str], settings
         },
         "fit": None if fit is None else asdict(fit) | {"why_not": fit.why_not},
         "exchangeability": {
-            "near_copies": len(alike.copies),
+            "near_copies": len({row for row, _, _ in alike.copies}),
             "p_value": alike.p,
             "why_not": alike.why_not,
+            "compared": {"train": len(alike.train), "held_out": len(alike.held_out)},
+            "groups": len(alike.groups.unique()),
         },
         "attacks_asked": list(settings.attacks),
         "seed": settings.seed,

@@ -91,6 +91,19 @@ def add_commands(command: Callable[..., Any], **shared: argparse.ArgumentParser)
         help="of them attacked, to know what would be found (1, 2, 4)",
     )
     option(
+        "--groups",
+        type=a_text,
+        metavar="FILE|folders",
+        help="CSV of name,patient: images that belong together",
+    )
+    option("--time", type=float, metavar="S", help="seconds that it may take, with fewer networks")
+    option(
+        "--claimed-epsilon",
+        type=a_text,
+        metavar="E[,D]",
+        help="of differential privacy as claimed: is it consistent with a lower bound?",
+    )
+    option(
         "--json",
         type=a_text,
         metavar="FILE|-",

@@ -4,6 +4,8 @@ audit computes.
 
 from __future__ import annotations
 
+import math
+import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -14,8 +16,10 @@ from torch import Tensor
 
 from recon.attacks import Candidates
 from recon.attacks.heads import Public
+from recon.attacks.multipliers import confidence
 from recon.attacks.separation import FirstLayer
 from recon.errors import ReconError
+from recon.optim.rng import named
 from recon.scoring.matching import one_to_one, padded
 from recon.scoring.membership import probability
 from recon.scoring.roc import auc
@@ -24,12 +28,29 @@ from recon.training.recipes import loss_of
 from recon_audit.adapters import adapter_scores, scores_of
 from recon_audit.anatomy import examine
 from recon_audit.attacks import KINDS, RECONSTRUCTIONS, Attempt, Released, Task, attempts
+from recon_audit.exchange import TOLD_APART, UNLIKE, draw_rows
 from recon_audit.fine_tunes import SPANS, spans
-from recon_audit.membership import fit_multipliers, infer, label_filter, why_no_multipliers
-from recon_audit.prepare import Case
+from recon_audit.membership import (
+    beside_claim,
+    fit_multipliers,
+    infer,
+    label_filter,
+    unseen,
+    why_no_multipliers,
+)
+from recon_audit.prepare import PREDICTED, Case
 from recon_audit.report import Leaked, Row, rows_of
-from recon_audit.scoring import DECISIVE, Json, Nulls, draw_rows, matches, score
-from recon_audit.shadows import Recipe, Shadows, infer_recipe, shadow_start, train_shadows
+from recon_audit.scoring import DECISIVE, LEVEL, Json, Nulls, matches, score
+from recon_audit.shadows import (
+    Recipe,
+    Shadows,
+    infer_recipe,
+    shadow_start,
+    tell,
+    train_network,
+    train_shadows,
+)
+from recon_audit.words import say
 
 SHOWN = 12
 MOST_COMPARED = 1000  # images of each set that candidates are assigned to: the cost is cubic
@@ -43,6 +64,8 @@ class Settings:
         seed, profile, device.
         shadows, canaries: numbers of networks.
         recipe: None to infer.
+        until: a time of `time.monotonic` at which it should have ended.
+        claimed: (ε, δ) of the training, as it is claimed.
     """
 
     attacks: tuple[str, ...]
@@ -52,6 +75,8 @@ class Settings:
     shadows: int
     canaries: int
     recipe: Recipe | None
+    until: float = math.inf
+    claimed: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -75,7 +100,8 @@ class Comparison:
     """The attacks on one network, and what they are compared with; nothing changes once it is made.
 
     Attributes:
-        n: images of each kind that candidates are assigned to.
+        n: images of each kind that candidates are assigned to, one of each group.
+        sizes: groups of training and of held-out images.
         asked: attacks on images; applicable: of them those that this architecture allows.
         needs_shadows: for membership, or to measure what the attacks on images would have found.
         looks: tests of this audit, over which the error is held.
@@ -85,15 +111,17 @@ class Comparison:
         self.case, self.settings = case, settings
         self.released = case.released
         self.shape = case.train.shape
-        self.n = min(len(case.train), len(case.held_out), MOST_COMPARED)
+        self.x = torch.cat([case.x, case.x_held_out])
+        inner = int((case.first < len(case.train)).sum())
+        self.sizes = inner, len(case.first) - inner
+        self.n = min(*self.sizes, MOST_COMPARED)
         self.asked = [name for name in RECONSTRUCTIONS if name in settings.attacks]
         self.applicable = [
             name for name in self.asked if getattr(self.released, KINDS[name].needs) is not None
         ]
         members = "membership" in settings.attacks
         self.needs_shadows = members or bool(settings.canaries and self.applicable)
-        count = len(case.x) + len(case.x_held_out)
-        self.no_multipliers = why_no_multipliers(case.subject.module, count)
+        self.no_multipliers = why_no_multipliers(case.subject.module, len(self.x))
         about_members = 2 + (self.no_multipliers is None) + len(SPANS) * (case.public is not None)
         about_members += case.sample is not None
         about_members += len(adapter_scores(case.classifier.module))
@@ -103,17 +131,13 @@ class Comparison:
 
     def images(self) -> Findings:
         """Attack, then compare: `result`."""
-        case, device = self.case, self.settings.device
-        released = self.released.to(device)
-        tried = attempts(self._task(released, len(case.train)), self.asked)
-        rows, held_out_rows = (
-            sorted(draw_rows(len(images), self.n, self.settings.seed))
-            for images in (case.train, case.held_out)
+        case, seed = self.case, self.settings.seed
+        rows, others = (
+            part[sorted(draw_rows(len(part), self.n, seed))]
+            for part in case.first.split(self.sizes)
         )
-        train, held_out = case.train.take(rows), case.held_out.take(held_out_rows)
-        x, x_held_out = case.x[rows], case.x_held_out[held_out_rows]
-        members, others = self._comparable(x), self._comparable(x_held_out)
-        result = self._score(tried, members, others, released)
+        tried, result = self._attack(self.released, case.n_train, self.asked, rows, others)
+        result["features"] = case.public is not None
         for attempt in tried:
             result["attacks"][attempt.name] |= {
                 "how": attempt.how,
@@ -121,129 +145,155 @@ class Comparison:
                 "seconds": round(attempt.seconds, 2),
             }
         best = next(attempt for attempt in tried if attempt.name == result["attack"])
-        x_hat = best.x_hat.to(device)
-        pairs: list[tuple[Row, Row]] = []
-        if case.public is None:
-            left, right = (
-                rows_of(x_hat, case.transform, inputs, images, matches(x_hat, compared, SHOWN))
-                for inputs, images, compared in (
-                    (x, train, members),
-                    (x_held_out, held_out, others),
-                )
-            )
-            pairs = list(zip(left, right, strict=True))
-        leaked = []
-        if result["leak"]:
-            leaked = leaked_images(x_hat, members, others, result, train.names, rows)
-        return Findings({"result": result}, leaked, pairs, tried)
+        x_hat = best.x_hat.to(self.settings.device)
+        pairs: list[list[Row]] = []
+        for part, at, kept in ((case.train, 0, rows), (case.held_out, len(case.train), others)):
+            found = matches(x_hat, self._comparable(kept), SHOWN) if case.public is None else []
+            images = part.take((kept - at).tolist())
+            pairs.append(rows_of(x_hat, case.transform, self.x[kept], images, found))
+        x = self._comparable(torch.cat([rows, others]))
+        likeness = one_to_one(x, padded(x_hat, len(x))).score.cpu().numpy()
+        names = [case.train.names[row] for row in rows]
+        leaked = self._leaked(likeness, rows, names, result["attack"], result["threshold"])
+        both = list(zip(*pairs, strict=True))
+        return Findings({"result": result}, leaked if result["leak"] else [], both, tried)
 
-    def _task(self, released: Released, n: int) -> Task:
-        return Task(released, self.shape, n, self.settings.profile, self.settings.seed)
+    def _attack(
+        self, released: Released, n: int, names: list[str], rows: Tensor, others: Tensor
+    ) -> tuple[list[Attempt], Json]:
+        """What is told of n training images, beside these rows of the images and as many others."""
+        settings, public = self.settings, self.case.public
+        released = released.to(settings.device)
+        task = Task(released, self.shape, n, settings.profile, settings.seed)
+        tried = attempts(task, names)
+        train, held_out = self._comparable(rows), self._comparable(others)
+        update = train.new_zeros(1, train.shape[1])
+        if released.first is not None:
+            update = FirstLayer.of(released.first).update.to(update)
+        if public is not None:
+            update = update / Public(public).scale.to(update)
+        nulls = Nulls.of(update, train, held_out, settings.seed)
+        candidates = {attempt.name: attempt.x_hat.to(settings.device) for attempt in tried}
+        return tried, score(candidates, nulls, self.looks)
 
-    def _comparable(self, x: Tensor) -> Tensor:
+    def _leaked(
+        self, score: np.ndarray, rows: Tensor, names: list[str], how: str, least: float | None
+    ) -> list[Leaked]:
+        """Training images, or their groups, given away by a score, theirs first: those above
+        `least`, or more likely trained on than not.
+
+        Args:
+            rows: of their first images, names: theirs.
+        """
+        likely = probability(score, np.arange(len(score)) < len(rows))
+        away = likely > 0.5 if least is None else score[: len(rows)] > least
+        whole = [self.case.rows[row] for row in rows]
+        return [
+            Leaked(names[k], whole[k], how, float(score[k]), float(likely[k]))
+            for k in np.flatnonzero(away).tolist()
+        ]
+
+    def _comparable(self, rows: Tensor) -> Tensor:
         """Inputs (n, d) as candidates are compared with them: features standardised by the public
         ones.
         """
-        x = x.flatten(1)
+        x = self.x[rows].flatten(1)
         x = x if self.case.public is None else Public(self.case.public).standardised(x)
         return x.to(self.settings.device)
-
-    def _score(
-        self, tried: list[Attempt], train: Tensor, held_out: Tensor, released: Released
-    ) -> Json:
-        device = self.settings.device
-        update = train.new_zeros(1, train.shape[1])
-        if released.first is not None:
-            update = FirstLayer.of(released.first).update.to(device)
-        if self.case.public is not None:
-            update = update / Public(self.case.public).scale.to(device)
-        nulls = Nulls.of(update, train, held_out, self.settings.seed)
-        candidates = {attempt.name: attempt.x_hat.to(device) for attempt in tried}
-        return score(candidates, nulls, self.looks)
 
     # --------------------------------------------------------------------------------- with shadows
 
     def with_shadows(self) -> Findings:
         """Shadow networks, membership and power: `recipe`, `membership`, `power`."""
         settings, case, n = self.settings, self.case, len(self.case.x)
-        network = case.classifier
+        network, y, seed, start = case.classifier, case.y, settings.seed, case.start
         network.module.to(settings.device)
-        x = torch.cat([case.x, case.x_held_out])
-        logits = network.logits(x)
-        predicted = (logits[:, 0] > 0).long() if network.outputs == 1 else logits.argmax(1)
-        y, origin = self._classes(predicted)
+        logits = network.logits(self.x)
         members = "membership" in settings.attacks
-        seed, start = settings.seed, case.start
-        recipe = settings.recipe or infer_recipe(network, x, y, n, seed, start)
         count = max(settings.shadows if members else 0, settings.canaries)
-        keep = max(1, settings.canaries)
-        shadows = train_shadows(network, x, y, recipe, count, seed, start, keep)
-        report: Json = {
-            "recipe": {
-                **asdict(recipe),
-                "words": recipe.words,
-                "given": settings.recipe is not None,
-                "loss": loss_of(logits[:n], y[:n]).item(),
-                "shadow_loss": shadows.loss.tolist(),
-            }
-        }
+        count, keep = count + count % 2, max(1, settings.canaries)
+        for _ in range(2):  # the first time is slower
+            began = time.monotonic()
+            few, drawn = Recipe(steps=3), named(seed, "audit.pace")
+            train_network(network, self.x, y, few, drawn, start)
+        pace = (time.monotonic() - began) / few.steps
+        most = f"at most {Recipe.steps} steps of {pace:.2g} s, fewer where the loss is reached"
+        tell(f"{count} shadow networks, up to 5 ordinary recipes, each of {most}")
+        given, until = settings.recipe, settings.until
+        third = began + (until - began) / 3
+        recipe = given or infer_recipe(network, self.x, y, n, seed, start, case.groups, third)
+        shadows = train_shadows(
+            network, self.x, y, recipe, count, seed, start, keep, case.groups, until
+        )
+        about = {"words": recipe.words, "given": given is not None, "asked": count}
+        about |= {"shadows": len(shadows), "shadow_loss": shadows.loss.tolist()}
+        about["loss"] = loss_of(logits[:n], y[:n]).item()
+        report: Json = {"recipe": asdict(recipe) | about}
         leaked = []
         if members:
-            right = (y == predicted).double()
-            accuracy = {"train": right[:n].mean().item(), "held_out": right[n:].mean().item()}
-            table, score = self._membership(logits, x, y, shadows, recipe)
-            report["membership"] = table | {"labels": origin, "accuracy": accuracy}
-            leaked = leaked_members(score, case.train.names)
+            tell("who was trained on")
+            report["membership"], score = self._membership(logits, shadows, recipe)
+            leaked = self._leaked(
+                score, case.first[: self.sizes[0]], case.names, "membership", None
+            )
         if settings.canaries and self.applicable:
-            report["power"] = self._canaries(shadows, x, recipe)
+            tell("attacks on shadow networks")
+            report["power"] = self._canaries(shadows, recipe)
         network.module.cpu()
+        told = report.get("membership")
+        if told and not case.labels.startswith(PREDICTED):
+            # labels that do not hold for held-out images make alarms; without them there are none
+            level = UNLIKE if told["p_value"] < LEVEL else TOLD_APART
+            if told["unseen"]["p_value"] < level:
+                tell("labels may not hold for both sets: once more without them")
+                case = case.by_predictions(say("unlike", told["unseen"]))
+                return Comparison(case, settings).with_shadows()
         return Findings(report, leaked)
 
-    def _classes(self, predicted: Tensor) -> tuple[Tensor, str]:
-        """Of all images, the training ones first, and where they are from."""
-        case = self.case
-        if case.classes is None:
-            labels = case.train.labels is not None and case.held_out.labels is not None
-            reason = (
-                "the images' labels do not fit its outputs" if labels else "no labels were given"
-            )
-            return predicted, f"the network's own predictions, since {reason}"
-        train, held_out, origin = case.classes
-        y = torch.cat([train, held_out])
-        if case.classifier.outputs <= 2 and (y == predicted)[: len(train)].double().mean() < 0.5:
-            return 1 - y, f"{origin}, the other way round, as the network has them"
-        return y, origin
-
     def _membership(
-        self,
-        logits: Tensor,
-        x: Tensor,
-        y: Tensor,
-        shadows: Shadows,
-        recipe: Recipe,
+        self, logits: Tensor, shadows: Shadows, recipe: Recipe
     ) -> tuple[Json, np.ndarray]:
         """The table of membership by all scores, and the best of them; p is that of the best, times
         the number of looks.
         """
-        n, seed = len(self.case.x), self.settings.seed
-        scores = self._spans(x, y) | scores_of(self.case.classifier.module, x)
-        fit, why_not, reach = self._multipliers(x, y, shadows, recipe)
+        case, settings, y = self.case, self.settings, self.case.y
+        n, groups = self.sizes[0], case.groups
+        scores = self._spans(self.x, y) | scores_of(case.classifier.module, self.x)
+        fit, why_not, reach = self._multipliers(self.x, y, shadows, recipe)
         if fit is not None:
             scores = {"multipliers": fit.score, **scores}
-        inferred = infer(logits, y, n, shadows, seed, scores)
-        table = inferred.table
+        told = infer(logits, y, n, shadows, settings.seed, scores, groups)
         if fit is not None:
-            table["multipliers"]["residual"] = fit.diagnostics["residual"]
+            told.table["multipliers"]["residual"] = fit.diagnostics["residual"]
+        right = confidence(logits, y) > 0
+        sets = {"train": right[: len(case.x)], "held_out": right[len(case.x) :]}
+        alike = unseen(shadows, np.arange(sum(self.sizes)) < n, groups, settings.seed)
         report = {
-            "scores": table,
-            "best": inferred.name,
-            "p_value": min(1.0, min(row["p_value"] for row in table.values()) * self.looks),
+            "scores": told.table,
+            "best": told.name,
+            "p_value": min(1.0, told.table[told.name]["p_value"] * self.looks),
             "looks": self.looks,
             "shadows": len(shadows),
             "multipliers_why_not": why_not,
-            "power": inferred.power | {"multipliers_auc": reach},
+            "power": told.power | {"multipliers_auc": reach},
+            "unseen": alike,
+            "why_not": self._why_not(recipe),
+            "groups": len(groups) > sum(self.sizes),
+            "epsilon": beside_claim(
+                [*told.scores.values()], n, settings.seed, settings.claimed, case.size
+            ),
+            "labels": case.labels,
+            "accuracy": {name: part.double().mean().item() for name, part in sets.items()},
         }
-        return report, inferred.score
+        return report, told.score
+
+    def _why_not(self, recipe: Recipe) -> str | None:
+        """Why nothing can be told of membership, in a clause."""
+        case = self.case
+        network = case.classifier
+        began = shadow_start(network.module, recipe, 0, self.settings.seed, case.start)
+        loss, goal = loss_of(network.of(began).logits(self.x), case.y).item(), recipe.target_loss
+        return say("untrained", loss, goal) if goal is not None and loss <= goal else None
 
     def _multipliers(
         self, x: Tensor, y: Tensor, shadows: Shadows, recipe: Recipe
@@ -280,29 +330,26 @@ class Comparison:
         layer = FirstLayer.of(weights)
         return spans(layer, bias, x.flatten(1), Public(public), len(self.case.x))
 
-    def _canaries(self, shadows: Shadows, x: Tensor, recipe: Recipe) -> Json:
+    def _canaries(self, shadows: Shadows, recipe: Recipe) -> Json:
         """Some of the shadows attacked as the network itself was, and scored by the same rule: how
         many, how many of them were found to leak, training images found, 0 for one that is not
         found to leak, and training images.
         """
         case, settings = self.case, self.settings
-        leaking, counts, size = 0, [], 0
-        canaries = min(settings.canaries, len(shadows.classifiers))
-        for k in range(canaries):
-            inside, start = shadows.inside[k], None
+        counts, size = [], 0
+        for k, shadow in enumerate(shadows.classifiers[: settings.canaries]):
+            start, seen = None, shadows.inside[k]
+            inside = seen[case.first]
             size = int(min(inside.sum(), (~inside).sum()))
             if case.start is not None:  # known where the audited network's is: the same draw again
                 start = shadow_start(case.subject.module, recipe, k, settings.seed, case.start)
-            canary = examine(shadows.classifiers[k].module.cpu(), self.shape)
-            released = Released.of(canary, start, case.public).to(settings.device)
-            tried = attempts(self._task(released, int(inside.sum())), self.applicable)
-            train, held_out = (self._comparable(x[part][:size]) for part in (inside, ~inside))
-            result = self._score(tried, train, held_out, released)
-            leaking += result["leak"]
+            released = Released.of(examine(shadow.module.cpu(), self.shape), start, case.public)
+            rows = (case.first[part][:size] for part in (inside, ~inside))
+            result = self._attack(released, int(seen.sum()), self.applicable, *rows)[1]
             counts.append(result["targets"] if result["leak"] else 0)
         return {
-            "canaries": canaries,
-            "leaking": leaking,
+            "canaries": len(counts),
+            "leaking": sum(count > 0 for count in counts),
             "found": float(np.mean(counts)),
             "n": size,
         }
@@ -315,49 +362,3 @@ def save_attempts(tried: list[Attempt], folder: Path) -> None:
     for attempt in tried:
         if len(attempt.x_hat):
             save_tensors({"x_hat": attempt.x_hat}, folder / f"{attempt.name}.safetensors")
-
-
-# ------------------------------------------------------------------------------------------- leaked
-
-
-def leaked_images(
-    x_hat: Tensor,
-    train: Tensor,
-    held_out: Tensor,
-    result: Json,
-    names: list[str],
-    rows: list[int],
-) -> list[Leaked]:
-    """Training images given away by reconstruction.
-
-    Args:
-        train, held_out (n, d): that were compared; names (n,) of those training images, and their
-            rows among all.
-    """
-    images = torch.cat([train, held_out])
-    scores = one_to_one(images, padded(x_hat, len(images))).score.cpu()
-    inner, outer = scores.split(len(train))
-    # the best images alone are few, and the share of chance among few is never small: all above the
-    # threshold are at least as sure as those
-    threshold = result["threshold"]
-    most = _chance(inner > threshold, outer > threshold)
-    leaked = []
-    for row in torch.nonzero(inner > threshold)[:, 0].tolist():
-        value = inner[row].item()
-        sure = 1 - min(most, _chance(inner >= value, outer >= value))
-        leaked.append(Leaked(names[row], rows[row], result["attack"], value, sure))
-    return leaked
-
-
-def _chance(inner: Tensor, outer: Tensor) -> float:
-    """The estimated share of chance among the images that score so: which of either kind do."""
-    return min(1.0, (int(outer.sum()) + 1) / int(inner.sum()))
-
-
-def leaked_members(score: np.ndarray, names: list[str]) -> list[Leaked]:
-    """Training images given away by a score (N,) of membership, theirs first."""
-    likely = probability(score, np.arange(len(score)) < len(names))
-    return [
-        Leaked(names[row], row, "membership", float(score[row]), float(likely[row]))
-        for row in np.flatnonzero(likely > 0.5).tolist()
-    ]

@@ -74,6 +74,13 @@ class Images:
         tensor = torch.from_numpy(self.pixels)
         return tensor.float() / 255 if tensor.dtype == torch.uint8 else tensor.float()
 
+    @property
+    def flat(self) -> Tensor:
+        """`scaled`, signals and volumes in one row a channel, (n, C, 1, L), as neither is moved or
+        mirrored as pictures are.
+        """
+        return self.scaled.flatten(2)[:, :, None] if self.form else self.scaled
+
     def take(self, rows: list[int]) -> Images:
         """Some of them."""
         labels = None if self.labels is None else self.labels[rows]

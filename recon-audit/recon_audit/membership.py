@@ -3,7 +3,8 @@ ways.
 
 The audited network's confidence in an image's class is compared with that of k shadow networks,
 half of which were trained on the image (`recon_audit.shadows`). Confidence is φ = log p_y / (1 −
-p_y), which is nearly normal. Scores and statistics are those of `recon.scoring.membership`.
+p_y), which is nearly normal. Scores and statistics are those of `recon.scoring.membership`; the
+score of a group is the mean over its images (`recon_audit.exchange`).
 
 The multipliers of `recon.attacks.multipliers` are a third score: how much of the weights themselves
 an image accounts for beside all others. No shadow enters. Where the start is known, θ* or θ* − θ⁰
@@ -12,11 +13,16 @@ is explained, whichever the images explain better.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 import torch
+from scipy.optimize import brentq
+from scipy.special import expit
+from scipy.stats import binom, rankdata
 from torch import Tensor, nn
 
 from recon.attacks import Candidates, by_fine_tune, by_multipliers
@@ -27,6 +33,7 @@ from recon.released import Weights
 from recon.scoring.membership import FALSE_RATES, intervals, lira, named, permutation_p, rmia
 from recon.scoring.roc import auc, true_rate
 from recon_audit.anatomy import Classifier
+from recon_audit.exchange import by_group, standardised, two_sample
 from recon_audit.scoring import Json
 from recon_audit.shadows import Shadows
 
@@ -96,16 +103,18 @@ def label_filter(
 class Inferred:
     """
     Attributes:
-        score (N,) of the best by its p, of "lira", "rmia" and others that are given.
+        score (G,) of the best by its p, of "lira", "rmia" and others that are given.
         name: which.
         table: of all, area, rates, intervals, p.
         power: what the same scores say of the shadows themselves, see `power`.
+        scores (G,): all.
     """
 
     score: np.ndarray
     name: str
     table: Json
     power: dict[str, float | None]
+    scores: dict[str, np.ndarray]
 
 
 def infer(
@@ -115,28 +124,34 @@ def infer(
     shadows: Shadows,
     seed: int,
     more: dict[str, Tensor] | None = None,
+    groups: Tensor | None = None,
 ) -> Inferred:
     """
     Args:
-        logits (N, K) of the audited network, labels (N,), the n training images first.
+        logits (N, K) of the audited network, labels (N,).
+        n: groups of training images, which come first.
         more: other scores (N,), by their names.
+        groups (N,): numbers, by default each image is one; its score is the mean of its images'.
     """
-    member = np.arange(len(labels)) < n
+    groups = torch.arange(len(labels)) if groups is None else groups
     phi, others = confidence(logits, labels), shadows.phi
     scores = {"lira": lira(phi, others, shadows.inside), "rmia": rmia(phi, others)} | (more or {})
-    arrays = {name: score.cpu().numpy() for name, score in scores.items()}
+    arrays = {
+        name: by_group(score.cpu().double(), groups).numpy() for name, score in scores.items()
+    }
+    member = np.arange(len(arrays["lira"])) < n
     table: Json = {}
     for name, score in arrays.items():
         row: Json = _rates(score, member)
         row["intervals"] = {k: list(pair) for k, pair in intervals(score, member, seed).items()}
         row["p_value"] = permutation_p(score, member, seed)
-        row["named"] = named(row, n, len(labels) - n, len(arrays))
+        row["named"] = named(row, n, len(member) - n, len(arrays))
         table[name] = row
     best = min(table, key=lambda name: (table[name]["p_value"], -table[name]["auc"]))
-    return Inferred(arrays[best], best, table, power(shadows))
+    return Inferred(arrays[best], best, table, power(shadows, groups), arrays)
 
 
-def power(shadows: Shadows) -> dict[str, float | None]:
+def power(shadows: Shadows, groups: Tensor) -> dict[str, float | None]:
     """Each shadow in the place of the audited network, compared with the others but for its
     complement: mean area and rates by LiRA. None for fewer than two pairs of shadows.
     """
@@ -145,10 +160,30 @@ def power(shadows: Shadows) -> dict[str, float | None]:
     for k in range(len(phi)):
         others = [j for j in range(len(phi)) if j // 2 != k // 2]
         if others:
-            score = lira(phi[k], phi[others], inside[others])
-            rates.append(_rates(score.numpy(), inside[k].numpy()))
+            score = by_group(lira(phi[k], phi[others], inside[others]), groups)
+            member = by_group(inside[k].double(), groups) > 0.5
+            rates.append(_rates(score.numpy(), member.numpy()))
     names = ("auc", *(f"tpr_{rate:g}" for rate in FALSE_RATES))
     return {name: float(np.mean([row[name] for row in rates])) if rates else None for name in names}
+
+
+def unseen(shadows: Shadows, member: np.ndarray, groups: Tensor, seed: int) -> Json:
+    """Share of right answers of shadows to groups that they did not see, by set, and the p-value of
+    the sets being alike in how sure those answers are (`two_sample`).
+
+    Shadows do not know the sets, so that where those are alike, labels included, answers are, too.
+    """
+    outside = (~shadows.inside).double()
+    sure, right = (
+        by_group((values * outside).sum(0) / outside.sum(0), groups)
+        for values in (shadows.phi, shadows.phi > 0)
+    )
+    ranks = standardised(torch.from_numpy(rankdata(sure))[:, None])
+    return {
+        "train": right[member].mean().item(),
+        "held_out": right[~member].mean().item(),
+        "p_value": two_sample(ranks, member, seed),
+    }
 
 
 def _rates(score: np.ndarray, member: np.ndarray) -> dict[str, float]:
@@ -157,3 +192,60 @@ def _rates(score: np.ndarray, member: np.ndarray) -> dict[str, float]:
         "auc": auc(score, member),
         **{f"tpr_{rate:g}": true_rate(score, member, rate) for rate in FALSE_RATES},
     }
+
+
+# -------------------------------------------------------------------------------------- lower bound
+
+GUESSED = (1.0, 0.25, 0.05)  # shares of groups that are guessed, fixed before any score is seen
+SURE = 0.05
+
+
+def beside_claim(
+    scores: Sequence[np.ndarray], n: int, seed: int, claim: tuple[float, float] | None, size: int
+) -> Json:
+    """The largest lower bound of ε by any of the scores (G,), n training groups first, beside (ε,
+    δ) as it is claimed of an image: k images of a group have (k ε, k e^((k − 1) ε) δ) (Dwork & Roth
+    2014). Without a claim δ = 1/(10 n).
+    """
+    epsilon, delta = claim or (0.0, 1 / (10 * n))
+    delta = min(1.0, size * math.exp(min((size - 1) * epsilon, 700)) * delta)
+    member = np.arange(len(scores[0])) < n
+    bounds = [epsilon_bound(score, member, seed, delta, len(scores)) for score in scores]
+    best = max(bounds, key=lambda bound: bound["lower"])
+    verdict = "violated" if best["lower"] > size * epsilon else "consistent"
+    return best | {"claimed": claim and epsilon, "size": size, "verdict": claim and verdict}
+
+
+def epsilon_bound(
+    score: np.ndarray, member: np.ndarray, seed: int, delta: float, choices: int = 1
+) -> Json:
+    """A lower bound of ε at this δ that holds with probability 95 %, from one training run (Steinke
+    et al. 2023), and the counts that it is from.
+
+    Of as many groups of either set, the r with the largest and the smallest scores are guessed to
+    be in and out; v guesses are right. Were training (ε, δ)-private and each group in by a fair
+    coin of its own, P(v or more) would be at most β + 2 m δ max_i P(v − i ≤ B < v) / i, with B
+    binomial of r and 1/(1 + e^−ε) and β = P(B ≥ v), whose inversion is Clopper and Pearson's.
+
+    Args:
+        choices: scores of which this is one: they and the shares of GUESSED are paid for.
+    """
+    drawn, few = np.random.default_rng([seed, 20]), int(min(member.sum(), (~member).sum()))
+    kept = [drawn.permutation(np.flatnonzero(part))[:few] for part in (member, ~member)]
+    rows = drawn.permutation(np.concatenate(kept))  # ties by chance
+    ordered = member[rows][np.argsort(score[rows], kind="stable")]
+    found = []
+    for share in GUESSED:
+        half = max(round(share * few), 1)
+        right = int(ordered[-half:].sum() + (~ordered[:half]).sum())
+
+        def surplus(epsilon: float, right: int = right, half: int = half) -> float:
+            law = binom(2 * half, expit(epsilon))
+            below = law.pmf(np.arange(right - 1, -1, -1)).cumsum() / np.arange(1, right + 1)
+            p = law.sf(right - 1) + 4 * few * delta * below.max(initial=0.0)
+            return float(p) - SURE / (choices * len(GUESSED))
+
+        # p rises with ε to at least 1
+        lower = 0.0 if surplus(0.0) >= 0 else float(brentq(surplus, 0.0, 50.0))
+        found.append({"lower": lower, "delta": delta, "right": right, "guesses": 2 * half})
+    return max(found, key=lambda bound: bound["lower"])

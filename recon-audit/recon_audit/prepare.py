@@ -7,6 +7,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+import torch
 from torch import Tensor
 
 from recon.attacks.heads import Public
@@ -14,6 +16,7 @@ from recon.errors import ReconError
 from recon_audit.adapters import adapter_scores, first_adapter, on_base
 from recon_audit.anatomy import Classifier, examine
 from recon_audit.attacks import Released
+from recon_audit.exchange import LEAST, Exchangeability, groups_of, why_no_labels
 from recon_audit.fine_tunes import (
     LEAST_FEATURES,
     MOST_PUBLIC,
@@ -26,8 +29,10 @@ from recon_audit.fine_tunes import (
     part_at,
 )
 from recon_audit.fit import Fit, Transform, read
-from recon_audit.images import MIN_IMAGES, Expected, Images, load_images
+from recon_audit.images import Expected, Images, load_images
 from recon_audit.networks import Subject, subject_of
+
+PREDICTED = "the network's own predictions"
 
 
 @dataclass(frozen=True)
@@ -39,13 +44,17 @@ class Case:
         start: the module before training, where it is known.
         train, held_out: images, and their inputs x (n, C, H, W), x_held_out.
         transform: that was done to them.
-        classes: of both sets, and where those are from in words; None without labels.
+        y: classes of all of them, the training ones first, and `labels`, where those are from in
+            words; `predicted`: those that the network answers.
+        named: groups of all of them as they were given, "" for an image by itself.
         fit: how the network fits what is read; None without labels.
         notes: what else the report says of the inputs.
         public (k, d): features that attacks are given.
         sample: public inputs (k, C, H, W) of a whole fine-tune, that attacks are given.
         pictures: the images themselves, where `train` and `held_out` are features.
         unchecked: why the reading is a guess, "" where labels bear it out.
+        n_train: of the training images, also where fewer are compared, the `rows` of those.
+        groups: the number of the group of each of all of them, which have `size` images at most.
     """
 
     subject: Subject
@@ -56,9 +65,16 @@ class Case:
     x: Tensor
     x_held_out: Tensor
     transform: Transform
-    classes: tuple[Tensor, Tensor, str] | None
+    y: Tensor
+    labels: str
+    predicted: Tensor
+    named: list[str]
     fit: Fit | None
     notes: tuple[str, ...]
+    n_train: int
+    rows: list[int]
+    groups: Tensor
+    size: int = 1
     public: Tensor | None = None
     sample: Tensor | None = None
     pictures: tuple[Images, Images] | None = None
@@ -73,15 +89,41 @@ class Case:
         before = start.module if start else None
         return Released.of(self.classifier, before, self.public)
 
-    def among(self, rows: list[int]) -> Case:
-        """With these rows of the held-out images."""
-        classes, pictures = self.classes, self.pictures
+    @property
+    def first(self) -> Tensor:
+        """Rows (G,) of the first image of every group, the training ones first."""
+        return torch.from_numpy(np.unique(self.groups.numpy(), return_index=True)[1])
+
+    @property
+    def names(self) -> list[str]:
+        """Of the groups of training images: as they were given, or of the first image."""
+        rows = [row for row in self.first.tolist() if row < len(self.train)]
+        return [self.named[row] or self.train.names[row] for row in rows]
+
+    def by_predictions(self, reason: str) -> Case:
+        """With what the network answers in the place of labels."""
+        return replace(self, y=self.predicted, labels=f"{PREDICTED}, since {reason}")
+
+    def among(self, alike: Exchangeability) -> Case:
+        """With what is compared. Of a head every other held-out group is the public sample."""
+        taken = self._taken(alike.train, alike.held_out, alike.groups)
+        return _with_public(replace(taken, size=alike.size))
+
+    def _taken(self, rows: list[int], rows_held_out: list[int], groups: Tensor) -> Case:
+        pictures, n = self.pictures, len(self.train)
+        both = rows + [n + row for row in rows_held_out]
         return replace(
             self,
-            held_out=self.held_out.take(rows),
-            x_held_out=self.x_held_out[rows],
-            classes=classes and (classes[0], classes[1][rows], classes[2]),
-            pictures=pictures and (pictures[0], pictures[1].take(rows)),
+            train=self.train.take(rows),
+            held_out=self.held_out.take(rows_held_out),
+            x=self.x[rows],
+            x_held_out=self.x_held_out[rows_held_out],
+            y=self.y[both],
+            predicted=self.predicted[both],
+            named=[self.named[row] for row in both],
+            rows=[self.rows[row] for row in rows],
+            groups=groups,
+            pictures=pictures and (pictures[0].take(rows), pictures[1].take(rows_held_out)),
         )
 
 
@@ -99,13 +141,15 @@ def prepare(
     arch: str | None = None,
     resize: int | None = None,
     crop: int | None = None,
+    groups: Any = None,
 ) -> Case:
     """What is handed in to `recon.audit`, which see, read and checked; ReconError for what does not
     fit.
     """
     errors, sources = [], (train, held_out)
-    subject = subject_of(model, arch) if base is None else on_base(model, base, arch)
-    handed_in = on_backbone(subject, backbone)
+    handed_in = on_backbone(
+        subject_of(model, arch) if base is None else on_base(model, base, arch), backbone
+    )
     # in the shape that the first registered layer takes; where the layer that sees the images is
     # another one, in the shape that they have
     for expected in (handed_in.expected, Expected()):
@@ -124,6 +168,11 @@ def prepare(
     if fit is not None and fit.sharper:
         notes.append(fit.sharper)
     x, x_held_out = transform(train.scaled), transform(held_out.scaled)
+    logits = classifier.logits(torch.cat([x, x_held_out]))
+    predicted = (logits[:, 0] > 0).long() if classifier.outputs == 1 else logits.argmax(1)
+    y, origin, doubt = _classes(logits, predicted, classes, fit)
+    if classes is None and train.labels is not None and held_out.labels is not None:
+        doubt = "the images' labels do not fit its outputs"
     case = Case(
         subject=subject,
         classifier=classifier,
@@ -133,19 +182,35 @@ def prepare(
         x=x,
         x_held_out=x_held_out,
         transform=transform,
-        classes=classes,
+        y=y,
+        labels=origin,
+        predicted=predicted,
+        named=groups_of(train, held_out, groups),
         fit=fit,
         notes=tuple(notes),
         unchecked=known.unchecked,
+        n_train=len(train),
+        rows=list(range(len(train))),
+        groups=torch.arange(len(y)),
     )
-    tuned = began is not None and bool(began.public)
-    if head := head_of(classifier, train.shape):
-        case, tuned = _on_features(case, head), False
-    rows = case.train.shape[:2] == (1, 1) and case.train.shape[2] >= LEAST_FEATURES
-    of_features = rows and case.classifier.first is not None
-    if not (of_features or tuned) or len(case.held_out) < 2 * MIN_IMAGES:
-        return case
-    return _with_public(case, tuned)
+    case = case if doubt is None else case.by_predictions(doubt)
+    head = head_of(classifier, train.shape)
+    return _on_features(case, head) if head else case
+
+
+def _classes(
+    logits: Tensor, predicted: Tensor, labels: tuple[Tensor, Tensor, str] | None, fit: Fit | None
+) -> tuple[Tensor, str, str | None]:
+    """Of all images, the training ones first, where they are from, and why they are not used."""
+    if labels is None:
+        return predicted, "", "no labels were given"
+    *parts, origin = labels
+    y, n = torch.cat(parts), len(parts[0])
+    if logits.shape[1] <= 2 and (y == predicted)[:n].double().mean() < 0.5:
+        y, origin = 1 - y, f"{origin}, the other way round, as the network has them"
+    if fit is not None and fit.why_not is not None:
+        return y, origin, None
+    return y, origin, why_no_labels(logits[n:], y[:n], y[n:])
 
 
 def _notes(subject: Subject, start: Start | None) -> list[str]:
@@ -200,11 +265,18 @@ def _start_of_head(start: Start | None, head: Head) -> Start | None:
     return Start(module, frozenset(name for name, _ in module.named_parameters()))
 
 
-def _with_public(case: Case, tuned: bool) -> Case:
-    """With every other held-out image as the public sample, of features or of a whole fine-tune,
-    and the rest to compare with.
+def _with_public(case: Case) -> Case:
+    """Of features, and of a whole fine-tune, with every other group of held-out images as the
+    public sample, and the rest to compare with.
     """
-    public = list(range(0, len(case.held_out), 2))[:MOST_PUBLIC]
+    n = len(case.train)
+    own = case.groups[n:] - case.groups[:n].max() - 1
+    rows = case.train.shape[:2] == (1, 1) and case.train.shape[2] >= LEAST_FEATURES
+    tuned = case.pictures is None and case.start is not None and bool(case.start.public)
+    of_features = rows and case.classifier.first is not None
+    if not (of_features or tuned) or own.max() + 1 < 2 * LEAST:
+        return case
+    public = torch.nonzero(own % 2 == 0)[:MOST_PUBLIC, 0]
     sample = case.x_held_out[public]
     features = sample.flatten(1)
     Public(features)  # which refuses those that do not vary, before anything is attacked
@@ -212,6 +284,8 @@ def _with_public(case: Case, tuned: bool) -> Case:
         f"{len(public)} of the held-out images are the public sample that attacks on features are"
         " given: with public images of another kind far less comes back"
     )
-    others = case.among(sorted(set(range(len(case.held_out))) - set(public)))
-    known = {"sample": sample} if tuned else {"public": features}
-    return replace(others, notes=(*case.notes, note), **known)
+    left = torch.nonzero(own % 2 == 1)[:, 0]
+    groups = torch.cat([case.groups[:n], case.groups[:n].max() + 1 + own[left] // 2])
+    others = case._taken(list(range(n)), left.tolist(), groups)
+    others = replace(others, notes=(*case.notes, note))
+    return replace(others, sample=sample) if tuned else replace(others, public=features)

@@ -7,16 +7,14 @@ The page is one HTML file: no scripts, nothing loaded from elsewhere, readable o
 from __future__ import annotations
 
 import base64
-import html
+import hashlib
 import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from xml.etree import ElementTree
 
 import numpy as np
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from PIL import Image
 from torch import Tensor
@@ -28,19 +26,11 @@ from recon_audit.fit import Transform
 from recon_audit.images import Images, printable
 from recon_audit.places import FILES, PDF, discard
 from recon_audit.scoring import Json
-from recon_audit.verdict import CANNOT_TELL, INFERRED, LEAKS, NOT_APPLIED, RAN, power_words
+from recon_audit.verdict import CANNOT_TELL, INFERRED, LEAKS, NOT_APPLIED, RAN
+from recon_audit.words import environment, say, text
 
 SCHEMA = "recon-audit/1"
-EDPB = (
-    "Opinion 28/2024 of the European Data Protection Board calls a model trained on personal data"
-    " anonymous only where two likelihoods are insignificant, given all the means reasonably likely"
-    " to be used by the controller or another person: that personal data of the training set are"
-    " extracted from the model, and that they are obtained from its answers. The question is"
-    " decided case by case. This audit measures what the attacks named here do with the weights, on"
-    " these images. It shows that such means succeed, or that these did not. It does not show how"
-    " likely it is that somebody uses them, what other means would do, or whether an image is"
-    " personal data."
-)
+EDPB = say("edpb")
 
 
 @dataclass(frozen=True)
@@ -96,15 +86,7 @@ class Report:
         return "\n".join([f"{self.verdict}: {self.lines[0]}", *self.lines[1:]])
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{html.escape(image.image)}</td><td>{image.how}</td><td>{image.score:.2f}</td>"
-            f"<td>{image.probability:.0%}</td></tr>"
-            for image in self.leaked[:10]
-        )
-        head = "<tr><th>image</th><th>how</th><th>score</th><th>probability</th></tr>"
-        table = f"<table>{head}{rows}</table>" if rows else ""
-        items = "".join(f"<li>{html.escape(line)}</li>" for line in self.lines)
-        return f"<p><b>{html.escape(self.verdict)}</b></p><ol>{items}</ol>{table}"
+        return text("notebook", self)
 
     def to_json(self) -> str:
         """The text of report.json; see `schema`."""
@@ -116,9 +98,9 @@ class Report:
         """
         folder = Path(folder)
         discard(folder / PDF)
-        for name, text in zip(FILES, (self.page, self.to_json()), strict=True):
+        for name, content in zip(FILES, (self.page, self.to_json()), strict=True):
             with atomic_path(folder / name) as temporary:
-                temporary.write_text(text, encoding="utf-8")
+                temporary.write_text(content, encoding="utf-8")
         if pdf:
             self.print(folder / PDF)
         return folder / FILES[0]
@@ -135,27 +117,12 @@ class Report:
         """The same as a suite of JUnit: images and membership are a test each, failed for a leak,
         an error where the audit cannot tell.
         """
-        verdicts = {"images": self.verdict}
-        if self.membership is not None:
-            verdicts["membership"] = self.membership
         elements = {LEAKS: "failure", INFERRED: "failure", CANNOT_TELL: "error"}
-        outcomes = [elements.get(kind) for kind in verdicts.values()]
-        seconds = f"{self.data['seconds']:.2f}"
-        suite = ElementTree.Element(
-            "testsuite",
-            name="recon audit",
-            tests=str(len(verdicts)),
-            failures=str(outcomes.count("failure")),
-            errors=str(outcomes.count("error")),
-            time=seconds,
-        )
-        about = {"classname": "recon.audit", "time": seconds}
-        for (name, kind), element in zip(verdicts.items(), outcomes, strict=True):
-            case = ElementTree.SubElement(suite, "testcase", about, name=name)
-            if element is not None:
-                ElementTree.SubElement(case, element, type=kind, message=self.sentence)
-        text = ElementTree.tostring(suite, encoding="unicode")
-        return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
+        verdicts = {"images": self.verdict, "membership": self.membership}
+        cases = [
+            (name, kind, elements.get(kind)) for name, kind in verdicts.items() if kind is not None
+        ]
+        return text("junit", f"{self.data['seconds']:.2f}", cases, self.sentence).lstrip()
 
 
 def card(report: Json) -> str:
@@ -165,47 +132,16 @@ def card(report: Json) -> str:
     Args:
         report: what report.json holds; only counts of it are told, no names.
     """
-    ran = [attack["attack"] for attack in report["tried"] if attack["state"] == RAN]
-    without = [attack["attack"] for attack in report["tried"] if attack["state"] == NOT_APPLIED]
-    paragraphs = [
-        (
-            f"Audited with recon {report['versions']['recon']}, weights SHA-256"
-            f" `{report['weights']['sha256']}`."
-        ),
-        f"Images: {report['verdict']}. Membership: {report['membership_verdict'] or 'not asked'}.",
-        f"Attacks that ran: {', '.join(ran) or 'none'}."
-        + f" Not applicable: {', '.join(without)}." * bool(without),
-        *power_words(report),
-        EDPB,
-    ]
-    yaml = "\n".join(f"  {key}: {json.dumps(value)}" for key, value in numbers(report).items())
-    return (
-        "\n\n".join(["## Privacy audit", *paragraphs, f"```yaml\nprivacy_audit:\n{yaml}\n```"])
-        + "\n"
+    ran, without = (
+        [attack["attack"] for attack in report["tried"] if attack["state"] == state]
+        for state in (RAN, NOT_APPLIED)
     )
+    return text("card", report, ran, without).lstrip()
 
 
-def numbers(report: Json) -> Json:
-    """What a program reads: verdicts, counts, and the interval of each."""
-    result, members, power = report["result"], report["membership"], report["power"]
-    recovered = [entry for entry in report["leaked"] if entry["how"] != "membership"]
-    values: Json = {
-        "schema": report["schema"],
-        "weights_sha256": report["weights"]["sha256"],
-        "verdict": report["verdict"],
-        "membership_verdict": report["membership_verdict"],
-        "training_images": report["images"]["train"],
-        "held_out_images": report["images"]["held_out"],
-        "images_came_back": len(recovered) if result is not None else None,
-        "canaries_found_to_leak": (
-            None if power is None else f"{power['leaking']} of {power['canaries']}"
-        ),
-    }
-    if members is not None:
-        for rate, row in members["scores"][members["best"]]["named"].items():
-            counts = {name: row[name] for name in ("count", "low", "high", "guess", "guess_most")}
-            values[f"named_at_false_alarms_of_{rate}"] = counts if row["resolved"] else None
-    return values
+def digest(*parts: bytes) -> str:
+    """SHA-256 of all of them."""
+    return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
 # ----------------------------------------------------------------------------------------- the page
@@ -280,12 +216,9 @@ def page(report: Json, pairs: Sequence[tuple[Row, Row]]) -> str:
         pairs: of the attack that found most, the k-th best match among training images, and among
             held-out ones.
     """
-    loader = FileSystemLoader(Path(__file__).parent)
-    environment = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
-    environment.filters |= {"embedded": embed, "printable": printable}
-    template = environment.get_template("report.html.jinja")
+    made = environment(escaped=True)
+    made.filters["embedded"] = embed
+    template = made.get_template("report.html.jinja")
     style = Markup((Path(__file__).parent / "report.css").read_text(encoding="utf-8"))
     return template.render(
         report=report,
@@ -295,7 +228,6 @@ def page(report: Json, pairs: Sequence[tuple[Row, Row]]) -> str:
         names=NAMES,
         scores=SCORES,
         free=FREE,
-        edpb=EDPB,
         titles=TITLES,
     )
 

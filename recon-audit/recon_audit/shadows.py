@@ -3,8 +3,10 @@ we know the truth.
 
 Membership inference compares the audited network with them; and attacked themselves, as canaries,
 they tell what the attacks would have found. Each pair is trained on the two halves of one random
-split of all images, training and held out together. The split does not ask who is a member, so
-every image is in exactly half.
+split of all groups of images, training and held out together. The split does not ask who is a
+member, so every image is in exactly half.
+
+Numbers of a shadow are rounded as the audited network's are (`rounding_of`).
 """
 
 from __future__ import annotations
@@ -12,13 +14,15 @@ from __future__ import annotations
 import copy
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+import sys
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor, nn
-from tqdm import tqdm
 
 from recon.attacks.multipliers import confidence
 from recon.errors import ReconError, one_reason
@@ -26,6 +30,7 @@ from recon.optim.rng import named
 from recon.training.recipes import loss_of
 from recon_audit.anatomy import Classifier
 from recon_audit.fine_tunes import Start
+from recon_audit.words import say
 
 OPTIMISERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "adam": torch.optim.Adam,
@@ -34,7 +39,9 @@ OPTIMISERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
 }
 LOW_RANK = re.compile(r"lora_?b\b|lora_up\b", re.IGNORECASE)
 LOWEST_LOSS = 1e-7  # an inferred recipe trains no further: below it float32 answers do not change
-PACE = 50  # passes over which the pace of a loss is taken
+# of ordinary recipes: times the fewest steps that one took; a distance at which no more are tried
+SLOWER, ALIKE = 5, 0.02
+LEVELS = 128.5  # whole numbers by which weights of 8 bits are kept, with either sign
 
 
 @dataclass(frozen=True)
@@ -80,14 +87,7 @@ class Recipe:
     @property
     def words(self) -> str:
         """For the report."""
-        start = (
-            ""
-            if self.first_scale == 1
-            else f", first layer started at {self.first_scale:g} of PyTorch's"
-        )
-        until = "" if self.target_loss is None else f" or to a loss of {self.target_loss:.2g}"
-        how = f"{self.optimiser}, step size {self.lr:g}, {self.batch or 'all'} images a step"
-        return f"{how}, weight decay {self.weight_decay:g}, {self.steps} steps{until}{start}"
+        return say("recipe", self)
 
 
 @dataclass(frozen=True)
@@ -119,6 +119,8 @@ def train_shadows(
     seed: int,
     start: Start | None = None,
     keep: int | None = None,
+    groups: Tensor | None = None,
+    until: float = math.inf,
 ) -> Shadows:
     """`count` networks (rounded up to pairs) on halves of inputs x (N, C, H, W) with classes y
     (N,).
@@ -127,22 +129,38 @@ def train_shadows(
         start: the audited network's own, where it is known; shadows start with tensors as spread
             out as its are.
         keep: how many modules are kept, None for all.
+        groups (N,): numbers of groups, which go as one; by default every image is one.
+        until: a time of `time.monotonic`; pairs that would end later are not begun, but for the
+            first.
     """
     classifiers: list[Classifier] = []
     inside, phi, loss = [], [], []
+    groups = torch.arange(len(x)) if groups is None else groups
+    size, began = int(groups.max()) + 1, time.monotonic()
     count += count % 2
-    for k in tqdm(range(count), "shadow networks", leave=False, disable=None):
-        half = torch.randperm(len(x), generator=named(seed, "audit.halves", k // 2)) < len(x) // 2
-        members = ~half if k % 2 else half
-        net = train_network(
-            classifier, x[members], y[members], recipe, named(seed, "audit.shadow", k), start
-        )
+    for k in range(count):
+        now = time.monotonic()
+        if k and k % 2 == 0 and now + 2 * (now - began) / k > until:
+            break
+        told = f" ({now - began:.0f} s of about {(now - began) / k * count:.0f})" if k else ""
+        tell(f"shadow network {k + 1} of {count}{told}")
+        half = torch.randperm(size, generator=named(seed, "audit.halves", k // 2)) < size // 2
+        members = (~half if k % 2 else half)[groups]
+        drawn = named(seed, "audit.shadow", k)
+        end = now + (until - now) / (2 - k % 2)
+        net = train_network(classifier, x[members], y[members], recipe, drawn, start, end)
         logits = net.logits(x)
         inside.append(members)
         phi.append(confidence(logits, y))
         loss.append(loss_of(logits[members], y[members]))
         classifiers += [net] if keep is None or k < keep else []
     return Shadows(classifiers, torch.stack(inside), torch.stack(phi), torch.stack(loss))
+
+
+def tell(words: str) -> None:
+    """To stderr and at once, also where that is no terminal."""
+    with suppress(OSError):
+        print(f"recon audit: {words}", file=sys.stderr, flush=True)
 
 
 def shadow_start(
@@ -159,14 +177,15 @@ def train_network(
     recipe: Recipe,
     generator: torch.Generator,
     start: Start | None = None,
-    within_reach: float | None = None,
+    until: float = math.inf,
+    taken: list[int] | None = None,
 ) -> Classifier:
     """A network of this architecture from a fresh start, trained by the recipe; on the device of
     the classifier.
 
     Args:
-        within_reach: of recipes with a target loss, one that must not get `out_of_reach`, else
-            training ends.
+        until: a time of `time.monotonic` at which training ends.
+        taken: where the number of steps is put.
     """
     device = next(classifier.module.parameters()).device
     net = fresh(classifier.module, recipe, generator, start).to(device)
@@ -179,22 +198,25 @@ def train_network(
     # the loss is asked once a pass: a few steps of Adam can halve it
     often = math.ceil(len(x) / batch)
     drawn = _batches(len(x), batch, torch.Generator().manual_seed(generator.initial_seed()))
-    losses: list[float] = []
+    step = 0
     with draw_from(generator), one_reason("a shadow network cannot be trained"):
         _train(net)
         for step in range(recipe.steps):
-            if recipe.target_loss is not None and step % often == 0:
-                losses.append(_loss(trained, x, y))
-                left = (recipe.steps - step) // often
-                if losses[-1] <= recipe.target_loss or (
-                    within_reach is not None and out_of_reach(losses, left, within_reach)
-                ):
-                    break
+            goal = recipe.target_loss
+            near = goal is not None and step % often == 0 and _loss(trained, x, y) <= goal
+            if near or time.monotonic() > until:
+                break
             rows = next(drawn).to(device)
             optimiser.zero_grad()
             loss_of(trained.answers(x[rows]), y[rows]).backward()
             optimiser.step()
+    if taken is not None:
+        taken.append(step)
     net.eval()
+    with torch.no_grad():
+        for p, q in zip(net.parameters(), classifier.module.parameters(), strict=True):
+            if p.requires_grad and p.dim() > 1:
+                p.copy_(rounding_of(q.detach())(p))
     # weights that are computed from others are made without a gradient, and can be copied
     trained.logits(x[:2])
     return trained
@@ -294,6 +316,33 @@ def draw_from(generator: torch.Generator) -> Iterator[None]:
         generator.set_state(torch.get_rng_state())
 
 
+def rounding_of(value: Tensor) -> Callable[[Tensor], Tensor]:
+    """How the numbers of a matrix are rounded: to bfloat16 or float16, to whole numbers of 8 bits
+    or fewer times a step of the matrix or of each row, or not at all.
+    """
+    for kind in (torch.bfloat16, torch.float16):
+        if value.any() and torch.equal(value.to(kind).to(value), value):
+            return lambda x, kind=kind: x.to(kind).to(x)  # type: ignore[misc]
+    for count in (1, len(value)):
+        rows = value.reshape(count, -1)
+        size, gaps = rows.abs().amax(1, keepdim=True), rows.sort(1).values.diff(dim=1)
+        step = torch.where(gaps > 1e-5 * size, gaps, torch.inf).amin(1, keepdim=True)
+        levels, whole = size / step, rows / step
+        if (
+            levels.min() > 0
+            and levels.max() <= LEVELS
+            and (whole - whole.round()).abs().max() < 0.01
+        ):
+            return partial(_to_levels, levels)
+    return lambda x: x
+
+
+def _to_levels(levels: Tensor, x: Tensor) -> Tensor:
+    rows = x.reshape(len(levels), -1)
+    scale = rows.abs().amax(1, keepdim=True).clamp_min(1e-12) / levels
+    return ((rows / scale).round() * scale).view_as(x)
+
+
 # ----------------------------------------------------------------------------------------- inferred
 
 
@@ -304,27 +353,38 @@ def infer_recipe(
     n: int,
     seed: int,
     start: Start | None,
+    groups: Tensor | None = None,
+    until: float = math.inf,
 ) -> Recipe:
     """A recipe for a network of which none is known: of a few ordinary ones, that whose network
     ends with weights of the most similar size.
 
     x (N, C, H, W), y (N,): all images, the n training images first. Every candidate is trained on a
-    random half to the audited network's loss on its training images; sizes are compared by the mean
-    of |log ‖W‖ / ‖W*‖| over its matrices. Candidates that do not reach twice that loss come last;
-    training of one that will not, by its pace, is given up (`out_of_reach`): weight decay can hold
-    a loss far above the goal, and large networks take long.
+    random half of the groups to the audited network's loss on its training images; sizes are
+    compared by the mean of |log ‖W‖ / ‖W*‖| over its matrices. Candidates that do not reach twice
+    that loss come last. No more are tried once the sizes are `ALIKE`, nor after `until`; each has
+    at most `SLOWER` times the steps that the quickest took: weight decay can hold a loss far above
+    the goal, and large networks take long.
     """
     goal = max(loss_of(classifier.logits(x[:n]), y[:n]).item() * 1.05, LOWEST_LOSS)
-    half = torch.randperm(len(x), generator=named(seed, "audit.pilot"))[: len(x) // 2]
+    groups = torch.arange(len(x)) if groups is None else groups
+    size = int(groups.max()) + 1
+    half = (torch.randperm(size, generator=named(seed, "audit.pilot")) < size // 2)[groups]
     ended: list[tuple[bool, float, int]] = []
     adam, sgd = Recipe("adam", 1e-3, target_loss=goal), Recipe("sgd", 3e-2, target_loss=goal)
     tried = [adam, replace(adam, weight_decay=1e-3), sgd, replace(sgd, weight_decay=5e-3)]
     # a dense first layer may have begun with a tiny one
     if start is None and classifier.first is not None:
         tried.append(replace(adam, first_scale=0.01))
-    for k, candidate in enumerate(tqdm(tried, "ordinary recipes", leave=False, disable=None)):
+    taken: list[int] = []
+    for k, candidate in enumerate(tried):
+        if ended and (time.monotonic() > until or min(ended)[:2] <= (False, ALIKE)):
+            break
+        tell(f"ordinary recipe {k + 1} of {len(tried)}: {candidate.words}")
         generator = named(seed, "audit.pilot", k + 1)
-        net = train_network(classifier, x[half], y[half], candidate, generator, start, 2 * goal)
+        few = min(candidate.steps, SLOWER * max(min(taken, default=candidate.steps), 1))
+        way = replace(candidate, steps=few)
+        net = train_network(classifier, x[half], y[half], way, generator, start, until, taken)
         with suppress(ReconError):  # it may diverge
             reached = loss_of(net.logits(x[half]), y[half]).item()
             ended.append((reached > 2 * goal, _distance(net.module, classifier.module, start), k))
@@ -336,38 +396,15 @@ def infer_recipe(
     return tried[min(ended)[2]]
 
 
-def out_of_reach(losses: Sequence[float], left: int, goal: float) -> bool:
-    """Whether a loss that goes on falling by the factor of its last `PACE` passes is above `goal`
-    after `left` more.
-
-    The best loss of the last `PACE` passes is compared with the best before: what jumps up and down
-    is not given up for one bad pass. Never before twice as many passes; NaN counts as infinite.
-
-    >>> out_of_reach([1.0] * 2 * PACE, 1000, goal=0.1), out_of_reach([1.0] * PACE + [0.8] * PACE, 1000, goal=0.1)
-    (True, False)
-    """  # noqa: E501
-    if len(losses) < 2 * PACE:
-        return False
-    before, now = (
-        min((x for x in part if x == x), default=math.inf)
-        for part in (losses[:-PACE], losses[-PACE:])
-    )
-    if now <= goal:
-        return False
-    if now >= before or not goal > 0:
-        return True
-    return left * math.log(before / now) / PACE < math.log(now / goal)
-
-
 def _distance(a: nn.Module, b: nn.Module, start: Start | None = None) -> float:
     """Mean |log ‖W‖ / ‖W*‖| over trained matrices, of what a public start was moved by where that
     is known.
     """
-    state = {} if start is None else start.module.state_dict()
-    distances = []
+    began = {} if start is None else start.module.state_dict()
+    apart = []
     for (name, p), q in zip(a.named_parameters(), b.parameters(), strict=True):
         if p.dim() > 1 and q.requires_grad:
-            began = state[name].to(p) if start is not None and name in start.public else 0.0
-            sizes = [max((matrix - began).norm().item(), 1e-12) for matrix in (p, q)]
-            distances.append(abs(math.log(sizes[0] / sizes[1])))
-    return sum(distances) / max(len(distances), 1)
+            at = began[name].to(p) if start is not None and name in start.public else 0.0
+            moved, theirs = ((matrix - at).norm().clamp_min(1e-12) for matrix in (p, q))
+            apart.append((moved / theirs).log().abs().item())
+    return sum(apart) / max(len(apart), 1)

@@ -6,7 +6,8 @@ the same way · "cannot tell", where the attacks would have found nothing there 
 can be compared. On membership: inferred, not by these attacks, or cannot tell.
 
 What a report opens with, three lines for whoever must decide and what was tried, are functions of
-what report.json holds, so that a report without names says the same.
+what report.json holds, so that a report without names says the same. The sentences are in
+words.jinja.
 """
 
 from __future__ import annotations
@@ -16,14 +17,12 @@ from dataclasses import dataclass
 from recon_audit.attacks import KINDS, RECONSTRUCTIONS
 from recon_audit.images import printable
 from recon_audit.scoring import LEVEL, Json
+from recon_audit.words import say
 
 LEAKS, NOT_BY_THESE = "leaks", "not by these attacks"
 CANNOT_TELL, INFERRED = "cannot tell", "inferred"
 # shadows that are told apart no better than this say that membership inference is blind here
 BLIND_AREA = 0.55
-NUMBERS = ("no attack", "one attack", "two attacks", "three attacks")
-FIRST = 3  # names in a line, then "and N more"
-SURE = "where half of those in question were"
 NOT_APPLIED, RAN = "did not apply", "ran"
 
 
@@ -60,151 +59,55 @@ def decide(
             can be told.
         unchecked: why the reading is a guess: then silence of the attacks says nothing.
     """
+    untold = None if membership is None else CANNOT_TELL
     if why_not is not None:
-        reason = (
-            f"Nothing can be told: {why_not}, so that no count of one means anything beside a count"
-            " of the other."
-        )
-        return Verdict(CANNOT_TELL, None if membership is None else CANNOT_TELL, reason)
-    images, sentence = _on_images(result, n, power)
-    if misfit is not None:
-        told = None if membership is None else CANNOT_TELL
-        if images == LEAKS and told:
-            return Verdict(images, told, sentence, f"Who was trained on cannot be told: {misfit}.")
-        if images != LEAKS:
-            images, sentence = CANNOT_TELL, "Whether these weights leak cannot be told."
-        return Verdict(images, told, f"{sentence} {misfit[:1].upper()}{misfit[1:]}.")
-    kind, more = (None, "") if membership is None else _on_membership(membership)
+        return Verdict(CANNOT_TELL, untold, say("nothing", why_not))
+    attacks = {} if result is None else result["attacks"]
+    ran = sum(about["why_not"] is None for about in attacks.values())
+    images = CANNOT_TELL
+    if ran and result is not None and result["leak"]:
+        images = LEAKS
+    # half of the canaries or more
+    elif ran and power is not None and 0 < power["canaries"] <= 2 * power["leaking"]:
+        images = NOT_BY_THESE
+    phrases = {name: kind.phrase for name, kind in KINDS.items()}
+    sentence = say("on_images", images, result, n, power, ran, phrases)
     if unchecked and images == NOT_BY_THESE:
-        images, sentence = CANNOT_TELL, f"Whether these weights leak cannot be told: {unchecked}."
+        images, sentence = CANNOT_TELL, say("misfit", CANNOT_TELL, "", unchecked, untold)
+    if misfit is not None:
+        images = images if images == LEAKS else CANNOT_TELL
+        who = say("who", misfit) if images == LEAKS and untold else ""
+        return Verdict(images, untold, say("misfit", images, sentence, misfit, untold), who)
+    if membership is None:
+        return Verdict(images, None, sentence)
+    areas = [membership["power"][name] or 0.0 for name in ("auc", "multipliers_auc")]
+    kind = NOT_BY_THESE if max(areas) >= BLIND_AREA else CANNOT_TELL
+    kind = INFERRED if membership["p_value"] < LEVEL else kind
+    kind = kind if membership["why_not"] is None else CANNOT_TELL
     if unchecked and kind == NOT_BY_THESE:
-        kind, more = CANNOT_TELL, f"Who was trained on cannot be told: {unchecked}."
-    return Verdict(images, kind, sentence, more)
-
-
-def _on_images(result: Json | None, n: int, power: Json | None) -> tuple[str, str]:
-    untold = "Whether images can be read out cannot be told"
-    if result is None:
-        return CANNOT_TELL, f"{untold}: none of the attacks asked for does that."
-    ran = [name for name, about in result["attacks"].items() if about["why_not"] is None]
-    if not ran:
-        reason = next(about["why_not"] for about in result["attacks"].values())
-        return CANNOT_TELL, f"{untold}, since no attack that does so applies. {reason}"
-    if result["leak"]:
-        return (
-            LEAKS,
-            (
-                f"{result['targets']} of {n} training images came back"
-                f" {KINDS[result['attack']].phrase}, and {result['decoys']} of {n} images that were"
-                " never trained on: these weights leak training images."
-            ),
-        )
-    silence = f"No evidence of leakage by {NUMBERS[len(ran)]}"
-    if power is None or not power["canaries"]:
-        blind = ", and what they would have found was not measured"
-    elif 2 * power["leaking"] < power["canaries"]:  # fewer than half of the canaries
-        leaking = f"{power['leaking']} of {power['canaries']}"
-        blind = f", which found images in only {leaking} networks trained in the same way"
-    else:
-        images = f"{power['found']:.0f} of {power['n']} images of a network trained in the same way"
-        proof = "this is about these attacks, and no proof of privacy"
-        return NOT_BY_THESE, f"{silence}, which would have found {images}: {proof}."
-    return (
-        CANNOT_TELL,
-        f"{silence}{blind}: whether these weights leak training images cannot be told.",
-    )
-
-
-def _on_membership(table: Json) -> tuple[str, str]:
-    best = table["scores"][table["best"]]
-    counts = count_words(best["named"])
-    if table["p_value"] < LEVEL:
-        return INFERRED, f"Who was trained on can be inferred: {counts}."
-    there = "in networks trained in the same way it can"
-    if max(table["power"][name] or 0.0 for name in ("auc", "multipliers_auc")) < BLIND_AREA:
-        sentence = (
-            f"Whether it can be inferred who was trained on cannot be told, since {there}not either"
-        )
-        return CANNOT_TELL, f"{sentence}: {counts}."
-    return NOT_BY_THESE, f"Who was trained on could not be inferred, though {there}: {counts}."
-
-
-def count_words(named: dict[str, Json]) -> str:
-    """How many members can be named, by `recon.scoring.membership.named`, in words.
-
-    A rate that needs more held-out images than there are is said to; where that is so of all rates,
-    what is named without accusing any of them.
-    """
-    percent = {rate: f"{100 * float(rate):g} %" for rate in named}
-    few = [rate for rate, row in named.items() if not row["resolved"]]
-    counts = [
-        _count(f"at {percent[rate]} false alarms", row)
-        for rate, row in named.items()
-        if rate not in few
-    ]
-    if not counts:
-        row = next(iter(named.values()))
-        counts = [_count(f"without a false alarm among {row['others']} held-out images", row)]
-    if few:
-        rates = " and ".join(percent[rate] for rate in few)
-        needed = " and ".join(f"{1 / float(rate):,.0f}" for rate in few)
-        counts.append(f"a rate of {rates} cannot be told, since it needs {needed} held-out images")
-    return "; ".join(counts)
-
-
-def _count(where: str, row: Json) -> str:
-    chance = f"guessing names {row['guess']:.0f}, rarely more than {row['guess_most']}"
-    less = "" if row["count"] > row["guess_most"] else ", so this is no more than guessing"
-    interval = f"95 % interval {row['low']} to {row['high']}"
-    return f"{row['count']} of {row['of']} can be named {where} ({interval}; {chance}{less})"
-
-
-# ------------------------------------------------------------------------------- what a report says
+        return Verdict(images, CANNOT_TELL, sentence, say("who", unchecked))
+    return Verdict(images, kind, sentence, say("on_membership", kind, membership))
 
 
 def lines(report: Json, verdict: Verdict) -> list[str]:
     """How many images came back and which; how many members can be named; the worst single
     image.
     """
-    recovered = [image for image in report["leaked"] if image["how"] != "membership"]
-    first = verdict.on_images
-    if recovered:
-        first += f" They are {enumerate_names([printable(image['image']) for image in recovered])}."
-    second = "Whether it can be inferred who was trained on was not asked."
-    if "membership" in report["attacks_asked"]:
-        second = verdict.on_membership or "Nor can it be told who was trained on."
-    return [first, second, worst(report["leaked"])]
-
-
-def enumerate_names(names: list[str]) -> str:
-    """
-    >>> enumerate_names(["a", "b", "c", "d", "e"]), enumerate_names(["a", "b"])
-    ('a, b, c and 2 more', 'a and b')
-    """
-    if len(names) > FIRST:
-        return f"{', '.join(names[:FIRST])} and {len(names) - FIRST} more"
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+    recovered = [printable(entry["image"]) for entry in _of(report["leaked"], False)]
+    said = say("first", verdict, recovered), say("second", verdict, report)
+    return [*said, worst(report["leaked"])]
 
 
 def worst(leaked: list[Json]) -> str:
     """The image that came back best, and the surest member; the list has the most probable
     first.
     """
-    recovered = [image for image in leaked if image["how"] != "membership"]
-    members = [image for image in leaked if image["how"] == "membership"]
-    parts = []
-    if recovered:
-        best = max(recovered, key=lambda image: image["score"])
-        parts.append(
-            f"{printable(best['image'])}, which came back at a likeness (NCC) of"
-            f" {best['score']:.2f}"
-        )
-    if members:
-        odds = f"{members[0]['probability']:.0%} {SURE}"
-        parts.append(
-            f"{printable(members[0]['image'])}, which was trained on with a probability of {odds}"
-        )
-    return f"The worst single image: {'; and '.join(parts) or 'none was found to be given away'}."
+    recovered = max(_of(leaked, False), key=lambda entry: entry["score"], default=None)
+    return say("worst", recovered, next(iter(_of(leaked, True)), None))
+
+
+def _of(leaked: list[Json], members: bool) -> list[Json]:
+    return [entry for entry in leaked if (entry["how"] == "membership") == members]
 
 
 def attack_states(report: Json) -> list[dict[str, str]]:
@@ -212,43 +115,26 @@ def attack_states(report: Json) -> list[dict[str, str]]:
     compare"), and how or why not.
     """
     states = []
+    table = report["membership"]
     results = (report["result"] or {}).get("attacks", {})
     for name in (*RECONSTRUCTIONS, "membership"):
-        state, words = "not asked", ""
-        if name in report["attacks_asked"]:
-            if report["exchangeability"]["why_not"] is not None or report["images"]["scored"] == 0:
-                state = "nothing to compare"
-            elif name == "membership":
-                table = report["membership"]
-                state, words = (
-                    RAN,
-                    f"{len(table['scores'])} scores, {table['shadows']} shadow networks",
-                )
-                words += f". {table['multipliers_why_not']}" if table["multipliers_why_not"] else ""
-            else:
-                about = results[name]
-                state = RAN if about["why_not"] is None else NOT_APPLIED
-                words = about["why_not"] or about["how"]
+        about = results.get(name, {"why_not": None, "how": say("scores", table) if table else ""})
+        state = RAN if about["why_not"] is None else NOT_APPLIED
+        if report["exchangeability"]["why_not"] is not None or report["images"]["scored"] == 0:
+            state, about = "nothing to compare", {}
+        if name not in report["attacks_asked"]:
+            state, about = "not asked", {}
+        words = about.get("why_not") or about.get("how", "")
         states.append({"attack": name, "state": state, "said": words})
     return states
 
 
 def power_words(report: Json) -> list[str]:
     """What the attacks would have found, in sentences: on images, and on members."""
-    sentences = []
-    images, members = report["power"], report["membership"]
-    if images is None:
-        sentences.append("What the attacks on images would have found was not measured.")
-    else:
-        sentences.append(
-            f"In networks trained in the same way ({images['canaries']}), the attacks on images"
-            f" found {images['found']:.1f} of {images['n']} training images on average, and"
-            f" {images['leaking']} of them were found to leak."
-        )
+    recipe, members = report["recipe"], report["membership"]
+    sentences = [say("power", report["power"])]
+    if recipe is not None and recipe["shadows"] < recipe["asked"]:
+        sentences.append(say("shadows", recipe))
     if members is not None and members["power"]["auc"] is not None:
-        share = members["power"]["tpr_0.01"]
-        sentences.append(
-            f"Of such a network's own training images, {share:.0%} can be named at 1 % false"
-            " alarms, or at none where fewer than 100 images were held out."
-        )
+        sentences.append(say("member_power", members))
     return sentences

@@ -12,6 +12,7 @@ from torchvision import models
 import recon
 from recon.errors import ReconError
 from recon_audit.anatomy import examine
+from recon_audit.exchange import compare_sets
 from recon_audit.fine_tunes import (
     features_of,
     find_start,
@@ -127,7 +128,8 @@ def test_members_of_a_whole_fine_tune_are_told_by_the_label_filter():
     report = recon.audit(tuned.eval(), (x[:20], y[:20]), (x[20:], y[20:]), **given)
     members = report.data["membership"]
     assert members["scores"]["label"]["auc"] > 0.85 and "Label filter" in report.page
-    assert members["looks"] == 4 and report.data["images"]["held_out"] == 50
+    assert members["looks"] == 4
+    assert report.data["exchangeability"]["compared"] == {"train": 20, "held_out": 50}
 
 
 # ------------------------------------------------------------------------------------- fresh starts
@@ -257,6 +259,8 @@ def test_a_backbone_with_a_head_is_the_head_on_features(case):
     for model, more in ((whole, {}), (head, {"backbone": Backbone()})):
         pair = (images[:N], y[:N]), (images[N:], y[N:])
         found = prepare(model, *pair, transform="none", **more)
+        pictures = [part.scaled for part in found.pictures or (found.train, found.held_out)]
+        found = found.among(compare_sets(*pictures, 0))
         assert found.fit.right == found.fit.n and found.classifier.first is not None
         torch.testing.assert_close(found.x.flatten(1), x[:N])
         assert found.public.shape == (3 * N // 2, D) and len(found.held_out) == 3 * N // 2

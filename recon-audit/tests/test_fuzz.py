@@ -90,7 +90,7 @@ def check(module, train, held_out=None, refusal=None, least=0.95, **options):
         assert "\n" not in str(caught.value) and len(str(caught.value)) < 500
         return None
     case = prepare(module, train, held_out, **options)
-    assert len(case.train) == N and case.classes is not None
+    assert len(case.train) == N and case.fit is not None
     assert case.fit.right / case.fit.n >= least and case.fit.why_not is None, case.fit
     return case
 

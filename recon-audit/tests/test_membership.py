@@ -11,12 +11,11 @@ from recon.errors import ReconError
 from recon.scoring.membership import permutation_p
 from recon.scoring.roc import auc
 from recon_audit.anatomy import examine
-from recon_audit.membership import fit_multipliers, infer
+from recon_audit.membership import epsilon_bound, fit_multipliers, infer
 from recon_audit.shadows import (
-    PACE,
     Recipe,
     infer_recipe,
-    out_of_reach,
+    rounding_of,
     shadow_start,
     train_network,
     train_shadows,
@@ -117,12 +116,45 @@ def test_a_recipe_is_inferred_from_loss_and_size(case):
     )
 
 
-def test_training_is_given_up_only_where_its_pace_does_not_reach_the_goal():
-    falling = [0.97**k for k in range(2 * PACE)]
-    assert not out_of_reach(falling[:-1], 0, 1e-9)  # too early to say
-    assert out_of_reach(falling, 100, 1e-9) and not out_of_reach(falling, 800, 1e-9)
-    assert out_of_reach([float("nan")] * 2 * PACE, 10**6, 0.1)
-    assert not out_of_reach([0.01] * 2 * PACE, 10, 0.1)  # it is there
+def _steps(rows):
+    """Of 8 bits, times a step of the matrix, or of each row."""
+    return lambda x: (127 * x / x.abs().amax(rows, keepdim=True)).round() * 0.013
+
+
+@pytest.mark.parametrize(
+    "rounding",
+    [lambda x: x.bfloat16().float(), lambda x: x.half().float(), _steps((0, 1)), _steps(1)],
+)
+def test_numbers_of_shadows_are_rounded_as_the_networks_are(rounding):
+    audited, other = torch.randn(2, 30, 200, generator=torch.Generator().manual_seed(0))
+    same = rounding_of(rounding(audited))(other)
+    assert 0 < (same - other).abs().max() < 0.05
+    torch.testing.assert_close(rounding_of(rounding(audited))(same), same, rtol=1e-4, atol=0)
+    assert torch.equal(rounding_of(audited)(other), other)
+
+
+def test_groups_go_as_one_through_halves_and_scores(case):
+    network, x, y = case
+    groups = torch.arange(48) // 4
+    shadows = train_shadows(network, x, y, Recipe(steps=5), 4, 0, groups=groups)
+    of_groups = shadows.inside.view(4, 12, 4)
+    assert (of_groups.all(2) == of_groups.any(2)).all() and (of_groups.all(2).sum(1) == 6).all()
+    told = infer(torch.randn(48, 3), y, 6, shadows, 0, groups=groups)
+    assert told.score.shape == (12,) and told.table["lira"]["named"]["0.01"]["of"] == 6
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 1.0, 3.0])
+def test_a_lower_bound_of_epsilon_is_one(epsilon):
+    """Randomised response says of 200 coins each what it is with probability e^ε / (1 + e^ε)."""
+    random, member = np.random.default_rng(0), np.arange(200) < 100
+    lower = []
+    for seed in range(40):
+        said = np.where(random.random(200) < 1 / (1 + np.exp(-epsilon)), member, ~member)
+        lower.append(epsilon_bound(said + 0.0, member, seed, 0.0)["lower"])
+    assert sum(bound > epsilon for bound in lower) <= 5
+    assert max(lower) >= epsilon - 0.5
+    exact = epsilon_bound(member + 0.0, member, 0, 1e-6)
+    assert exact["lower"] > 3 > epsilon_bound(member + 0.0, member, 0, 1e-3)["lower"]
 
 
 @pytest.mark.parametrize(

@@ -19,17 +19,18 @@ known of the training.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from recon.errors import ReconError
 from recon.nets.mlp import MLP
 from recon.nets.module import ModuleNetwork
+from recon.nets.network import Params
 from recon.training.kkt import confidence, nonnegative
 
 # of the mean squared norm of a gradient: copies share a multiplier, and rounding is not fitted
@@ -128,18 +129,85 @@ def from_network(
         trained = {name for name, p in network.module.named_parameters() if p.requires_grad}
         learned = trained or learned
 
-    def part(names: list[str]) -> KKTSystem:
-        chosen, rows = [theta[name] for name in names], []
-        for image, label in zip(x.split(1), y.split(1), strict=True):
-            with torch.enable_grad():
-                phi = confidence(network(theta, image).reshape(1, -1), label).sum()
-                grads = torch.autograd.grad(phi, chosen, allow_unused=True, materialize_grads=True)
-            rows.append(torch.cat([g.detach().flatten() for g in grads]))
-        target = torch.cat([moved[name].flatten() for name in names])
-        return from_gradients(torch.stack(rows), target)
+    systems = {} if isinstance(network, MLP) else _dense(network, theta, moved, learned, x, y)
+    others = learned - {name for names in systems for name in names}
 
-    sizes = {name: value.numel() for name, value in theta.items() if name in learned}
-    return reduce(add, map(part, _parts(sizes, len(x) * x.element_size(), budget)))
+    def part(names: list[str]) -> KKTSystem:
+        target = torch.cat([moved[name].flatten() for name in names])
+        # of a tensor larger than the budget some columns in each pass
+        width, found = max(budget // (len(x) * x.element_size()), 1), []
+        for at in range(0, len(target), width):
+            rows = target.new_empty(len(x), len(target[at : at + width]))
+            for row, image, label in zip(rows, x.split(1), y.split(1), strict=True):
+                row.copy_(_gradient(network, theta, names, image, label)[at : at + width])
+            found.append(from_gradients(rows, target[at : at + width]))
+        return reduce(add, found)
+
+    sizes = {name: value.numel() for name, value in theta.items() if name in others}
+    parts = _parts(sizes, len(x) * x.element_size(), budget) if sizes else ()
+    return reduce(add, [*systems.values(), *map(part, parts)])
+
+
+def _gradient(
+    network: MLP | ModuleNetwork, theta: Params, names: Sequence[str], image: Tensor, label: Tensor
+) -> Tensor:
+    """∇φ of one image by the tensors of these names, flat."""
+    with torch.enable_grad():
+        phi = confidence(network(theta, image).reshape(1, -1), label).sum()
+        chosen = [theta[name] for name in names]
+        grads = torch.autograd.grad(phi, chosen, allow_unused=True, materialize_grads=True)
+    return torch.cat([g.detach().flatten() for g in grads])
+
+
+def _dense(
+    network: ModuleNetwork, theta: Params, moved: Params, learned: set[str], x: Tensor, y: Tensor
+) -> dict[tuple[str, ...], KKTSystem]:
+    """By the names of their tensors, dense layers that are given one vector an image. No gradient
+    is formed: that of image i is δ_i h_iᵀ, of the layer's input and the gradient at its output, and
+    ⟨g_i, g_j⟩ = ⟨δ_i, δ_j⟩ (⟨h_i, h_j⟩ + 1), with 1 for the bias.
+    """
+    calls: dict[str, list[tuple[Tensor, Tensor]]] = {}
+
+    def watch(name: str, _: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        calls.setdefault(name, []).append((inputs[0], output))
+
+    layers = {
+        name: part
+        for name, part in network.module.named_modules()
+        if isinstance(part, nn.Linear) and f"{name}.weight" in learned
+    }
+    passes: dict[str, list[tuple[Tensor, Tensor]]] = {name: [] for name in layers}
+    hooks = [part.register_forward_hook(partial(watch, name)) for name, part in layers.items()]
+    for image, label in zip(x.split(1), y.split(1), strict=True):
+        calls.clear()
+        with torch.enable_grad():
+            phi = confidence(network(theta, image).reshape(1, -1), label).sum()
+            whole = {
+                name: call[0]
+                for name, call in calls.items()
+                if len(call) == 1 and call[0][1].dim() == 2
+            }
+            outputs = [output for _, output in whole.values()]
+            deltas = torch.autograd.grad(phi, outputs, materialize_grads=True) if outputs else ()
+        for (name, (h, _)), delta in zip(whole.items(), deltas, strict=True):
+            passes[name].append((h.detach().double(), delta.double()))
+    for hook in hooks:
+        hook.remove()
+    systems = {}
+    for name, rows in passes.items():
+        if len(rows) < len(x):
+            continue
+        h, delta = (torch.cat(part) for part in zip(*rows, strict=True))
+        names = [f"{name}.{kind}" for kind in ("weight", "bias") if f"{name}.{kind}" in learned]
+        weight, *bias = (moved[of].double() for of in names)
+        gram = (delta @ delta.mT) * (h @ h.mT + len(bias))
+        # of a weight that is used elsewhere, too, or an output changed in place, it is another
+        square = _gradient(network, theta, names, x[:1], y[:1]).double().square().sum()
+        if (gram[0, 0] - square).abs() <= 1e-3 * square:
+            products = (sum(bias, h @ weight.mT) * delta).sum(1)
+            norm = sum(part.square().sum() for part in (weight, *bias))
+            systems[tuple(names)] = KKTSystem(gram, products, torch.as_tensor(norm))
+    return systems
 
 
 def _parts(sizes: dict[str, int], bytes_each: int, budget: int) -> Iterator[list[str]]:
