@@ -13,8 +13,8 @@ def picking(result: Result[Any]) -> str:
     """The element for a run that was just computed, with some of its held-out images."""
     truth = result.metrics.objective_true
     images = result.array("x_held_out")
-    objectives = result.array("objective_held_out")
-    objectives = objectives[:: len(objectives) // len(images)][: len(images)].tolist()
+    every = result.array("objective_held_out")
+    objectives = every[:: len(every) // len(images)][: len(images)].tolist()
     tiles = [
         {"image": seen_uri(image), "objective": f"{alone:.0e}", "below": alone <= truth}
         for image, alone in zip(images, objectives, strict=True)

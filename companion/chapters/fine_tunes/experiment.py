@@ -160,6 +160,13 @@ class Network(nn.Module):
             width = of.module(torch.zeros(1, 3, of.side, of.side)).shape[1]
         self.head = build(Recipe(depth=2, width=WIDTH, classes=CLASSES), width, generator)
 
+    @property
+    def first(self) -> nn.Linear:
+        """The head's first layer."""
+        layer = self.head[0]
+        assert isinstance(layer, nn.Linear)
+        return layer
+
     def forward(self, x: Tensor) -> Tensor:
         """Logits (n, K) of images (n, C, H, W) in [0, 1]."""
         x = interpolate(x.expand(-1, 3, -1, -1), size=(self.side, self.side), mode="bicubic")
@@ -271,11 +278,12 @@ def _attacked(
     again = re_estimated(network, public[0], BATCH) if moved else network
     scores: dict[str, Tensor] = {}
     y = torch.cat([labels for _, labels in asked])
-    w, bias = (p.detach() for p in network.head[0].parameters())
+    w, bias = (p.detach() for p in network.first.parameters())
     frozen = [features(x, of) for x, _ in [*asked, public]]
     scores[PUBLIC_BODY] = matched_filter(w, bias, torch.cat(frozen[:-1]), Public(frozen[-1]))
     for module, suffix in ((network, ""), (again, AGAIN)):
-        seen = [at_head(module, module.head[0], *images, BATCH) for images in [*asked, public]]
+        assert isinstance(module, Network)
+        seen = [at_head(module, module.first, *images, BATCH) for images in [*asked, public]]
         x, toward = (torch.cat(parts[:-1]) for parts in zip(*seen, strict=True))
         known = Public(seen[-1][0])
         logits = network.head(x).detach()
@@ -285,7 +293,7 @@ def _attacked(
         if not suffix:
             right = logits.argmax(1) == y
             near = cosine_similarity(x, torch.cat(frozen[:-1]))
-    layer, bent = FirstLayer(w, before.head[0].weight.detach()), cell.optimiser != "sgd"
+    layer, bent = FirstLayer(w, before.first.weight.detach()), cell.optimiser != "sgd"
     rank = max(len(span_of(layer, known, None, bent)), 1)
     scores[SPAN] = span_test(layer, x, known, rank, bent)
     held_out = slice(counts[0], counts[0] + counts[1])
