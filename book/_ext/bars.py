@@ -52,10 +52,10 @@ def bars(root: Path) -> list[Bar]:
     members = [count / head.n_train for count in head.attacks["matched filter"].at_1pct]
     return [
         recipe("weights, SGD without decay", "SGD, decay 0"),
-        recipe("weights and their start", "SGD, decay 0", "known"),
-        recipe("weights whose start weight decay has erased", "SGD, decay 0.02"),
+        recipe("weights and their initial weights", "SGD, decay 0", "known"),
+        recipe("weights whose initial weights are erased by decay", "SGD, decay 0.02"),
         counted(
-            "weights from a small start, 500 images",
+            "weights from small initial ones, 500 images",
             many.matches.ncc_08,  # above 0.7 photographs themselves match a tenth
             many.best_null.ncc_08,
             many.n_train,
@@ -84,11 +84,11 @@ def plot_bars(found: list[Bar]) -> Figure:
         ax.plot([bar.null] * 2, [k - 0.24, k + 0.24], color=BASELINE, lw=2.5)
         ax.text(0, k + 0.3, bar.label, va="bottom", fontsize=8.5)
         ax.text(max(bar.found, bar.null) + 0.01, k, bar.counts, va="center", fontsize=8.5)
-    ax.plot([], [], color=BASELINE, lw=2.5, label="null: what chance or blends of photographs give")
+    ax.plot([], [], color=BASELINE, lw=2.5, label="baseline: chance, or blends of photographs")
     ax.set(
         xlim=(0, 1.22),
         ylim=(-0.6, len(found)),
-        xlabel="share of the images that come out",
+        xlabel="share of the images that is recovered",
         yticks=[],
     )
     ax.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25 %", "50 %", "75 %", "all"])
