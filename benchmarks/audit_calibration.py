@@ -53,6 +53,14 @@ RECIPES = {
 }
 LONGER = Recipe("adam", 3e-3, None, 300, 1e-2)  # of `of_pools`
 ATTACKS = ("separation", "rows", "membership")
+#: what every audit here is given
+HOW: dict[str, Any] = {
+    "attacks": ATTACKS,
+    "shadows": SHADOWS,
+    "canaries": 0,
+    "profile": "smoke",
+    "device": "cpu",
+}
 PERMUTATIONS = 999  # of membership; an audit draws ten times as many
 LEARNED, UNLIKES, FRAMES = 800, 100, 5  # of `of_unlike`
 QUERIES, POOLED, TARGETS = 40, 16, 60  # of `of_pools`: images asked about, shadows, networks
@@ -148,13 +156,9 @@ def one(name: str) -> dict[str, Any]:
             parts[b],
             labels=(labels[a], labels[b]),
             transform="image",
-            attacks=ATTACKS,
             recipe=recipe,
-            shadows=SHADOWS,
-            canaries=0,
             seed=seed,
-            profile="smoke",
-            device="cpu",
+            **HOW,
         )
         found[case] = short(report)
     return found
@@ -228,13 +232,9 @@ def of_unlike(name: str) -> dict[str, Any]:
         fitted(net, pixels[learned] - mean, classes[learned], recipe, seed),
         *sets.values(),
         transform=lambda x: x - mean,
-        attacks=ATTACKS,
         recipe=recipe,
-        shadows=SHADOWS,
-        canaries=0,
         seed=seed,
-        profile="smoke",
-        device="cpu",
+        **HOW,
         **more,
     )
     return short(report) | {"why_not": report.data["exchangeability"]["why_not"]}
