@@ -3,13 +3,10 @@ same heads.
 
 Shadow heads are trained by the recipe of the head in question, on images drawn from those that are
 asked about: the members of all sets and the held-out images. So n · shadows / (members + held out)
-of them were trained on any one image, two thirds of a head at n = 100: hardly any for LiRA, which
+of them were trained on any one image, three of 64 at n = 100: hardly any for LiRA, which
 pools the variance of all images then, as its authors advise, and whose mean in these heads is drawn
 towards the common one (`lira_online`). In the balanced cell every image asked about is in about
 half of the heads, and each head takes its turn to be asked. Nothing here was chosen on these sets.
-
-Not run: 64 shadow heads, 300 images, ε of 3 and 1, SGD at 30 and 500, AdamW at 10, two classes by
-SGD and at 500; any such cell is one more `Members`.
 """
 
 from __future__ import annotations
@@ -129,13 +126,15 @@ SIZES = {
     # in the order in which a run that is cut short would miss them least
     "paper": Sizes(
         cells=(
-            Members(n=10, recipe=SGD),
-            Members(),
-            *(Members(n=n, recipe=PRIVATE[0], shadows=8) for n in (100, 10, 30)),
-            Members(recipe=SGD, shadows=8),
-            Members(balanced=True),
-            Members(classes=2, shadows=4),
-            *(Members(n=n, shadows=4) for n in (500, 30)),
+            Members(shadows=64),
+            *(Members(n=n, recipe=SGD, shadows=64) for n in (10, 100, 30)),
+            *(Members(n=n, recipe=name, shadows=64) for name in PRIVATE for n in (100, 10, 30)),
+            Members(balanced=True, shadows=64),
+            Members(classes=2, shadows=64),
+            *(Members(n=n, shadows=64) for n in (10, 30, 500, 300)),
+            Members(recipe=SGD, classes=2, shadows=64),
+            Members(n=500, classes=2, shadows=64),
+            *(Members(n=n, recipe=SGD, shadows=64) for n in (300, 500)),
         )
     ),
 }
