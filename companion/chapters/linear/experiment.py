@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.linear.eight_bit import classifier, inputs, others, twin
+from companion.chapters.linear.eight_bit import agreeing, classifier, inputs, others, twin
 from companion.store.record import Record
 from recon.analysis.solution_set import (
     Projection,
@@ -187,26 +187,26 @@ def twins(context: Context, sizes: Sizes) -> tuple[Record, Tensors]:
     data = context.dataset(sizes.twins)
     pixels, y = bytes_of(data.train.flat), data.train.y.double()
     pool = others(context.pool, data.train.index)
-    made = twin(pixels, y, pool, TWINS_DECAY)
-    start, start_y, target = pool.pixels[made.chosen], pool.y[made.chosen], made.target.double()
+    target = classifier(pixels, y, TWINS_DECAY).float()
+    other, chosen = twin(pool, target, len(pixels), TWINS_DECAY)
+    start, start_y, wanted = pool.pixels[chosen], pool.y[chosen], target.double()
     half = torch.full((pixels.shape[1],), 0.5, dtype=torch.float64)
-    projected = project(inputs(start), start_y.double(), target, TWINS_DECAY, half)
-    rounded, unmoved = (
-        int((classifier(x, start_y, TWINS_DECAY).float() == made.target).sum())
-        for x in (bytes_of(projected.x + 0.5), start)
+    projected = project(inputs(start), start_y.double(), wanted, TWINS_DECAY, half)
+    theta, rounded, unmoved = (
+        classifier(x, start_y, TWINS_DECAY) for x in (other, bytes_of(projected.x + 0.5), start)
     )
-    every = torch.cat([pixels, made.pixels])
+    every = torch.cat([pixels, other])
     compared = Record(
         n=len(pixels),
         numbers=len(target),
-        agree=made.agree,
-        agree_rounded=rounded,
-        agree_unmoved=unmoved,
-        largest_relative_difference=made.largest_relative_difference,
-        mean_change_levels=float((made.pixels.double() - start.double()).abs().mean(1).mean()),
+        agree=agreeing(theta, target),
+        agree_rounded=agreeing(rounded, target),
+        agree_unmoved=agreeing(unmoved, target),
+        largest_relative_difference=float(((theta - wanted) / wanted).abs().max()),
+        mean_change_levels=float((other.double() - start.double()).abs().mean()),
         same_images=len(every) - len(torch.unique(every, dim=0)),
     )
-    return compared, {"twin_train": pixels, "twin_start": start, "twin_other": made.pixels}
+    return compared, {"twin_train": pixels, "twin_start": start, "twin_other": other}
 
 
 def bytes_of(x: Tensor) -> Tensor:
