@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 
 import torch
-from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.bilevel.common import (
@@ -95,17 +94,6 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     # for anybody to score anew
     again = {"x_hat": torch.stack([*x_hat.values()]), "train_index": images.train_index}
     return Outcome(metrics, {**kept_arrays(images), **x_hat, **again})
-
-
-def rescored(sizes: Sizes, context: Context, x_hat: Tensor) -> Record:
-    """Distances of kept reconstructions (start, n, d) to the images."""
-    images = images_of(sizes, context, torch.float64)
-    distances = ("nn_train_l2", "own_start_is_nearest", "nearer_to_partition")
-    scores = Record()
-    for name, x in zip(STARTS, x_hat.to(images.train), strict=True):
-        x_init = start_of(images, name, context.stream("hidden.start"))
-        scores[name] = measure(x, x_init, images).only(*distances)
-    return Record(starts=scores)
 
 
 def _attack(sizes: Sizes, context: Context, added: Tensors | None = None) -> SpanAttack:

@@ -36,11 +36,9 @@ class Metrics(Record):
 
     distance: Of the end points to their neighbours in each set of images that the starts are mixed
     from, by SSIM, mean over seeds · start_distance: of the starts · cells_converged: share of seeds
-    whose run from there converged. crossing.truth_partition: λ₁ at which, for λ₂ = 1, the truth
-    becomes nearer than the partition: per seed, None where it does not; mean and standard
-    deviation, None unless it does in all seeds. connection: Walks between two training sets of one
-    classifier: without bounds from the truth to the attack's ends from partition and noise; with
-    pixels in [0, 1] from the truth to the set nearest to the partition, and from there to the one
+    whose run from there converged. connection: Walks between two training sets of one classifier:
+    without bounds from the truth to the attack's ends from partition and noise; with pixels in
+    [0, 1] from the truth to the set nearest to the partition, and from there to the one
     nearest to noise. n: images of each set · level: nω‖θ*‖²; sufficient: above this the theorem
     holds, `recon.analysis.walk`. connection.to_partition: error: highest ‖θ(X_t) − θ*‖/‖θ*‖ after
     training on a frame from scratch; straight_error: the same on the straight segment ·
@@ -95,7 +93,6 @@ def compute(sizes: BilevelSizes, context: Context) -> Outcome[Metrics]:
         distance=Record({name: mean(name) for name in SETS}),
         start_distance=Record({name: mean(f"start_{name}") for name in SETS}),
         cells_converged=mean("converged"),
-        crossing=Record(truth_partition=crossing(runs)),
         connection=unpacked(walked),
     )
     return Outcome(metrics, {key: tensor for key, tensor in walked.items() if key != "json"})
@@ -119,28 +116,6 @@ def bilevel_run(images: SeedImages, steps: int) -> Tensors:
     begun = {f"start_{key}": value for key, value in images.distances(starts).items()}
     rows = {**images.distances(result.x_hat), **begun, "converged": result.converged}
     return {key: value[EVERY] for key, value in rows.items()} | {"null": images.null_distance()}
-
-
-def crossing(runs: list[Tensors]) -> Record:
-    """Where truth and partition swap along λ₁ at λ₂ = 1: the first place in every seed, by linear
-    interpolation.
-    """
-    places: list[float | None] = []
-    for run in runs:
-        gap = (run["truth"] - run["partition"])[SIDE - 1 :: SIDE].double().tolist()
-        swaps = [
-            low + before / (before - after) * (high - low)
-            for (low, high), (before, after) in zip(pairwise(LAMBDAS), pairwise(gap), strict=True)
-            if before > 0 >= after
-        ]
-        places.append(swaps[0] if swaps else None)
-    known = torch.tensor([place for place in places if place is not None])
-    everywhere = len(known) == len(places)  # a mean over some seeds only would mislead
-    return Record(
-        per_seed=places,
-        mean=known.mean().item() if everywhere else None,
-        sd=known.std().item() if everywhere and len(known) > 1 else None,
-    )
 
 
 def walk_run(sizes: BilevelSizes, context: Context) -> Tensors:

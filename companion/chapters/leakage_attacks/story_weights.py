@@ -43,8 +43,7 @@ DRAWN = 3  # images
 
 def claims(metrics: Metrics, _: WeightSizes) -> list[Claim]:
     """Judged over networks, the unit that the sentences speak of; over images beside."""
-    made = [prior_decides(metrics), tuned(metrics)]
-    return [*made, smoothest(metrics)] if any(metrics.left_open) else made
+    return [prior_decides(metrics), tuned(metrics)]
 
 
 def over(differences: np.ndarray) -> dict[str, str]:
@@ -105,26 +104,6 @@ def tuned(metrics: Metrics) -> Claim:
         verdict={True: "finding", False: "not reproduced", None: "undecided"}[ratio.lower],
         value=ratio.mean,
         null_value=1.0,
-    )
-
-
-def smoothest(metrics: Metrics) -> Claim:
-    """On the networks that leave something open: a finding if its error over that of CosineTV and
-    over that of Hybrid is below 1 over networks, "not reproduced" if one is above, else undecided.
-    """
-    against = {
-        name: (metrics.errors("smoothest") - metrics.errors(attack))[metrics.left_open]
-        for name, attack in (("CosineTV", "cosine_tv_geiping"), ("Hybrid", "hybrid"))
-    }
-    lower = {Ratio.of(differences.mean(1)).lower for differences in against.values()}
-    judgement = "finding" if lower == {True} else "undecided"
-    return claim(
-        "leakage-smoothest",
-        {
-            "count": sum(metrics.left_open),
-            "against": {name: over(differences) for name, differences in against.items()},
-        },
-        verdict="not reproduced" if False in lower else judgement,
     )
 
 
