@@ -31,7 +31,7 @@ def toy_images(y, seed):
 Y = torch.tensor([0, 1]).repeat_interleave(10)
 PIXELS = toy_images(Y, 1)
 OTHERS_Y = torch.tensor([0, 1]).repeat_interleave(300)
-OTHERS = eb.Others(toy_images(OTHERS_Y, 2), OTHERS_Y, None)
+OTHERS = eb.Others(toy_images(OTHERS_Y, 2), OTHERS_Y, ~torch.eye(600, dtype=torch.bool))
 
 
 def test_training_ends_where_the_gradient_is_nothing():

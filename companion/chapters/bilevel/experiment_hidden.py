@@ -324,7 +324,7 @@ def aligned_distance(network: MLP, theta: Tensor, theta_star: Tensor) -> float:
         return torch.cat([params["w1"], params["b1"][:, None], params["w2"].mT], dim=1).double()
 
     a, b = units(theta), units(theta_star)
-    cost = (a.square().sum(1)[:, None] + b.square().sum(1) - 2 * a @ b.mT).cpu()
+    cost = torch.cdist(a, b).square().cpu()
     rows, columns = linear_sum_assignment(cost.numpy())
     bias = (theta[-1] - theta_star[-1]).square()
     return (cost[rows, columns].sum() + bias.cpu()).item()

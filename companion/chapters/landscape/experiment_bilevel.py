@@ -82,8 +82,7 @@ def compute(sizes: BilevelSizes, context: Context) -> Outcome[Metrics]:
     def mean(key: str) -> list[list[float]]:
         """[i][j] is the start with λ₁[i], λ₂[j]."""
         over_seeds = torch.stack([run[key].double() for run in runs]).mean(0)
-        grid: list[list[float]] = over_seeds.unflatten(0, (SIDE, SIDE)).tolist()
-        return grid
+        return over_seeds.view(SIDE, SIDE).tolist()
 
     metrics = Metrics(
         n_train=len(SeedImages.drawn(context, sizes.n_train, torch.float32, seeds=sizes.seeds)),
@@ -140,10 +139,11 @@ def walk_run(sizes: BilevelSizes, context: Context) -> Tensors:
     by_name = dict(zip((*FREE, *BOXED), walks, strict=True))
     level, balance = constants(released)
     enough = {"level": level, "sufficient": sufficient(images.y, balance)}
-    routes = {name: _route(route) for name, route in by_name.items()}
-    frames = {f"walk_{name}_frames": by_name[name].frames.float() for name in BOXED}
-    errors = {f"walk_{name}_error": by_name[name].error for name in BOXED}
-    return {**packed(Record(n=n, **enough, **routes)), **frames, **errors}
+    made = packed(Record(n=n, **enough, **{name: _route(way) for name, way in by_name.items()}))
+    for name in BOXED:
+        made[f"walk_{name}_frames"] = by_name[name].frames.float()
+        made[f"walk_{name}_error"] = by_name[name].error
+    return made
 
 
 def _route(route: Walk) -> Record:

@@ -34,10 +34,7 @@ class Metrics(Record):
 
     def at(self, lambda1: float, lambda2: float) -> Record:
         """The cell of this start; KeyError where the recipe was not run."""
-        for cell in self.cells:
-            if (cell.lambda1, cell.lambda2) == (lambda1, lambda2):
-                return cell
-        raise KeyError(f"the recipe was not run from ({lambda1:g}, {lambda2:g})")
+        return {(cell.lambda1, cell.lambda2): cell for cell in self.cells}[lambda1, lambda2]
 
     def to_partition(self) -> list[Record]:
         """Those at λ₂ = 1, from the partition to the truth."""

@@ -92,11 +92,6 @@ class Metrics(Networks):
     where not finite; the best weight, and those of the attack's authors.
     """
 
-    @property
-    def left_open(self) -> list[bool]:
-        """Whether each of the networks leaves something open."""
-        return [row.open for row in self.networks.values()]
-
     def errors(self, attack: str, weight: float | None = None) -> np.ndarray:
         """log10 of the errors (networks, images), see `logs`; at the best weight or another."""
         rows = [row[attack] for row in self.networks.values()]

@@ -199,13 +199,9 @@ def pre_trained_claim(names: list[str], metrics: Metrics) -> Claim:
         """Error on each pre-trained network over that on the untrained one, (methods, networks);
         infinite where it diverged.
         """
-        after, before = (
-            np.array(
-                [[mse(name.removesuffix(end), method) for name in names] for method in methods]
-            )
-            for end in ("", PRE_TRAINED)
+        return np.array(
+            [[mse(n, m) / mse(n.removesuffix(PRE_TRAINED), m) for n in names] for m in methods]
         )
-        return after / before
 
     def text(table: np.ndarray) -> str:
         rows = [", ".join(f"{value:.2g}" for value in row) for row in table]

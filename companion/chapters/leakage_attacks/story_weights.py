@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import compress
-
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
@@ -152,7 +150,7 @@ def selected(metrics: Metrics, arrays: Tensors) -> Tensors:
 
 def drawn_network(metrics: Metrics) -> str:
     """The first that leaves something open, or the first."""
-    return [*compress(metrics.networks, metrics.left_open), *metrics.networks][0]
+    return max(metrics.networks, key=lambda name: metrics.networks[name].open)
 
 
 @photographs

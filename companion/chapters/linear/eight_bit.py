@@ -52,12 +52,12 @@ class Others:
     Attributes:
         pixels (N, d) uint8.
         y (N,) in {0, 1}.
-        apart (N, N) bool, which two may stand in one set; None: any two.
+        apart (N, N) bool, which two may stand in one set.
     """
 
     pixels: Tensor
     y: Tensor
-    apart: Tensor | None
+    apart: Tensor
 
 
 def twin(pool: Others, target: Tensor, n: int, weight_decay: float) -> tuple[Tensor, Tensor]:
@@ -139,9 +139,7 @@ def ladder(pool: Others, theta: Tensor, n: int, finest: float, rungs: int) -> Te
                 apart = (weight - levels[len(taken)]).abs()
                 row = int(apart.masked_fill(~free, torch.inf).argmin())
             taken.append(row)
-            free[row] = False
-            if pool.apart is not None:
-                free &= pool.apart[row]
+            free &= pool.apart[row]
         chosen += sorted(taken)
     return torch.tensor(chosen)
 
@@ -256,9 +254,8 @@ def others(pool: ImagePool, train_index: Tensor) -> Others:
     if pool.name == "photos":
         return _patches()
     rows = np.flatnonzero((pool.part == "init") & ~np.isin(pool.index, train_index.numpy()))
-    return Others(
-        torch.from_numpy(pool.images[rows]).flatten(1), torch.from_numpy(pool.y[rows]), None
-    )
+    pixels, y = (torch.from_numpy(part[rows]) for part in (pool.images, pool.y))
+    return Others(pixels.flatten(1), y, ~torch.eye(len(y), dtype=torch.bool))
 
 
 def _patches() -> Others:

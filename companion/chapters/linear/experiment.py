@@ -160,23 +160,19 @@ def _kernel(x_train: Tensor, x_repeated: Tensor) -> Record:
     """dim ker(X̄ᵀ) = n − rank X̄ for photographs and for one image n times; Anscombe's gradient,
     not zero but in it.
     """
-    gradients, products, lines = [], [], []
-    for x, y in anscombe():
-        x_bar = with_ones(x.unsqueeze(1))
-        line = torch.linalg.solve(x_bar.mT @ x_bar, x_bar.mT @ y)
-        gradient = x_bar @ line - y  # ∇L of the squared loss ½‖X̄θ − Y‖²
-        gradients.append(float(gradient.norm()))
-        products.append(float((x_bar.mT @ gradient).abs().max()))
-        lines.append(line.tolist())
+    x, y = anscombe()[..., None].unbind(1)
+    x_bar = with_ones(x)
+    lines = torch.linalg.solve(x_bar.mT @ x_bar, x_bar.mT @ y)
+    gradients = x_bar @ lines - y  # ∇L of the squared loss ½‖X̄θ − Y‖²
     train, repeated = (
         len(x) - int(torch.linalg.matrix_rank(with_ones(x))) for x in (x_train, x_repeated)
     )
     return Record(
         train=train,
         repeated=repeated,
-        anscombe_lines=lines,
-        anscombe_gradient_norm=gradients,
-        anscombe_product_max=products,
+        anscombe_lines=lines[..., 0].tolist(),
+        anscombe_gradient_norm=gradients.norm(dim=(1, 2)).tolist(),
+        anscombe_product_max=(x_bar.mT @ gradients).abs().amax((1, 2)).tolist(),
     )
 
 
