@@ -84,16 +84,13 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         x_hat[f"x_hat_{name}"] = run["x_hat"].float()
     metrics = Metrics(
         n_train=len(images),
-        n_params=network.n_params,
         accuracy=added["accuracy"].item(),
         added_sum=added["theta"].square().sum().item(),
         drawn_sum=(network.flatten(star.start or {}).cpu() - other).square().sum().item(),
         held_out_nn_l2=held_out_distance(images),
         starts=starts,
     )
-    # for anybody to score anew
-    again = {"x_hat": torch.stack([*x_hat.values()]), "train_index": images.train_index}
-    return Outcome(metrics, {**kept_arrays(images), **x_hat, **again})
+    return Outcome(metrics, {**kept_arrays(images), **x_hat})
 
 
 def _attack(sizes: Sizes, context: Context, added: Tensors | None = None) -> SpanAttack:

@@ -9,15 +9,16 @@ from itertools import pairwise
 import torch
 
 from companion.chapters.base import Context, Outcome, Tensors
+from companion.chapters.common import affine_trained
 from companion.chapters.landscape.shared import (
     DIFFERENT,
     EVERY,
     LAMBDAS,
     SETS,
     SIDE,
+    WEIGHT_DECAY,
     SeedImages,
     Sizes,
-    affine_released,
     bilevel_ends,
 )
 from companion.chapters.tables import packed, unpacked
@@ -111,7 +112,7 @@ def bilevel_run(images: SeedImages, steps: int) -> Tensors:
     occurs.
     """
     starts = images.starts()[DIFFERENT]
-    result = bilevel_ends(affine_released(images), starts, steps)
+    result = bilevel_ends(affine_trained(images.train, images.y, WEIGHT_DECAY), starts, steps)
     begun = {f"start_{key}": value for key, value in images.distances(starts).items()}
     rows = {**images.distances(result.x_hat), **begun, "converged": result.converged}
     return {key: value[EVERY] for key, value in rows.items()} | {"null": images.null_distance()}
@@ -123,7 +124,7 @@ def walk_run(sizes: BilevelSizes, context: Context) -> Tensors:
     nearest to the partition, and on to the one nearest to noise.
     """
     images = SeedImages.drawn(context, sizes.walk_n, torch.float64, seeds=sizes.seeds)
-    released = affine_released(images)
+    released = affine_trained(images.train, images.y, WEIGHT_DECAY)
     n, theta, points = len(images.y), released.theta_star, sizes.walk_points
     starts = torch.stack([images.init, images.random])
     space = Subspace.spanned_by(*images.sets().values(), theta[None, :-1])

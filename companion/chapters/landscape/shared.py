@@ -14,12 +14,10 @@ from companion.chapters.base import Context
 from recon.analysis.landscape import mixed_starts, sweep_bilevel
 from recon.attacks.reconstruct import Reconstruction
 from recon.images.bundle import Bundle
-from recon.nets.mlp import affine
 from recon.optim.descent import HeavyBall
 from recon.released import Weights
 from recon.scoring.matching import nearest
 from recon.scoring.metrics import Shape
-from recon.training.inner_problem import Objective, solve_affine
 
 SETS = ("truth", "partition", "random")
 #: λ₁ and λ₂ of the starts, which are a grid with λ₁ the slower index
@@ -104,13 +102,6 @@ class SeedImages(Bundle):
     def null_distance(self) -> Tensor:
         """Distance to the truth of images that no training saw."""
         return self.distances(self.held_out[None])["truth"]
-
-
-def affine_released(images: SeedImages) -> Weights:
-    """θ* of the affine net, exactly trained on one seed's images."""
-    objective = Objective(affine(images.dim), images.y, WEIGHT_DECAY)
-    theta_star = solve_affine(objective, images.train[None]).theta[0]
-    return Weights(objective.network, theta_star, y=images.y, weight_decay=WEIGHT_DECAY)
 
 
 def bilevel_ends(released: Weights, starts: Tensor, steps: int) -> Reconstruction:
