@@ -50,8 +50,8 @@ class Metrics(Record):
     initialisation from another seed (without the start truth), or at the released θ*.
     inner_start.uniform.random: How a start of the images ended. settled_sum: ‖θ* − θ‖² after the
     inner solver has gone on from there, the images fixed · nn_train_l2, own_start_is_nearest: see
-    `measure` · steps: outer ones · converged: 1 where the energy fell by less than a hundredth over
-    the last quarter of the steps or reached the tolerance, else 0. null: other_seed: ‖θ − θ'‖² of
+    `measure` · converged: 1 where the energy fell by less than a hundredth over the last quarter of
+    the steps or reached the tolerance, else 0. null: other_seed: ‖θ − θ'‖² of
     two networks that share their data only, as a sum, as a mean per parameter, and as a sum after
     the best renumbering of hidden units · zero_sum: ‖θ*‖² · held_out_nn_l2: of held-out images to
     their nearest training image. slope: of the images from noise, θ⁰ ~ U(0, 1), see `slopes`.
@@ -309,7 +309,6 @@ def summary(row: Tensors, images: Bundle) -> Record:
     return Record(
         end.only("nn_train_l2", "own_start_is_nearest"),
         settled_sum=row["settled"].item(),
-        steps=float(len(row["history"])),
         converged=float(converged(row["history"], TOL)),
     )
 

@@ -35,7 +35,7 @@ class Metrics(Record):
     starts: by start of the images.
 
     starts.random: first_sum: ‖θ* − θ(x)‖² before any step on the images, last_sum after the last ·
-    steps · converged: see `companion.chapters.bilevel.common.converged` · the rest: see `measure`
+    converged: see `companion.chapters.bilevel.common.converged` · the rest: see `measure`
     there.
     """
 
@@ -77,7 +77,6 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         starts[name] = Record(
             first_sum=run["history"][0].item(),
             last_sum=run["energy"].item(),
-            steps=len(run["history"]),
             converged=converged(run["history"], 0.0),
             **measure(run["x_hat"], run["x_init"], images),
         )

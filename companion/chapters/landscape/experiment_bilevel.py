@@ -36,16 +36,15 @@ class Metrics(Record):
     of held-out images.
 
     distance: Of the end points to their neighbours in each set of images that the starts are mixed
-    from, by SSIM, mean over seeds · start_distance: of the starts · cells_converged: share of seeds
-    whose run from there converged. connection: Walks between two training sets of one classifier:
+    from, by SSIM · start_distance: of the starts · cells_converged: whether the
+    run from there converged. connection: Walks between two training sets of one classifier:
     without bounds from the truth to the attack's ends from partition and noise; with pixels in
     [0, 1] from the truth to the set nearest to the partition, and from there to the one
     nearest to noise. n: images of each set · level: nω‖θ*‖²; sufficient: above this the theorem
     holds, `recon.analysis.walk`. connection.to_partition: error: highest ‖θ(X_t) − θ*‖/‖θ*‖ after
     training on a frame from scratch; straight_error: the same on the straight segment ·
     largest_step: between neighbouring frames, relative to the segment's; largest_double_step:
-    between every other frame, half of it where there is a jump · solved: whether every frame was
-    found.
+    between every other frame, half of it where there is a jump.
     """
 
 
@@ -53,19 +52,17 @@ class Metrics(Record):
 class BilevelSizes(Sizes):
     """
     Attributes:
-        seeds: each with images and noise of its own.
         walk_n, walk_points, walk_steps: images of the walk between training sets, frames of each of
             its legs (odd), of the attack that makes its ends without bounds.
     """
 
-    seeds: int = 1
     walk_n: int
     walk_points: int
     walk_steps: int = 1500
 
 
 SIZES = {
-    "smoke": BilevelSizes(n_train=10, seeds=2, steps=100, walk_n=40, walk_points=5, walk_steps=100),
+    "smoke": BilevelSizes(n_train=10, steps=100, walk_n=40, walk_points=5, walk_steps=100),
     "laptop": BilevelSizes(n_train=40, steps=1500, walk_n=100, walk_points=13),
     "paper": BilevelSizes(n_train=100, steps=8000, walk_n=500, walk_points=41),
 }
@@ -74,41 +71,35 @@ SHOWN = 8  # images of the walk that a result keeps of every frame
 
 
 def compute(sizes: BilevelSizes, context: Context) -> Outcome[Metrics]:
-    """25 starts × seeds of the affine net, and the walk between training sets."""
-    names = [f"seed-{seed}" for seed in range(sizes.seeds)]
-    units = context.sweep(partial(_task, sizes, context), [*names, "walk"], label="landscape")
-    walked = units.pop("walk")
-    runs = list(units.values())
-
-    def mean(key: str) -> list[list[float]]:
-        """[i][j] is the start with λ₁[i], λ₂[j]."""
-        over_seeds = torch.stack([run[key].double() for run in runs]).mean(0)
-        return over_seeds.view(SIDE, SIDE).tolist()
-
+    """25 starts of the affine net, and the walk between training sets."""
+    names = ["seed-0", "walk"]
+    units = context.sweep(partial(_task, sizes, context), names, label="landscape")
+    run, walked = (units[name] for name in names)
+    # [i][j] is the start with λ₁[i], λ₂[j]
+    null = run.pop("null").item()
+    grid = {key: value.double().view(SIDE, SIDE).tolist() for key, value in run.items()}
     metrics = Metrics(
-        n_train=len(SeedImages.drawn(context, sizes.n_train, torch.float32, seeds=sizes.seeds)),
+        n_train=len(SeedImages.drawn(context, sizes.n_train, torch.float32)),
         lambda1=list(LAMBDAS),
-        converged=torch.stack([run["converged"] for run in runs]).double().mean().item(),
-        null_distance_to_truth=torch.stack([run["null"] for run in runs]).mean().item(),
-        distance=Record({name: mean(name) for name in SETS}),
-        start_distance=Record({name: mean(f"start_{name}") for name in SETS}),
-        cells_converged=mean("converged"),
+        converged=run["converged"].double().mean().item(),
+        null_distance_to_truth=null,
+        distance=Record({name: grid[name] for name in SETS}),
+        start_distance=Record({name: grid[f"start_{name}"] for name in SETS}),
+        cells_converged=grid["converged"],
         connection=unpacked(walked),
     )
     return Outcome(metrics, {key: tensor for key, tensor in walked.items() if key != "json"})
 
 
 def _task(sizes: BilevelSizes, context: Context, name: str) -> Tensors:
-    """One run of the sweep: "seed-K" or "walk"."""
+    """One run of the sweep: the landscape or the walk."""
     if name == "walk":
         return walk_run(sizes, context)
-    seed = int(name.removeprefix("seed-"))
-    images = SeedImages.drawn(context, sizes.n_train, torch.float64, seed, sizes.seeds)
-    return bilevel_run(images, sizes.steps)
+    return bilevel_run(SeedImages.drawn(context, sizes.n_train, torch.float64), sizes.steps)
 
 
 def bilevel_run(images: SeedImages, steps: int) -> Tensors:
-    """All starts of one seed: the affine net's bilevel problem, in the span of everything that
+    """All starts: the affine net's bilevel problem, in the span of everything that
     occurs.
     """
     starts = images.starts()[DIFFERENT]
@@ -123,7 +114,7 @@ def walk_run(sizes: BilevelSizes, context: Context) -> Tensors:
     attack ends from the partition and from noise; with pixels in [0, 1] from the truth to the set
     nearest to the partition, and on to the one nearest to noise.
     """
-    images = SeedImages.drawn(context, sizes.walk_n, torch.float64, seeds=sizes.seeds)
+    images = SeedImages.drawn(context, sizes.walk_n, torch.float64)
     released = affine_trained(images.train, images.y, WEIGHT_DECAY)
     n, theta, points = len(images.y), released.theta_star, sizes.walk_points
     starts = torch.stack([images.init, images.random])
@@ -153,5 +144,4 @@ def _route(route: Walk) -> Record:
         straight_error=route.straight.max().item(),
         largest_step=route.step,
         largest_double_step=route.coarse,
-        solved=route.solved,
     )

@@ -70,18 +70,12 @@ class SeedImages(Bundle):
     random: Tensor
 
     @staticmethod
-    def drawn(
-        context: Context, n: int, dtype: torch.dtype, seed: int = 0, seeds: int = 1
-    ) -> SeedImages:
-        """Images of one of `seeds` of a run: n each, disjoint slices of its partitions, as large as
-        the data allow; which partitions, the run's own seed says.
-        """
-        data = context.dataset(n * seeds, n * seeds)
-        half = min(n, min(map(len, (data.train, data.init, data.held_out))) // seeds) // 2
-        images = Bundle.of(data, context.device, dtype, centred=False).take(
-            seed * half, (seed + 1) * half
-        )
-        generator = context.stream("landscape.start", seed)
+    def drawn(context: Context, n: int, dtype: torch.dtype) -> SeedImages:
+        """n each, or as many as the data allow; which, the run's seed says."""
+        data = context.dataset(n, n)
+        half = min(n, *map(len, (data.train, data.init, data.held_out))) // 2
+        images = Bundle.of(data, context.device, dtype, centred=False).take(0, half)
+        generator = context.stream("landscape.start")
         noise = torch.rand(images.train.shape, generator=generator, dtype=torch.float64)
         return SeedImages(**vars(images), random=noise.to(images.train))
 

@@ -124,7 +124,8 @@ def crossing_text(metrics: Record) -> str:
     swaps = (gap[:-1] > 0) & (gap[1:] <= 0)
     if not swaps.any():
         return "they do not swap"
-    ends = [swaps.argmax() + 1, swaps.argmax()]
+    before = swaps.argmax()
+    ends = [before + 1, before]
     return f"they swap at λ₁ = {np.interp(0, gap[ends], np.array(metrics.lambda1)[ends]):.2f}"
 
 

@@ -1,7 +1,5 @@
 """Chapter 11: the attacks on both victims, network by network."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -105,9 +103,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     rows = {name: unpacked(tensors) for name, tensors in runs.items()}
     arrays = {"truth": pixels(victims.x)}
     for name, tensors in runs.items():
-        for method, x_hat in tensors.items():
-            if method != "json":
-                arrays[f"x_hat {name} {method}"] = shown(x_hat)
+        arrays |= {f"x_hat {name} {key}": shown(x) for key, x in tensors.items() if key != "json"}
     images = Record(grey_mse=victims.x.square().mean().item(), the_papers=victims.exact)
     return Outcome(Metrics(**rows, images=images), arrays)
 

@@ -1,7 +1,5 @@
 """Chapter 11's sentences: Appendix E, method by method, and what the paper says of its table."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 

@@ -1,7 +1,5 @@
 """Chapter 11 on the weight of the prior: who wins once it is tuned, and what it decides."""
 
-from __future__ import annotations
-
 import matplotlib.pyplot as plt
 import numpy as np
 import torch

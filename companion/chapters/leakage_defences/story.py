@@ -1,7 +1,5 @@
 """The sentences of appendix D, each with what decides it."""
 
-from __future__ import annotations
-
 import math
 from itertools import takewhile
 from statistics import fmean as mean

@@ -2,8 +2,6 @@
 signed steps of 0.1, a setting of ours.
 """
 
-from __future__ import annotations
-
 import math
 from contextlib import suppress
 from dataclasses import astuple, dataclass, replace

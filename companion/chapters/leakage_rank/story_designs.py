@@ -1,7 +1,5 @@
 """What the paper advises builders of networks, and what the joint rank says instead."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import matplotlib.pyplot as plt

@@ -14,11 +14,8 @@ nothing but pixels. Shapes: pixels (n, d), y (n,) in {0, 1}, theta (d + 1,) with
 float64 throughout.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
-from operator import itemgetter
 
 import numpy as np
 import torch
@@ -70,17 +67,18 @@ def twin(pool: Others, target: Tensor, n: int, weight_decay: float) -> tuple[Ten
     Args:
         weight_decay: ω of the training.
     """
-    theta, tried = target.double(), list[tuple[int, Tensor, Tensor]]()
+    theta, best = target.double(), 0
     for rungs in RUNGS:
         chosen = ladder(pool, theta, n, FINEST, rungs)
         labels = pool.y[chosen].double()
         start = pool.pixels[chosen].double().clamp(EDGE, LEVELS - EDGE)
         made = diffuse(start, labels, theta, weight_decay)
         agree = agreeing(classifier(made, labels, weight_decay), target)
-        tried.append((agree, made.to(torch.uint8), chosen))
+        if agree >= best:
+            best, answer = agree, (made.to(torch.uint8), chosen)
         if agree == len(target):
             break
-    return max(tried, key=itemgetter(0))[1:]
+    return answer
 
 
 def agreeing(theta: Tensor, target: Tensor) -> int:

@@ -146,10 +146,9 @@ def _trivial(y: Tensor, theta_star: Tensor, weight_decay: float) -> Record:
     """‖(6)‖ at X̄ = 0, Y = 0: as the paper has it, and with the bias column of ones and weight
     decay kept.
     """
-    dim = len(theta_star) - 1
-    x_bar = y.new_zeros(len(y), dim + 1)
+    x_bar = y.new_zeros(len(y), len(theta_star))
     as_in_paper = x_bar.mT @ torch.sigmoid(x_bar @ theta_star) / len(y)
-    ours = residual(x_bar[:, :dim], torch.zeros_like(y), theta_star, weight_decay)
+    ours = residual(x_bar[:, :-1], torch.zeros_like(y), theta_star, weight_decay)
     return Record(
         residual_as_in_paper=float(as_in_paper.norm()),
         residual_with_bias_and_decay=float(ours.norm()),

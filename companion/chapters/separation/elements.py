@@ -2,8 +2,6 @@
 unmixing by hand.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Chapter 8, the limits: separation against the number of images and the width of the network."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 
