@@ -4,6 +4,7 @@ of its matches.
 
 from collections.abc import Mapping
 
+import torch
 from torch import Tensor
 
 from companion.chapters.base import Context, Tensors
@@ -11,11 +12,13 @@ from companion.chapters.separation_common import other_photographs
 from companion.chapters.tables import MatchTable, flat
 from companion.store.record import Record, record
 from recon.images.bundle import Bundle
-from recon.nets.mlp import MLP, three_layer
+from recon.nets.mlp import MLP, affine, three_layer
+from recon.optim.loop import Checkpoint
 from recon.released import Weights
 from recon.scoring.matching import target_decoy
 from recon.scoring.nulls import HELD_OUT, null_candidates, null_table
 from recon.training import kkt
+from recon.training.inner_problem import Objective, solve_affine
 
 WITHOUT_WEIGHTS = ("mixtures", "means", "photographs", "photographs_2")
 # converged: the energy fell by less than this share of itself over the last tenth of the steps
@@ -33,22 +36,41 @@ def kept_arrays(images: Bundle) -> Tensors:
     }
 
 
+def kkt_network(
+    images: Bundle,
+    width: int,
+    steps: int,
+    generator: torch.Generator,
+    checkpoint: Checkpoint | None = None,
+) -> tuple[MLP, kkt.Trained]:
+    """Haim et al.'s three-layer net of this width, trained on `images.train` without weight decay
+    into the KKT regime.
+    """
+    network = three_layer(width, images.dim)
+    start = network.flatten(network.init(generator, "small")).to(images.train)
+    settings = kkt.KKTSettings(steps)
+    return network, kkt.train_to_kkt(network, images.train, images.y, start, settings, checkpoint)
+
+
 def train_released(
     context: Context, images: Bundle, width: int, steps: int, offset: int = 0
 ) -> Weights:
-    """Train Haim et al.'s three-layer net on `images.train` without weight decay.
+    """The `kkt_network` that an adversary is given.
 
     Args:
         offset: which of a chapter's networks this is; each has weights and a checkpoint of its own.
     """
-    network = three_layer(width, images.train.shape[1])
-    weights = context.stream("kkt.weights", offset)
-    theta_init = network.flatten(network.init(weights, "small")).to(images.train.device)
+    generator = context.stream("kkt.weights", offset)
     checkpoint = context.checkpoints.at(f"training-{offset}")
-    trained = kkt.train_to_kkt(
-        network, images.train, images.y, theta_init, kkt.KKTSettings(steps), checkpoint
-    )
+    network, trained = kkt_network(images, width, steps, generator, checkpoint)
     return Weights(network, trained.theta_star)
+
+
+def affine_trained(x: Tensor, y: Tensor, weight_decay: float) -> Weights:
+    """The affine classifier of images x (n, d) with labels y (n,), exactly."""
+    objective = Objective(affine(x.shape[1]), y, weight_decay)
+    theta_star = solve_affine(objective, x[None]).theta[0]
+    return Weights(objective.network, theta_star, y=y, weight_decay=weight_decay)
 
 
 def nulls_of(

@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 import torch
 import torch.nn.functional as F
-from scipy.stats import rankdata, sem
+from scipy.stats import sem
 from scipy.stats import t as student
 from torch import Tensor
 
@@ -202,18 +202,6 @@ def averaged_victims(pool: ImagePool, count: int, side: int) -> tuple[Tensor, Te
 def count_found(x_hat: Tensor, truth: Tensor) -> int:
     """Images (B, …) of which every entry is within half a grey level of the truth."""
     return int(((x_hat - truth).abs().flatten(1).amax(1) <= FOUND).sum())
-
-
-def spearman(x: np.ndarray, y: np.ndarray, axis: int = -1) -> np.ndarray:
-    """Spearman's ρ along an axis: the correlation of ranks, ties at their mean; 0 where one side
-    does not vary.
-
-    scipy.stats.spearmanr has no axis for many pairs, and a bootstrap has a thousand.
-    """
-    a, b = rankdata(x, axis=axis), rankdata(y, axis=axis)
-    a, b = a - a.mean(axis=axis, keepdims=True), b - b.mean(axis=axis, keepdims=True)
-    norms = np.linalg.norm(a, axis=axis) * np.linalg.norm(b, axis=axis)
-    return np.divide((a * b).sum(axis), norms, out=np.zeros_like(norms), where=norms > 0)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,5 @@
 """The numbers that Chen & Campbell (2022) published, to compare ours with."""
 
-from __future__ import annotations
-
 LABELS = {
     "rgap": "R-GAP",
     "dlg": "DLG",

@@ -31,7 +31,7 @@ def toy_images(y, seed):
 Y = torch.tensor([0, 1]).repeat_interleave(10)
 PIXELS = toy_images(Y, 1)
 OTHERS_Y = torch.tensor([0, 1]).repeat_interleave(300)
-OTHERS = eb.Others(toy_images(OTHERS_Y, 2), OTHERS_Y, None)
+OTHERS = eb.Others(toy_images(OTHERS_Y, 2), OTHERS_Y, ~torch.eye(600, dtype=torch.bool))
 
 
 def test_training_ends_where_the_gradient_is_nothing():
@@ -51,12 +51,13 @@ def test_weights_keep_their_digits_where_the_margin_is_large():
 
 def test_residual_is_that_of_the_solution_set():
     theta = torch.linspace(-1, 1, 31, dtype=torch.float64)
-    digits = eb.Digits(theta, 20, DECAY)
-    whole = eb.Rest(torch.arange(20), PIXELS.double(), Y.double(), DECAY * theta)
-    rest = whole.take(slice(5, None), base=digits.residual(whole.take(slice(5))))
-    expected = residual(eb.inputs(PIXELS), Y.double(), theta, DECAY)
-    for part in (whole, rest):
-        torch.testing.assert_close(digits.residual(part), expected, rtol=1e-12, atol=1e-14)
+    base, expected = DECAY * theta, residual(eb.inputs(PIXELS), Y.double(), theta, DECAY)
+    rest = eb.left_of(base, PIXELS[:5], Y[:5], theta, 20)
+    for found in (
+        eb.left_of(base, PIXELS, Y, theta, 20),
+        eb.left_of(rest, PIXELS[5:], Y[5:], theta, 20),
+    ):
+        torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-14)
 
 
 def test_rounding_keeps_the_outputs():
@@ -76,27 +77,23 @@ def test_diffusion_hands_its_error_on():
     """
     target = eb.classifier(PIXELS, Y, 1e-4).float()
     chosen = eb.ladder(OTHERS, target.double(), 20, 1e-5, 6)
-    digits = eb.Digits(target.double(), 20, 1e-4)
-    labels = OTHERS_Y[chosen].double()
+    labels, theta = OTHERS_Y[chosen].double(), target.double()
     start = OTHERS.pixels[chosen].double().clamp(6, 249)
-    begun = eb.Rest(torch.arange(20), start, labels, 1e-4 * digits.theta)
-    real = digits.project(begun)
-    integers = eb.diffuse(start, labels, digits)
+    real = eb.project(1e-4 * theta, start, labels, theta, 20)
+    integers = eb.diffuse(start, labels, theta, 1e-4)
 
     def distance(values):
-        return digits.residual(replace(real, values=values)).norm()
+        return eb.left_of(1e-4 * theta, values, labels, theta, 20).norm()
 
     assert torch.equal(integers, integers.round())
     assert integers.min() >= 0 and integers.max() <= 255
-    assert distance(real.values) < 1e-3 * distance(start)
-    assert distance(integers) < 0.1 * distance(real.values.round())
+    assert distance(real) < 1e-3 * distance(start)
+    assert distance(integers) < 0.1 * distance(real.round())
 
 
 def test_agreement_is_counted_bit_by_bit():
     target = torch.tensor([1.0, 2.0, -3.0])
-    theta = target * torch.tensor([1, 1, 1 + 4e-7], dtype=torch.float64)
-    twin = eb.Twin(torch.zeros(1), torch.zeros(1), theta, target)
-    assert twin.agree == 2 and twin.largest_relative_difference == pytest.approx(4e-7, rel=1e-6)
+    assert eb.agreeing(target * torch.tensor([1, 1, 1 + 4e-7], dtype=torch.float64), target) == 2
 
 
 def test_ladder_has_half_of_each_class_and_its_rungs():

@@ -12,9 +12,6 @@ from bars import bars, plot_bars
 from companion.chapters import ROOT, kept, kept_seeds, registry
 from companion.store.results import FIGURE
 
-#: pages draw none of their figures: the arrays of the kept descents are lost, and the second run
-#: shows numbers alone
-UNDRAWN = {"decoreco-second"}
 KEPT = [
     (name, stem) for name in registry() if kept_seeds(name) for stem in registry()[name].figures
 ]
@@ -24,7 +21,7 @@ def words(figure) -> list[str]:
     return [text.get_text() for text in figure.texts]
 
 
-@pytest.mark.parametrize(("name", "stem"), [pair for pair in KEPT if pair[0] not in UNDRAWN])
+@pytest.mark.parametrize(("name", "stem"), KEPT)
 def test_a_figure_of_a_kept_run_is_drawn_from_what_is_kept(name, stem):
     figure = registry()[name].figures[stem](kept(name))
     assert any(text.startswith("kept run: ") for text in words(figure))

@@ -1,38 +1,33 @@
-"""The landscape chapter: images of every seed, starts and distances."""
+"""The landscape chapter: images, starts and distances."""
 
 from __future__ import annotations
 
 import torch
 
 from companion.chapters.base import Context
-from companion.chapters.landscape.experiment_bilevel import SIZES, crossing
 from companion.chapters.landscape.shared import (
     DIFFERENT,
     EVERY,
+    LAMBDAS,
     SeedImages,
     set_distances,
 )
+from companion.chapters.landscape.story import crossing_text
+from companion.store.record import Record
 from recon.images.registry import load_pool
 from recon.scoring.metrics import ssim
 
 CONTEXT = Context(load_pool("photos"), torch.device("cpu"), 0, None, None)
 
 
-def images_of(seed=0, seeds=1, dtype=torch.float64):
-    return SeedImages.drawn(CONTEXT, SIZES["smoke"].n_train, dtype, seed, seeds)
-
-
-def test_every_seed_has_images_of_its_own():
-    first, second = (images_of(seed, seeds=2) for seed in range(2))
-    n = SIZES["smoke"].n_train
-    assert len(first.train_index.unique()) == len(second.train_index.unique()) == n
-    assert not torch.isin(first.train_index, second.train_index).any()
-    assert first.y.tolist() == second.y.tolist() == [0.0] * (n // 2) + [1.0] * (n // 2)
-    assert not torch.equal(first.random, second.random)
+def test_images_are_as_many_of_each_class():
+    images, n = SeedImages.drawn(CONTEXT, 10, torch.float64), 10
+    assert len(images.train_index.unique()) == n
+    assert images.y.tolist() == [0.0] * (n // 2) + [1.0] * (n // 2)
 
 
 def test_starts_are_on_the_grid_with_lambda_1_the_slower_index():
-    images = images_of()
+    images = SeedImages.drawn(CONTEXT, 10, torch.float64)
     starts = images.starts()
     torch.testing.assert_close(starts[-1], images.train)
     torch.testing.assert_close(starts[4], images.init)
@@ -45,19 +40,18 @@ def test_starts_are_on_the_grid_with_lambda_1_the_slower_index():
 
 
 def test_crossings_by_hand():
-    """Two seeds; only rows with λ₂ = 1, every fifth, count."""
+    """Only λ₂ = 1, the last column, counts."""
 
     def along(*values):
-        rows = torch.full((5, 5), 99.0)
-        rows[:, -1] = torch.tensor(values)
-        return rows.flatten()
+        return [[99.0, value] for value in values]
 
-    partition = along(2.0, 3.0, 3.0, 4.0, 5.0)
-    swaps = {"truth": along(6.0, 5.0, 4.0, 3.0, 1.0), "partition": partition}
-    stays = {"truth": along(6.0, 6.0, 6.0, 6.0, 6.0), "partition": partition}
+    def swap(*truth):
+        distance = Record(truth=along(*truth), partition=along(2.0, 3.0, 3.0, 4.0, 5.0))
+        return crossing_text(Record(distance=distance, lambda1=list(LAMBDAS)))
+
     # 4 against 3 at a half becomes 3 against 4 at three quarters: they swap in the middle
-    assert crossing([swaps, stays]) == {"per_seed": [0.625, None], "mean": None, "sd": None}
-    assert crossing([swaps, swaps]) == {"per_seed": [0.625, 0.625], "mean": 0.625, "sd": 0.0}
+    assert swap(6.0, 5.0, 4.0, 3.0, 1.0).endswith("= 0.62")
+    assert swap(6.0, 6.0, 6.0, 6.0, 6.0) == "they do not swap"
 
 
 def test_set_distances_by_a_loop():

@@ -13,10 +13,10 @@ import torch
 
 from companion.chapters.collapse.picking import picking
 from companion.chapters.decoreco.sorting import distinct, sorting
-from companion.chapters.decoreco_adversary.guess import deal, guess
 from companion.chapters.elements import bytes_of, element
 from companion.chapters.leakage_rank.story import drawing
 from companion.chapters.separation.elements import threshold, unmixing
+from companion.chapters.separation.guess import deal, guess
 
 pytestmark = pytest.mark.slow  # a browser opens each
 PHONE = {"width": 375, "height": 800}

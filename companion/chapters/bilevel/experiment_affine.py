@@ -5,7 +5,6 @@ random, (b) truth, (c) partition.
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
 from companion.chapters.base import Context, Outcome
 from companion.chapters.bilevel.common import (
@@ -20,13 +19,11 @@ from companion.chapters.bilevel.common import (
     slopes,
     start_of,
 )
+from companion.chapters.common import affine_trained
 from companion.store.record import Record
 from recon.attacks.bilevel import BilevelAttack, outer_energy
 from recon.attacks.reconstruct import reconstruct
-from recon.nets.mlp import affine
 from recon.optim.descent import HeavyBall
-from recon.released import Weights
-from recon.training.inner_problem import Objective, solve_affine
 
 
 class Metrics(Record):
@@ -68,7 +65,7 @@ SIZES = {
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """All three starts as one batch, float64, exact inner solves and exact inverse Hessians."""
     images = images_of(sizes, context, torch.float64)
-    released = trained(images.train, images.y, sizes.weight_decay)
+    released = affine_trained(images.train, images.y, sizes.weight_decay)
     x_init = torch.stack(
         [start_of(images, name, context.stream("affine.start")) for name in STARTS]
     )
@@ -86,7 +83,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         arrays[f"x_hat_{name}"] = x_hat.float()
     half = min(len(images), len(images.held_out)) // 2  # of each class
     others = images.take(0, half)
-    other = trained(others.held_out, others.held_out_y, sizes.weight_decay)
+    other = affine_trained(others.held_out, others.held_out_y, sizes.weight_decay)
     null = Record(
         held_out_nn_l2=held_out_distance(images),
         other_data_sum=outer_energy(released.theta_star, other.theta_star).item(),
@@ -94,10 +91,3 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     slope = slopes(result.x_hat[STARTS.index("random")], images.held_out, images.shape)
     sized = {"n_train": len(images), "steps": result.steps}
     return Outcome(Metrics(**sized, **ends, null=null, slope=slope), arrays)
-
-
-def trained(x: Tensor, y: Tensor, weight_decay: float) -> Weights:
-    """The affine classifier of images x (n, d) with labels y (n,)."""
-    network = affine(x.shape[1])
-    theta = solve_affine(Objective(network, y, weight_decay), x[None]).theta[0]
-    return Weights(network, theta, y=y, weight_decay=weight_decay)

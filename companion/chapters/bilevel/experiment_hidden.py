@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
-from statistics import fmean
 
 import torch
 from scipy.optimize import linear_sum_assignment
@@ -49,14 +48,13 @@ class Metrics(Record):
 
     inner_start: Where the inner problem begins: θ⁰ ~ U(0, 1) as in the paper, at PyTorch's default
     initialisation from another seed (without the start truth), or at the released θ*.
-    inner_start.uniform.random: How a start of the images ended, means over seeds of the weights.
-    settled_sum: ‖θ* − θ‖² after the inner solver has gone on from there, the images fixed ·
-    nn_train_l2, own_start_is_nearest: see `measure` · steps: outer ones · converged: 1 where the
-    energy fell by less than a hundredth over the last quarter of the steps or reached the
-    tolerance, else 0. null: other_seed: ‖θ − θ'‖² of two networks that share their data only, as a
-    sum, as a mean per parameter, and as a sum after the best renumbering of hidden units ·
-    zero_sum: ‖θ*‖² · held_out_nn_l2: of held-out images to their nearest training image. slope: of
-    the images from noise, θ⁰ ~ U(0, 1), see `slopes`.
+    inner_start.uniform.random: How a start of the images ended. settled_sum: ‖θ* − θ‖² after the
+    inner solver has gone on from there, the images fixed · nn_train_l2, own_start_is_nearest: see
+    `measure` · converged: 1 where the energy fell by less than a hundredth over the last quarter of
+    the steps or reached the tolerance, else 0. null: other_seed: ‖θ − θ'‖² of
+    two networks that share their data only, as a sum, as a mean per parameter, and as a sum after
+    the best renumbering of hidden units · zero_sum: ‖θ*‖² · held_out_nn_l2: of held-out images to
+    their nearest training image. slope: of the images from noise, θ⁰ ~ U(0, 1), see `slopes`.
     """
 
 
@@ -73,7 +71,7 @@ class PathMetrics(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AttackSizes:
+class Sizes:
     """
     Attributes:
         width: 6144 in the paper.
@@ -92,34 +90,23 @@ class AttackSizes:
     n_held_out: int = 200
 
 
-@dataclass(frozen=True, kw_only=True)
-class Sizes(AttackSizes):
-    """
-    Attributes:
-        seeds: of starts and weights, all on one set of images.
-    """
-
-    seeds: int
-
-
 SIZES = {
     "smoke": Sizes(
         n_train=10,
         width=16,
         steps=10,
-        seeds=1,
         inner_first=80,
         settle=30,
         train_iterations=150,
         n_held_out=50,
     ),
-    "laptop": Sizes(n_train=40, width=64, steps=40, seeds=1),
-    "paper": Sizes(n_train=40, width=PAPER_WIDTH, steps=100, seeds=1, n_held_out=1000),
+    "laptop": Sizes(n_train=40, width=64, steps=40),
+    "paper": Sizes(n_train=40, width=PAPER_WIDTH, steps=100, n_held_out=1000),
 }
 
 
 @dataclass(frozen=True, kw_only=True)
-class PathSizes(AttackSizes):
+class PathSizes(Sizes):
     """
     Attributes:
         relative_step: longest outer step, of the images' norm.
@@ -178,17 +165,14 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     images = images_of(sizes, context, torch.float32)
     pairs = [*product(INNER_STARTS, STARTS)]
     pairs.remove(("other_seed", "truth"))
-    rows = [f"{inner} {start} {seed}" for inner, start in pairs for seed in range(sizes.seeds)]
-    nets = networks(sizes, context, images.dim, max(sizes.seeds, 2))
-    ends = context.sweep(partial(row_unit, sizes, context, nets), rows, "rows")
+    rows = [f"{inner} {start} 0" for inner, start in pairs]
+    first, second = networks(sizes, context, images.dim, 2)
+    ends = context.sweep(partial(row_unit, sizes, context, first), rows, "rows")
     inner_start = Record({inner: Record() for inner in INNER_STARTS})
     arrays = kept_arrays(images)
-    for inner, start in pairs:
-        runs = [ends[f"{inner} {start} {seed}"] for seed in range(sizes.seeds)]
-        inner_start[inner][start] = means([summary(run, images) for run in runs])
-        best = min(runs, key=lambda run: run["energy"].item())  # the attack's own choice
-        arrays[f"x_hat_{start}" + ("" if inner == "uniform" else f"_from_{inner}")] = best["x_hat"]
-    first, second = nets[:2]
+    for (inner, start), run in zip(pairs, ends.values(), strict=True):
+        inner_start[inner][start] = summary(run, images)
+        arrays[f"x_hat_{start}" + ("" if inner == "uniform" else f"_from_{inner}")] = run["x_hat"]
     apart, n_params = first.distance(second), first.network.n_params
     null = Record(
         held_out_nn_l2=held_out_distance(images),
@@ -205,7 +189,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
 def compute_path(sizes: PathSizes, context: Context) -> Outcome[PathMetrics]:
     """Every start of the images and of the inner problem; every way stored when it has ended."""
     images = images_of(sizes, context, torch.float32)
-    star = networks(sizes, context, images.dim, 1)
+    [star] = networks(sizes, context, images.dim, 1)
     rows = [f"{inner} {start} 0" for inner, start in product(PATH_INNER, PATH_STARTS)]
     ends = context.sweep(partial(path_unit, sizes, context, star), rows, "rows")
     paths = Record({inner: Record() for inner in PATH_INNER})
@@ -223,14 +207,14 @@ def compute_path(sizes: PathSizes, context: Context) -> Outcome[PathMetrics]:
     return Outcome(metrics, arrays)
 
 
-def networks(sizes: AttackSizes, context: Context, dim: int, seeds: int) -> list[SpanWeights]:
+def networks(sizes: Sizes, context: Context, dim: int, seeds: int) -> list[SpanWeights]:
     """On `dim` inputs, trained on the same images from this many seeds."""
     network, names = one_hidden(sizes.width, dim), [str(seed) for seed in range(seeds)]
     trained = context.sweep(partial(train_unit, sizes, context), names, "networks")
     return [SpanWeights(network, net["theta"], net["basis"]) for net in trained.values()]
 
 
-def train_unit(sizes: AttackSizes, context: Context, seed: str) -> Tensors:
+def train_unit(sizes: Sizes, context: Context, seed: str) -> Tensors:
     """One network, from PyTorch's default start, in the span of its images: where the minimiser
     lies.
     """
@@ -253,30 +237,29 @@ def _start_in(
     return reduced(network, theta.to(context.device), space)[1]
 
 
-def settled_distance(attack: SpanAttack, x: Tensor, now: SpanWeights, sizes: AttackSizes) -> Tensor:
+def settled_distance(attack: SpanAttack, x: Tensor, now: SpanWeights, sizes: Sizes) -> Tensor:
     """‖θ* − θ‖² after the inner solver has gone on from θ `now`, the images x (n, d) fixed."""
     settings = LBFGSSettings(tol=1e-6, max_iter=sizes.settle, history=20)
     settled = attack.solve(x, now.basis, now.theta, settings)
     return torch.tensor(SpanWeights(now.network, settled.theta, now.basis).distance(attack.star))
 
 
-def row_unit(sizes: Sizes, context: Context, nets: list[SpanWeights], name: str) -> Tensors:
-    """One attack: an inner start, a start of the images, a seed."""
-    attack, x_init, result, now = _attack(sizes, context, nets, name, replace(DESCENT, tol=TOL))
+def row_unit(sizes: Sizes, context: Context, star: SpanWeights, name: str) -> Tensors:
+    """One attack: an inner start, a start of the images."""
+    attack, x_init, result, now = _attack(sizes, context, star, name, replace(DESCENT, tol=TOL))
     return {
         "x_init": x_init,
         "x_hat": result.x_hat[0],
-        "energy": result.energy,
         "history": result.history[:, 0],
         "settled": settled_distance(attack, result.x_hat[0], now, sizes),
     }
 
 
-def path_unit(sizes: PathSizes, context: Context, nets: list[SpanWeights], name: str) -> Tensors:
+def path_unit(sizes: PathSizes, context: Context, star: SpanWeights, name: str) -> Tensors:
     """The same with an onlooker, without momentum, no step longer than `relative_step` of ‖x‖."""
     descent = replace(DESCENT, momentum=0.0, max_relative_step=sizes.relative_step)
     attack, _, result, now = _attack(
-        sizes, context, nets, name, descent, partial(OnTheWay, steps=sizes.steps)
+        sizes, context, star, name, descent, partial(OnTheWay, steps=sizes.steps)
     )
     alike = result.accepted["alike"][0]
     at = attack.basis_of(alike)
@@ -290,27 +273,27 @@ def path_unit(sizes: PathSizes, context: Context, nets: list[SpanWeights], name:
 
 
 def _attack(
-    sizes: AttackSizes,
+    sizes: Sizes,
     context: Context,
-    nets: list[SpanWeights],
+    star: SpanWeights,
     name: str,
     descent: HeavyBall,
     observe: Callable[[SpanAttack], SpanAttack | OnTheWay] = lambda attack: attack,
 ) -> tuple[SpanAttack, Tensor, Reconstruction, SpanWeights]:
-    """The attack "INNER START SEED", with the inner problem started at one of `INNER_STARTS`, where
+    """The attack "INNER START 0", with the inner problem started at one of `INNER_STARTS`, where
     its images start, what it found, and the network that it ended with.
     """
-    inner, start, number = name.split(" ")
-    seed, images = int(number), images_of(sizes, context, torch.float32)
-    star, x_init = nets[seed], start_of(images, start, context.stream("hidden.start", seed))
+    inner, start, _ = name.split(" ")
+    images = images_of(sizes, context, torch.float32)
+    x_init = start_of(images, start, context.stream("hidden.start"))
 
     def theta_0(basis: Tensor) -> Tensor:
         if inner == "theta_star":
             return star.project(basis)
         here = partial(_start_in, Subspace(basis), star.network, context)
         if inner == "uniform":
-            return here("hidden.inner_start", seed, "uniform")
-        return here("hidden.weights", seed + 1)
+            return here("hidden.inner_start", 0, "uniform")
+        return here("hidden.weights", 1)
 
     first = LBFGSSettings(max_iter=sizes.inner_first, history=20)
     attack = SpanAttack(star, images.y, sizes.weight_decay, theta_0, first=first, descent=descent)
@@ -326,14 +309,8 @@ def summary(row: Tensors, images: Bundle) -> Record:
     return Record(
         end.only("nn_train_l2", "own_start_is_nearest"),
         settled_sum=row["settled"].item(),
-        steps=float(len(row["history"])),
         converged=float(converged(row["history"], TOL)),
     )
-
-
-def means(rows: list[Record]) -> Record:
-    """Of every field over seeds."""
-    return Record({name: fmean(row[name] for row in rows) for name in rows[0]})
 
 
 def aligned_distance(network: MLP, theta: Tensor, theta_star: Tensor) -> float:
@@ -346,7 +323,7 @@ def aligned_distance(network: MLP, theta: Tensor, theta_star: Tensor) -> float:
         return torch.cat([params["w1"], params["b1"][:, None], params["w2"].mT], dim=1).double()
 
     a, b = units(theta), units(theta_star)
-    cost = (a.square().sum(1)[:, None] + b.square().sum(1) - 2 * a @ b.mT).cpu()
+    cost = torch.cdist(a, b).square().cpu()
     rows, columns = linear_sum_assignment(cost.numpy())
     bias = (theta[-1] - theta_star[-1]).square()
     return (cost[rows, columns].sum() + bias.cpu()).item()

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 
 import torch
-from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.bilevel.common import (
@@ -36,7 +35,7 @@ class Metrics(Record):
     starts: by start of the images.
 
     starts.random: first_sum: ‖θ* − θ(x)‖² before any step on the images, last_sum after the last ·
-    steps · converged: see `companion.chapters.bilevel.common.converged` · the rest: see `measure`
+    converged: see `companion.chapters.bilevel.common.converged` · the rest: see `measure`
     there.
     """
 
@@ -78,34 +77,19 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         starts[name] = Record(
             first_sum=run["history"][0].item(),
             last_sum=run["energy"].item(),
-            steps=len(run["history"]),
             converged=converged(run["history"], 0.0),
             **measure(run["x_hat"], run["x_init"], images),
         )
         x_hat[f"x_hat_{name}"] = run["x_hat"].float()
     metrics = Metrics(
         n_train=len(images),
-        n_params=network.n_params,
         accuracy=added["accuracy"].item(),
         added_sum=added["theta"].square().sum().item(),
         drawn_sum=(network.flatten(star.start or {}).cpu() - other).square().sum().item(),
         held_out_nn_l2=held_out_distance(images),
         starts=starts,
     )
-    # for anybody to score anew
-    again = {"x_hat": torch.stack([*x_hat.values()]), "train_index": images.train_index}
-    return Outcome(metrics, {**kept_arrays(images), **x_hat, **again})
-
-
-def rescored(sizes: Sizes, context: Context, x_hat: Tensor) -> Record:
-    """Distances of kept reconstructions (start, n, d) to the images."""
-    images = images_of(sizes, context, torch.float64)
-    distances = ("nn_train_l2", "own_start_is_nearest", "nearer_to_partition")
-    scores = Record()
-    for name, x in zip(STARTS, x_hat.to(images.train), strict=True):
-        x_init = start_of(images, name, context.stream("hidden.start"))
-        scores[name] = measure(x, x_init, images).only(*distances)
-    return Record(starts=scores)
+    return Outcome(metrics, {**kept_arrays(images), **x_hat})
 
 
 def _attack(sizes: Sizes, context: Context, added: Tensors | None = None) -> SpanAttack:

@@ -2,8 +2,6 @@
 photographs (c).
 """
 
-from dataclasses import replace
-
 from companion.chapters.base import Experiment
 from companion.chapters.decoreco import experiment, experiment_published, story
 
@@ -28,10 +26,4 @@ PUBLISHED = Experiment.of(
     figures={"matches": story.plot_best, "ranked": story.plot_ranked},
     selected=story.published_selected,
     name="decoreco-published",
-)
-SECOND = replace(
-    PUBLISHED,
-    sizes=experiment_published.SECOND,
-    claims=story.second_claims,
-    name="decoreco-second",
 )

@@ -6,8 +6,7 @@ blend of training images is nearer to them than to any others, too, and is no re
 so a reconstruction counts as a training image's only above what blends reach as well.
 """
 
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -28,7 +27,7 @@ from companion.chapters.tables import flat
 from companion.store.kept import RELEASED
 from companion.store.record import Record
 from recon.attacks import by_published_recipe
-from recon.attacks.haim_recipe import ALPHA, RUNS, STEPS, PublishedSettings
+from recon.attacks.haim_recipe import ALPHA, STEPS, TUNED_SCALE, PublishedSettings
 from recon.images.bundle import Bundle
 from recon.images.features import backbone
 from recon.images.pool import ImagePool
@@ -56,14 +55,11 @@ class Metrics(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedSizes:
-    """Fig. 8 by the published recipe, on a network trained along the flow · steps: of the recipe ·
-    run: of `recon.attacks.haim_recipe.RUNS`.
-    """
+    """Fig. 8 by the published recipe, on a network trained along the flow; its `steps`."""
 
     n_train: int
     width: int
     steps: int
-    run: Literal[1, 2] = 1
 
 
 SIZES = {
@@ -71,7 +67,6 @@ SIZES = {
     "laptop": PublishedSizes(n_train=50, width=500, steps=1000),
     "paper": PublishedSizes(n_train=500, width=1000, steps=STEPS),
 }
-SECOND = {profile: replace(sizes, run=2) for profile, sizes in SIZES.items()}
 
 
 def gallery(pool: ImagePool, without: Tensor, mean: Tensor) -> Tensor:
@@ -96,8 +91,7 @@ def compute(sizes: PublishedSizes, context: Context) -> Outcome[Metrics]:
     """
     images = context.images(sizes.n_train)
     weights, _ = train_reference(context, images, sizes.width)
-    scale, *_, alpha = RUNS[sizes.run]
-    settings = PublishedSettings(2 * sizes.n_train, sizes.steps, scale, run=sizes.run)
+    settings = PublishedSettings(2 * sizes.n_train, sizes.steps, TUNED_SCALE)
     attack = by_published_recipe(
         weights,
         images.shape,
@@ -108,10 +102,10 @@ def compute(sizes: PublishedSizes, context: Context) -> Outcome[Metrics]:
     x_hat = attack.images.flatten(1)
     nulls = nulls_of(context, images, weights.network, weights.theta_star, len(x_hat))
     table = flat(match_table(x_hat, images, nulls))
-    share = contribution(weights, x_hat, attack.score, alpha)
+    share = contribution(weights, x_hat, attack.score)
     order = share.argsort(descending=True, stable=True)
     counts, ranked = ranking_of(x_hat[order], images, context, nulls)
-    arm = arm_of(attack, weights, START, table, alpha=alpha)
+    arm = arm_of(attack, weights, START, table)
     arrays = {"x_hat": x_hat[order], "contribution": share[order], **ranked}
     arrays |= kept_arrays(images) | {"x_null": nulls["mixtures"]}
     released_as = {"theta_star": weights.theta_star, "multipliers": attack.score[order]}
@@ -142,11 +136,11 @@ def ranking_of(
     return ranking(x_hat, images.train, others, mixtures, images.mean, images.shape, draws)
 
 
-def contribution(weights: Weights, x: Tensor, multipliers: Tensor, alpha: float = ALPHA) -> Tensor:
+def contribution(weights: Weights, x: Tensor, multipliers: Tensor) -> Tensor:
     """‖(λ_i/m) ∇_θ Φ(x_i)‖ over all layers, (m,), of candidates x (m, d) with multipliers λ
     (m,).
     """
-    matrices, _ = gram(weights.network, weights.params, x, alpha=alpha)
+    matrices, _ = gram(weights.network, weights.params, x, alpha=ALPHA)
     return multipliers / len(x) * matrices.sum(0).diagonal().clamp_min(0).sqrt()
 
 

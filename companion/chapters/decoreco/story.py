@@ -6,7 +6,6 @@ no other; where the three yardsticks of `companion.chapters.yardstick` disagree,
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -81,12 +80,6 @@ def published_claims(metrics: PublishedMetrics, _: PublishedSizes) -> list[Claim
         ),
         *([thesis(metrics.judged, arm)] if "judged" in metrics else []),
     ]
-
-
-def second_claims(metrics: PublishedMetrics, _: PublishedSizes) -> list[Claim]:
-    """A finding by the rule of the paper's sentence, which has run 1 and counts once."""
-    second = _recovers("decoreco-second-recovers", metrics.arm, metrics.n_train)
-    return [replace(second, verdict="finding") if second.verdict == "reproduced" else second]
 
 
 def partition_claims(metrics: Metrics, _: Sizes) -> list[Claim]:

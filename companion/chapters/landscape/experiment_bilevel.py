@@ -9,15 +9,16 @@ from itertools import pairwise
 import torch
 
 from companion.chapters.base import Context, Outcome, Tensors
+from companion.chapters.common import affine_trained
 from companion.chapters.landscape.shared import (
     DIFFERENT,
     EVERY,
     LAMBDAS,
     SETS,
     SIDE,
+    WEIGHT_DECAY,
     SeedImages,
     Sizes,
-    affine_released,
     bilevel_ends,
 )
 from companion.chapters.tables import packed, unpacked
@@ -35,18 +36,15 @@ class Metrics(Record):
     of held-out images.
 
     distance: Of the end points to their neighbours in each set of images that the starts are mixed
-    from, by SSIM, mean over seeds · start_distance: of the starts · cells_converged: share of seeds
-    whose run from there converged. crossing.truth_partition: λ₁ at which, for λ₂ = 1, the truth
-    becomes nearer than the partition: per seed, None where it does not; mean and standard
-    deviation, None unless it does in all seeds. connection: Walks between two training sets of one
-    classifier: without bounds from the truth to the attack's ends from partition and noise; with
-    pixels in [0, 1] from the truth to the set nearest to the partition, and from there to the one
+    from, by SSIM · start_distance: of the starts · cells_converged: whether the
+    run from there converged. connection: Walks between two training sets of one classifier:
+    without bounds from the truth to the attack's ends from partition and noise; with pixels in
+    [0, 1] from the truth to the set nearest to the partition, and from there to the one
     nearest to noise. n: images of each set · level: nω‖θ*‖²; sufficient: above this the theorem
     holds, `recon.analysis.walk`. connection.to_partition: error: highest ‖θ(X_t) − θ*‖/‖θ*‖ after
     training on a frame from scratch; straight_error: the same on the straight segment ·
     largest_step: between neighbouring frames, relative to the segment's; largest_double_step:
-    between every other frame, half of it where there is a jump · solved: whether every frame was
-    found.
+    between every other frame, half of it where there is a jump.
     """
 
 
@@ -54,19 +52,17 @@ class Metrics(Record):
 class BilevelSizes(Sizes):
     """
     Attributes:
-        seeds: each with images and noise of its own.
         walk_n, walk_points, walk_steps: images of the walk between training sets, frames of each of
             its legs (odd), of the attack that makes its ends without bounds.
     """
 
-    seeds: int = 1
     walk_n: int
     walk_points: int
     walk_steps: int = 1500
 
 
 SIZES = {
-    "smoke": BilevelSizes(n_train=10, seeds=2, steps=100, walk_n=40, walk_points=5, walk_steps=100),
+    "smoke": BilevelSizes(n_train=10, steps=100, walk_n=40, walk_points=5, walk_steps=100),
     "laptop": BilevelSizes(n_train=40, steps=1500, walk_n=100, walk_points=13),
     "paper": BilevelSizes(n_train=100, steps=8000, walk_n=500, walk_points=41),
 }
@@ -75,72 +71,42 @@ SHOWN = 8  # images of the walk that a result keeps of every frame
 
 
 def compute(sizes: BilevelSizes, context: Context) -> Outcome[Metrics]:
-    """25 starts × seeds of the affine net, and the walk between training sets."""
-    names = [f"seed-{seed}" for seed in range(sizes.seeds)]
-    units = context.sweep(partial(_task, sizes, context), [*names, "walk"], label="landscape")
-    walked = units.pop("walk")
-    runs = list(units.values())
-
-    def mean(key: str) -> list[list[float]]:
-        """[i][j] is the start with λ₁[i], λ₂[j]."""
-        over_seeds = torch.stack([run[key].double() for run in runs]).mean(0)
-        grid: list[list[float]] = over_seeds.unflatten(0, (SIDE, SIDE)).tolist()
-        return grid
-
+    """25 starts of the affine net, and the walk between training sets."""
+    names = ["seed-0", "walk"]
+    units = context.sweep(partial(_task, sizes, context), names, label="landscape")
+    run, walked = (units[name] for name in names)
+    # [i][j] is the start with λ₁[i], λ₂[j]
+    null = run.pop("null").item()
+    grid = {key: value.double().view(SIDE, SIDE).tolist() for key, value in run.items()}
     metrics = Metrics(
-        n_train=len(SeedImages.drawn(context, sizes.n_train, torch.float32, seeds=sizes.seeds)),
+        n_train=len(SeedImages.drawn(context, sizes.n_train, torch.float32)),
         lambda1=list(LAMBDAS),
-        converged=torch.stack([run["converged"] for run in runs]).double().mean().item(),
-        null_distance_to_truth=torch.stack([run["null"] for run in runs]).mean().item(),
-        distance=Record({name: mean(name) for name in SETS}),
-        start_distance=Record({name: mean(f"start_{name}") for name in SETS}),
-        cells_converged=mean("converged"),
-        crossing=Record(truth_partition=crossing(runs)),
+        converged=run["converged"].double().mean().item(),
+        null_distance_to_truth=null,
+        distance=Record({name: grid[name] for name in SETS}),
+        start_distance=Record({name: grid[f"start_{name}"] for name in SETS}),
+        cells_converged=grid["converged"],
         connection=unpacked(walked),
     )
     return Outcome(metrics, {key: tensor for key, tensor in walked.items() if key != "json"})
 
 
 def _task(sizes: BilevelSizes, context: Context, name: str) -> Tensors:
-    """One run of the sweep: "seed-K" or "walk"."""
+    """One run of the sweep: the landscape or the walk."""
     if name == "walk":
         return walk_run(sizes, context)
-    seed = int(name.removeprefix("seed-"))
-    images = SeedImages.drawn(context, sizes.n_train, torch.float64, seed, sizes.seeds)
-    return bilevel_run(images, sizes.steps)
+    return bilevel_run(SeedImages.drawn(context, sizes.n_train, torch.float64), sizes.steps)
 
 
 def bilevel_run(images: SeedImages, steps: int) -> Tensors:
-    """All starts of one seed: the affine net's bilevel problem, in the span of everything that
+    """All starts: the affine net's bilevel problem, in the span of everything that
     occurs.
     """
     starts = images.starts()[DIFFERENT]
-    result = bilevel_ends(affine_released(images), starts, steps)
+    result = bilevel_ends(affine_trained(images.train, images.y, WEIGHT_DECAY), starts, steps)
     begun = {f"start_{key}": value for key, value in images.distances(starts).items()}
     rows = {**images.distances(result.x_hat), **begun, "converged": result.converged}
     return {key: value[EVERY] for key, value in rows.items()} | {"null": images.null_distance()}
-
-
-def crossing(runs: list[Tensors]) -> Record:
-    """Where truth and partition swap along λ₁ at λ₂ = 1: the first place in every seed, by linear
-    interpolation.
-    """
-    places: list[float | None] = []
-    for run in runs:
-        gap = (run["truth"] - run["partition"])[SIDE - 1 :: SIDE].double().tolist()
-        swaps = [
-            low + before / (before - after) * (high - low)
-            for (low, high), (before, after) in zip(pairwise(LAMBDAS), pairwise(gap), strict=True)
-            if before > 0 >= after
-        ]
-        places.append(swaps[0] if swaps else None)
-    known = torch.tensor([place for place in places if place is not None])
-    everywhere = len(known) == len(places)  # a mean over some seeds only would mislead
-    return Record(
-        per_seed=places,
-        mean=known.mean().item() if everywhere else None,
-        sd=known.std().item() if everywhere and len(known) > 1 else None,
-    )
 
 
 def walk_run(sizes: BilevelSizes, context: Context) -> Tensors:
@@ -148,8 +114,8 @@ def walk_run(sizes: BilevelSizes, context: Context) -> Tensors:
     attack ends from the partition and from noise; with pixels in [0, 1] from the truth to the set
     nearest to the partition, and on to the one nearest to noise.
     """
-    images = SeedImages.drawn(context, sizes.walk_n, torch.float64, seeds=sizes.seeds)
-    released = affine_released(images)
+    images = SeedImages.drawn(context, sizes.walk_n, torch.float64)
+    released = affine_trained(images.train, images.y, WEIGHT_DECAY)
     n, theta, points = len(images.y), released.theta_star, sizes.walk_points
     starts = torch.stack([images.init, images.random])
     space = Subspace.spanned_by(*images.sets().values(), theta[None, :-1])
@@ -165,10 +131,11 @@ def walk_run(sizes: BilevelSizes, context: Context) -> Tensors:
     by_name = dict(zip((*FREE, *BOXED), walks, strict=True))
     level, balance = constants(released)
     enough = {"level": level, "sufficient": sufficient(images.y, balance)}
-    routes = {name: _route(route) for name, route in by_name.items()}
-    frames = {f"walk_{name}_frames": by_name[name].frames.float() for name in BOXED}
-    errors = {f"walk_{name}_error": by_name[name].error for name in BOXED}
-    return {**packed(Record(n=n, **enough, **routes)), **frames, **errors}
+    made = packed(Record(n=n, **enough, **{name: _route(way) for name, way in by_name.items()}))
+    for name in BOXED:
+        made[f"walk_{name}_frames"] = by_name[name].frames.float()
+        made[f"walk_{name}_error"] = by_name[name].error
+    return made
 
 
 def _route(route: Walk) -> Record:
@@ -177,5 +144,4 @@ def _route(route: Walk) -> Record:
         straight_error=route.straight.max().item(),
         largest_step=route.step,
         largest_double_step=route.coarse,
-        solved=route.solved,
     )

@@ -29,16 +29,12 @@ class Metrics(Record):
     cells: The published recipe from one start: where it begins and ends, and where the bilevel
     attack ends from there. ncc: mean NCC of what it ends at with the most alike of each set, which
     no norm of an image moves · fell_layer_1: share by which layer 1's energy fell over the last
-    tenth of the steps · moved: mean of ‖x − x_init‖ / ‖x_init‖. cells.start: Of a set of images to
-    their neighbours in each set, by SSIM.
+    tenth of the steps. cells.start: Of a set of images to their neighbours in each set, by SSIM.
     """
 
     def at(self, lambda1: float, lambda2: float) -> Record:
         """The cell of this start; KeyError where the recipe was not run."""
-        for cell in self.cells:
-            if (cell.lambda1, cell.lambda2) == (lambda1, lambda2):
-                return cell
-        raise KeyError(f"the recipe was not run from ({lambda1:g}, {lambda2:g})")
+        return {(cell.lambda1, cell.lambda2): cell for cell in self.cells}[lambda1, lambda2]
 
     def to_partition(self) -> list[Record]:
         """Those at λ₂ = 1, from the partition to the truth."""
@@ -98,7 +94,6 @@ def compute(sizes: RecipeSizes, context: Context) -> Outcome[Metrics]:
                 ncc=_ncc(run["x_hat"], images),
                 bilevel=Record({key: bilevel[key][row].item() for key in SETS}),
                 fell_layer_1=run["fell"].item(),
-                moved=run["moved"].item(),
             )
         )
     metrics = Metrics(
@@ -154,7 +149,6 @@ def _run(sizes: RecipeSizes, context: Context, theta: Tensor, name: str) -> Tens
     return {
         "x_hat": attack.images.flatten(1) + mean,
         "fell": fell_layer_1(trace, sizes.recipe_steps),
-        "moved": trace[-1, -1].clone(),
         "trace": trace,
     }
 

@@ -14,12 +14,10 @@ from companion.chapters.base import Context
 from recon.analysis.landscape import mixed_starts, sweep_bilevel
 from recon.attacks.reconstruct import Reconstruction
 from recon.images.bundle import Bundle
-from recon.nets.mlp import affine
 from recon.optim.descent import HeavyBall
 from recon.released import Weights
 from recon.scoring.matching import nearest
 from recon.scoring.metrics import Shape
-from recon.training.inner_problem import Objective, solve_affine
 
 SETS = ("truth", "partition", "random")
 #: λ₁ and λ₂ of the starts, which are a grid with λ₁ the slower index
@@ -72,18 +70,12 @@ class SeedImages(Bundle):
     random: Tensor
 
     @staticmethod
-    def drawn(
-        context: Context, n: int, dtype: torch.dtype, seed: int = 0, seeds: int = 1
-    ) -> SeedImages:
-        """Images of one of `seeds` of a run: n each, disjoint slices of its partitions, as large as
-        the data allow; which partitions, the run's own seed says.
-        """
-        data = context.dataset(n * seeds, n * seeds)
-        half = min(n, min(map(len, (data.train, data.init, data.held_out))) // seeds) // 2
-        images = Bundle.of(data, context.device, dtype, centred=False).take(
-            seed * half, (seed + 1) * half
-        )
-        generator = context.stream("landscape.start", seed)
+    def drawn(context: Context, n: int, dtype: torch.dtype) -> SeedImages:
+        """n each, or as many as the data allow; which, the run's seed says."""
+        data = context.dataset(n, n)
+        half = min(n, *map(len, (data.train, data.init, data.held_out))) // 2
+        images = Bundle.of(data, context.device, dtype, centred=False).take(0, half)
+        generator = context.stream("landscape.start")
         noise = torch.rand(images.train.shape, generator=generator, dtype=torch.float64)
         return SeedImages(**vars(images), random=noise.to(images.train))
 
@@ -104,13 +96,6 @@ class SeedImages(Bundle):
     def null_distance(self) -> Tensor:
         """Distance to the truth of images that no training saw."""
         return self.distances(self.held_out[None])["truth"]
-
-
-def affine_released(images: SeedImages) -> Weights:
-    """θ* of the affine net, exactly trained on one seed's images."""
-    objective = Objective(affine(images.dim), images.y, WEIGHT_DECAY)
-    theta_star = solve_affine(objective, images.train[None]).theta[0]
-    return Weights(objective.network, theta_star, y=images.y, weight_decay=WEIGHT_DECAY)
 
 
 def bilevel_ends(released: Weights, starts: Tensor, steps: int) -> Reconstruction:

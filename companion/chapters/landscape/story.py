@@ -117,12 +117,16 @@ def corner(distance: Record, i: int) -> Record:
 
 
 def crossing_text(metrics: Record) -> str:
-    """Where truth and partition swap, over seeds."""
-    at = metrics.crossing.truth_partition
-    if at.mean is None:
-        return f"they do not swap in {at.per_seed.count(None)} of {len(at.per_seed)} seeds"
-    spread = "" if at.sd is None else f" ± {at.sd:.2f}"
-    return f"they swap at λ₁ = {at.mean:.2f}{spread}"
+    """Where, along λ₁ at λ₂ = 1, the truth becomes nearer than the partition, by linear
+    interpolation.
+    """
+    gap = np.subtract(metrics.distance.truth, metrics.distance.partition)[:, -1]
+    swaps = (gap[:-1] > 0) & (gap[1:] <= 0)
+    if not swaps.any():
+        return "they do not swap"
+    before = swaps.argmax()
+    ends = [before + 1, before]
+    return f"they swap at λ₁ = {np.interp(0, gap[ends], np.array(metrics.lambda1)[ends]):.2f}"
 
 
 @heatmap

@@ -331,5 +331,4 @@ def ranks(network: ConvNet, theta: Params, pool: ImagePool) -> list[list[int]]:
 
 def norms(gradients: Params) -> list[float]:
     """Norm of each image's whole gradient."""
-    squares = [part.flatten(1).square().sum(1) for part in gradients.values()]
-    return torch.stack(squares).sum(0).sqrt().tolist()
+    return torch.cat([part.flatten(1) for part in gradients.values()], 1).norm(dim=1).tolist()

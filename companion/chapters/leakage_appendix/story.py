@@ -1,7 +1,5 @@
 """Three sentences of the appendices."""
 
-from __future__ import annotations
-
 import math
 
 import matplotlib.pyplot as plt

@@ -1,8 +1,7 @@
 """Chapter 11: the attacks on both victims, network by network."""
 
-from __future__ import annotations
-
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -79,32 +78,21 @@ SIZES = {
 }
 
 
-def run_rgap(gradient: Gradient, _sizes: Sizes, _place: Checkpoints) -> Tensor:
-    return by_rgap(gradient, gradient.network.shape).images
-
-
-def run_dlg(gradient: Gradient, sizes: Sizes, _place: Checkpoints) -> Tensor:
-    return dlg(gradient, seeded_start(gradient, SEED), sizes.dlg_steps)[0]
-
-
-def run_cosine_tv(gradient: Gradient, sizes: Sizes, place: Checkpoints) -> Tensor:
-    start = seeded_start(gradient, SEED)
-    steps = max(1, round(sizes.share * COSINE_STEPS))
-    return cosine_tv(gradient, start, steps, place.at("cosine")).x_hat.view_as(start)
-
-
-def run_hybrid(gradient: Gradient, sizes: Sizes, place: Checkpoints) -> Tensor:
-    return hybrid(gradient, sizes.share, place)
-
-
 #: from gradients of one image each to the images (B, c, h, w); what matches gradients does so in
 #: float32, as the published code does. A new attack is an entry here and a label in
 #: `companion.chapters.published`.
-ATTACKS = {
-    "rgap": run_rgap,
-    "dlg": run_dlg,
-    "cosine_tv": run_cosine_tv,
-    "hybrid": run_hybrid,
+ATTACKS: dict[str, Callable[[Gradient, Sizes, Checkpoints], Tensor]] = {
+    "rgap": lambda gradient, *_: by_rgap(gradient, gradient.network.shape).images,
+    "dlg": lambda gradient, sizes, _: dlg(gradient, seeded_start(gradient, SEED), sizes.dlg_steps)[
+        0
+    ],
+    "cosine_tv": lambda gradient, sizes, place: cosine_tv(
+        gradient,
+        seeded_start(gradient, SEED),
+        max(1, round(sizes.share * COSINE_STEPS)),
+        place.at("cosine"),
+    ).x_hat.view(-1, *gradient.network.shape),
+    "hybrid": lambda gradient, sizes, place: hybrid(gradient, sizes.share, place),
 }
 
 
@@ -115,9 +103,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     rows = {name: unpacked(tensors) for name, tensors in runs.items()}
     arrays = {"truth": pixels(victims.x)}
     for name, tensors in runs.items():
-        for method, x_hat in tensors.items():
-            if method != "json":
-                arrays[f"x_hat {name} {method}"] = shown(x_hat)
+        arrays |= {f"x_hat {name} {key}": shown(x) for key, x in tensors.items() if key != "json"}
     images = Record(grey_mse=victims.x.square().mean().item(), the_papers=victims.exact)
     return Outcome(Metrics(**rows, images=images), arrays)
 

@@ -82,8 +82,7 @@ EXACT = "exact"  # the unit of those without a weight
 
 
 class Metrics(Networks):
-    """networks: by name · grey: error of a grey image, for each image that is judged · index: of
-    these in CIFAR-10 · tuning_index: of those that weights were tuned on.
+    """networks: by name · grey: error of a grey image, for each image that is judged.
 
     networks: open: whether the gradient leaves something open that it reads · gauss_newton,
     smoothest: error of each judged image, of any and of the smoothest image with the gradient; and
@@ -91,11 +90,6 @@ class Metrics(Networks):
     images · best: weight of the least of them · judged: weight -> error of each judged image, None
     where not finite; the best weight, and those of the attack's authors.
     """
-
-    @property
-    def left_open(self) -> list[bool]:
-        """Whether each of the networks leaves something open."""
-        return [row.open for row in self.networks.values()]
 
     def errors(self, attack: str, weight: float | None = None) -> np.ndarray:
         """log10 of the errors (networks, images), see `logs`; at the best weight or another."""
@@ -155,7 +149,7 @@ SIZES = {
 
 def compute(sizes: WeightSizes, context: Context) -> Outcome[Metrics]:
     """Every attack by every network: tune, then judge."""
-    tuning, judged = victims(sizes, context)
+    _, judged = victims(sizes, context)
     units = [f"{name}--{attack}" for name in sizes.networks for attack in (EXACT, *WAYS)]
     runs = context.sweep(partial(weight_unit, sizes, context), units, "weights")
     networks: dict[str, Record] = {}
@@ -165,8 +159,7 @@ def compute(sizes: WeightSizes, context: Context) -> Outcome[Metrics]:
         row = unpacked(tensors)
         networks.setdefault(name, Record()).update(row if attack == EXACT else {attack: row})
         arrays |= {f"x_hat {name} {key}": shown(x) for key, x in tensors.items() if key != "json"}
-    about = {"grey": judged.grey, "index": judged.index, "tuning_index": tuning.index}
-    return Outcome(Metrics(**networks, **about), arrays)
+    return Outcome(Metrics(**networks, grey=judged.grey), arrays)
 
 
 def victims(sizes: WeightSizes, context: Context) -> list[Victims]:

@@ -1,7 +1,5 @@
 """Chapter 11's sentences: Appendix E, method by method, and what the paper says of its table."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 
@@ -199,13 +197,9 @@ def pre_trained_claim(names: list[str], metrics: Metrics) -> Claim:
         """Error on each pre-trained network over that on the untrained one, (methods, networks);
         infinite where it diverged.
         """
-        after, before = (
-            np.array(
-                [[mse(name.removesuffix(end), method) for name in names] for method in methods]
-            )
-            for end in ("", PRE_TRAINED)
+        return np.array(
+            [[mse(n, m) / mse(n.removesuffix(PRE_TRAINED), m) for n in names] for m in methods]
         )
-        return after / before
 
     def text(table: np.ndarray) -> str:
         rows = [", ".join(f"{value:.2g}" for value in row) for row in table]

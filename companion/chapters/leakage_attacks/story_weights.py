@@ -1,9 +1,5 @@
 """Chapter 11 on the weight of the prior: who wins once it is tuned, and what it decides."""
 
-from __future__ import annotations
-
-from itertools import compress
-
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
@@ -43,8 +39,7 @@ DRAWN = 3  # images
 
 def claims(metrics: Metrics, _: WeightSizes) -> list[Claim]:
     """Judged over networks, the unit that the sentences speak of; over images beside."""
-    made = [prior_decides(metrics), tuned(metrics)]
-    return [*made, smoothest(metrics)] if any(metrics.left_open) else made
+    return [prior_decides(metrics), tuned(metrics)]
 
 
 def over(differences: np.ndarray) -> dict[str, str]:
@@ -108,26 +103,6 @@ def tuned(metrics: Metrics) -> Claim:
     )
 
 
-def smoothest(metrics: Metrics) -> Claim:
-    """On the networks that leave something open: a finding if its error over that of CosineTV and
-    over that of Hybrid is below 1 over networks, "not reproduced" if one is above, else undecided.
-    """
-    against = {
-        name: (metrics.errors("smoothest") - metrics.errors(attack))[metrics.left_open]
-        for name, attack in (("CosineTV", "cosine_tv_geiping"), ("Hybrid", "hybrid"))
-    }
-    lower = {Ratio.of(differences.mean(1)).lower for differences in against.values()}
-    judgement = "finding" if lower == {True} else "undecided"
-    return claim(
-        "leakage-smoothest",
-        {
-            "count": sum(metrics.left_open),
-            "against": {name: over(differences) for name, differences in against.items()},
-        },
-        verdict="not reproduced" if False in lower else judgement,
-    )
-
-
 @chart
 def plot_weights(result: Result[Metrics]) -> Figure:
     """Error on the tuning images by weight of the total variation, one panel a network; a ring
@@ -173,7 +148,7 @@ def selected(metrics: Metrics, arrays: Tensors) -> Tensors:
 
 def drawn_network(metrics: Metrics) -> str:
     """The first that leaves something open, or the first."""
-    return [*compress(metrics.networks, metrics.left_open), *metrics.networks][0]
+    return max(metrics.networks, key=lambda name: metrics.networks[name].open)
 
 
 @photographs

@@ -1,7 +1,5 @@
 """Appendix C: the gradient of a batch, as one system."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -174,8 +172,9 @@ def missing(system: BatchSystem, x: Tensor) -> int:
     """Rank of the Jacobian at x (n·c·h·w,) minus unknowns, by eigenvalues of JᵀJ above ε times
     their sum.
     """
-    squares = torch.linalg.eigvalsh(system.gram(x))
-    return int((squares > torch.finfo(squares.dtype).eps * squares.sum()).sum()) - len(squares)
+    gram = system.gram(x)
+    least = torch.finfo(gram.dtype).eps * gram.trace()
+    return int(torch.linalg.matrix_rank(gram, atol=least, rtol=0.0, hermitian=True)) - len(gram)
 
 
 def relative(system: BatchSystem, x: Tensor) -> float:

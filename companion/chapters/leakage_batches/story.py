@@ -1,7 +1,5 @@
 """Appendix C's sentence, with what decides it."""
 
-from __future__ import annotations
-
 import matplotlib.pyplot as plt
 import torch
 from matplotlib.figure import Figure

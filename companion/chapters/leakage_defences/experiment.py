@@ -1,7 +1,5 @@
 """Appendix D: noise in units of differential privacy, and whether noise lowers c(M)."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from functools import partial

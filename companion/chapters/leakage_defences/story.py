@@ -1,8 +1,7 @@
 """The sentences of appendix D, each with what decides it."""
 
-from __future__ import annotations
-
 import math
+from itertools import takewhile
 from statistics import fmean as mean
 
 import matplotlib.pyplot as plt
@@ -50,12 +49,8 @@ def hidden_from(rows: list[Record], null: float) -> float:
     """The least z from which on the most probable image's error stays above `NO_BETTER` of the
     null's; ∞ where there is none.
     """
-    hides = math.inf
-    for row in reversed(rows):
-        if mean(row.mse) < NO_BETTER * null:
-            break
-        hides = row.z
-    return hides
+    better = takewhile(lambda row: mean(row.mse) >= NO_BETTER * null, reversed(rows))
+    return min((row.z for row in better), default=math.inf)
 
 
 def in_words(z: float) -> str:

@@ -2,8 +2,6 @@
 PSNRs, and a digit whose shifts have its gradient.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

@@ -2,11 +2,9 @@
 signed steps of 0.1, a setting of ours.
 """
 
-from __future__ import annotations
-
 import math
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -32,7 +30,7 @@ from recon.scoring.metrics import mse
 
 def decibels(design: Record) -> float:
     """CosineTV's mean PSNR (peak 1), rounding apart."""
-    return float(np.mean([-10 * np.log10(max(error, LEAST)) for error in design.cosine]))
+    return float(-10 * np.log10(np.maximum(design.cosine, LEAST)).mean())
 
 
 class Metrics(Record):
@@ -99,9 +97,7 @@ def drawn(sizes: Sizes, seed: int) -> dict[str, ConvNet]:
         network = ConvNet(tuple(convs), shape=(3, sizes.side, sizes.side))
         with suppress(ReconError):
             network.image_shapes()
-            name = " | ".join(
-                f"{conv.kernel},{conv.channels},{conv.stride},{conv.padding}" for conv in convs
-            )
+            name = " | ".join(",".join(map(str, astuple(conv))) for conv in convs)
             designs[name] = network
     return designs
 

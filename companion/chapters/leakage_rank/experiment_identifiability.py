@@ -2,8 +2,6 @@
 image by image.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 

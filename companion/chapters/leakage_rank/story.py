@@ -1,7 +1,5 @@
 """Chapter 10's sentences: Table 1, the generic rank, and what c(M) predicts."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import matplotlib.pyplot as plt

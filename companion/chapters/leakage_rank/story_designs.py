@@ -1,14 +1,13 @@
 """What the paper advises builders of networks, and what the joint rank says instead."""
 
-from __future__ import annotations
+from collections.abc import Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
-from scipy.stats import bootstrap
+from scipy.stats import bootstrap, rankdata
 
 from companion.chapters.claims import claim
-from companion.chapters.leakage_common import spearman
 from companion.chapters.leakage_rank.experiment_designs import Metrics, Sizes, decibels
 from companion.chapters.pictures import PAGE, SERIES, chart
 from companion.store.results import Claim, Result
@@ -38,12 +37,20 @@ def correlation(x: list[float], y: list[float]) -> tuple[float, float, float] | 
         (x, y),
         spearman,
         paired=True,
+        vectorized=False,
         n_resamples=1000,
         method="percentile",
         rng=np.random.default_rng(0),
     )
     interval = drawn.confidence_interval
-    return float(spearman(np.array(x), np.array(y))), float(interval.low), float(interval.high)
+    return spearman(x, y), float(interval.low), float(interval.high)
+
+
+def spearman(x: Sequence[float], y: Sequence[float]) -> float:
+    """Spearman's ρ; 0 where one side does not vary, as in some draws of a bootstrap."""
+    a, b = (rankdata(values) - (len(values) + 1) / 2 for values in (x, y))
+    norms = np.linalg.norm(a) * np.linalg.norm(b)
+    return float((a * b).sum() / norms) if norms else 0.0
 
 
 def in_words(found: tuple[float, float, float] | None) -> str:

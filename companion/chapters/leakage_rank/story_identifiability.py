@@ -1,7 +1,5 @@
 """What all layers together determine, and what else has the same gradient."""
 
-from __future__ import annotations
-
 import torch
 from matplotlib.figure import Figure
 

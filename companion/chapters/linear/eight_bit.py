@@ -14,16 +14,13 @@ nothing but pixels. Shapes: pixels (n, d), y (n,) in {0, 1}, theta (d + 1,) with
 float64 throughout.
 """
 
-from __future__ import annotations
-
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.lib.stride_tricks import sliding_window_view
 from torch import Tensor
-from tqdm import tqdm
 
 from recon.analysis.solution_set import adjoint, solve_normal
 from recon.errors import ReconError
@@ -52,64 +49,41 @@ class Others:
     Attributes:
         pixels (N, d) uint8.
         y (N,) in {0, 1}.
-        apart (N, N) bool, which two may stand in one set; None: any two.
+        apart (N, N) bool, which two may stand in one set.
     """
 
     pixels: Tensor
     y: Tensor
-    apart: Tensor | None
+    apart: Tensor
 
 
-@dataclass(frozen=True)
-class Twin:
-    """
-    Attributes:
-        pixels (n, d) uint8, the other training set.
-        chosen (n,): rows of the photographs that it was made from.
-        theta (d + 1,): its classifier in float64.
-        target (d + 1,) float32: the classifier wanted.
-    """
+def twin(pool: Others, target: Tensor, n: int, weight_decay: float) -> tuple[Tensor, Tensor]:
+    """A training set made of n photographs of `pool` with the float32 classifier `target` (d + 1,),
+    and the rows (n,) of the photographs that it was made from.
 
-    pixels: Tensor
-    chosen: Tensor
-    theta: Tensor
-    target: Tensor
-
-    @property
-    def agree(self) -> int:
-        """How many of the d + 1 float32 numbers are the same, bit by bit."""
-        return int((self.theta.float().view(torch.int32) == self.target.view(torch.int32)).sum())
-
-    @property
-    def largest_relative_difference(self) -> float:
-        """max_j |θ_j − t_j| / |t_j| of the float64 classifier θ and the float32 numbers t."""
-        wanted = self.target.double()
-        return float(((self.theta - wanted) / wanted).abs().max())
-
-
-def twin(pixels: Tensor, y: Tensor, pool: Others, weight_decay: float) -> Twin:
-    """A training set made of photographs of `pool` with the float32 classifier of (pixels, y).
-
-    pixels (n, d) uint8, y (n,) with n/2 of each class. The labels of the result are n/2 zeros, then
-    n/2 ones. Whether all numbers agree is measured, not promised: see `Twin.agree`. ReconError
-    where a class is too small.
+    Its pixels (n, d) are uint8, its labels n/2 zeros, then n/2 ones. Whether all numbers agree is
+    measured, not promised: see `agreeing`. ReconError where a class is too small.
 
     Args:
         weight_decay: ω of the training.
     """
-    target = classifier(pixels, y, weight_decay).float()
-    digits = Digits(target.double(), len(pixels), weight_decay)
-    tried: list[Twin] = []
+    theta, best = target.double(), 0
     for rungs in RUNGS:
-        chosen = ladder(pool, digits.theta, len(pixels), FINEST, rungs)
+        chosen = ladder(pool, theta, n, FINEST, rungs)
         labels = pool.y[chosen].double()
         start = pool.pixels[chosen].double().clamp(EDGE, LEVELS - EDGE)
-        made = diffuse(start, labels, digits)
-        theta = classifier(made, labels, weight_decay)
-        tried.append(Twin(made.to(torch.uint8), chosen, theta, target))
-        if tried[-1].agree == len(target):
+        made = diffuse(start, labels, theta, weight_decay)
+        agree = agreeing(classifier(made, labels, weight_decay), target)
+        if agree >= best:
+            best, answer = agree, (made.to(torch.uint8), chosen)
+        if agree == len(target):
             break
-    return max(tried, key=lambda twin: twin.agree)
+    return answer
+
+
+def agreeing(theta: Tensor, target: Tensor) -> int:
+    """How many of the d + 1 float32 numbers of two classifiers are the same, bit by bit."""
+    return int((theta.float().view(torch.int32) == target.view(torch.int32)).sum())
 
 
 def inputs(pixels: Tensor) -> Tensor:
@@ -123,6 +97,11 @@ def weights_of(logits: Tensor, y: Tensor) -> Tensor:
     """
     sign = 2 * y.double() - 1
     return sign * torch.sigmoid(-sign * logits)
+
+
+def magnitudes(pixels: Tensor, y: Tensor, theta: Tensor) -> Tensor:
+    """|ρ_i| of these images, (m,)."""
+    return weights_of(with_ones(inputs(pixels)) @ theta, y).abs()
 
 
 def classifier(pixels: Tensor, y: Tensor, weight_decay: float) -> Tensor:
@@ -142,7 +121,7 @@ def ladder(pool: Others, theta: Tensor, n: int, finest: float, rungs: int) -> Te
     `rungs` values of |ρ| from `finest` to ½, evenly spaced in its logarithm, the photograph nearest
     to it; then the first in their order. ReconError where n/2 of a class cannot be found.
     """
-    weight = weights_of(with_ones(inputs(pool.pixels)) @ theta, pool.y).abs().log()
+    weight = magnitudes(pool.pixels, pool.y, theta).log()
     levels = torch.linspace(math.log(finest), math.log(0.5), rungs).tolist()
     chosen = []
     for label in (0, 1):
@@ -158,9 +137,7 @@ def ladder(pool: Others, theta: Tensor, n: int, finest: float, rungs: int) -> Te
                 apart = (weight - levels[len(taken)]).abs()
                 row = int(apart.masked_fill(~free, torch.inf).argmin())
             taken.append(row)
-            free[row] = False
-            if pool.apart is not None:
-                free &= pool.apart[row]
+            free &= pool.apart[row]
         chosen += sorted(taken)
     return torch.tensor(chosen)
 
@@ -186,112 +163,81 @@ def round_keeping(values: Tensor, theta: Tensor) -> Tensor:
     return torch.where(torch.zeros_like(useful).scatter(1, order, taken), other, nearest)
 
 
-@dataclass(frozen=True)
-class Rest:
-    """The images that are no integers yet: rows (m,) of the set, pixels `values` (m, d), labels y
-    (m,), and `base` (d + 1,) = ω θ − (1/n) Σ ρ_i x̄_i over those that are, so that F = base − (1/n)
-    Σ ρ_i x̄_i over these.
+def left_of(base: Tensor, values: Tensor, y: Tensor, theta: Tensor, n: int) -> Tensor:
+    """F (d + 1,) = ω θ − (1/n) Σ ρ_i x̄_i over all n images, as
+    `recon.analysis.solution_set.residual` has it.
+
+    Args:
+        base (d + 1,): the same over those that are integers already.
+        values (m, d): pixels of the others, of labels y (m,).
     """
-
-    rows: Tensor
-    values: Tensor
-    y: Tensor
-    base: Tensor
-
-    def take(self, rows: slice | Tensor, **changes: Tensor) -> Rest:
-        """Some of them, with other fields."""
-        return replace(Rest(self.rows[rows], self.values[rows], self.y[rows], self.base), **changes)
+    x_bar = with_ones(inputs(values))
+    return base - weights_of(x_bar @ theta, y) @ x_bar / n
 
 
-@dataclass(frozen=True)
-class Digits:
-    """What stays as it is while pixels move: the classifier wanted θ (d + 1,), the number of images
-    n, the weight decay of the training.
+def project(base: Tensor, values: Tensor, y: Tensor, theta: Tensor, n: int) -> Tensor:
+    """Pixels (m, d) of the images that are no integers yet, moved until F = 0 by least changes
+    (Gauss–Newton steps), inside 0 … 255.
+
+    Enough is a hundredth of what rounding the heaviest of them will leave. No logit moves by more
+    than 2 at once: weights are exponentials, and an image that is thrown far out is lost as a
+    digit. A step that does not lower ‖F‖ is halved, down to 1/256.
     """
-
-    theta: Tensor
-    n: int
-    weight_decay: float
-
-    def weights(self, part: Rest) -> Tensor:
-        """|ρ_i| of these images, (m,)."""
-        return weights_of(with_ones(inputs(part.values)) @ self.theta, part.y).abs()
-
-    def residual(self, part: Rest) -> Tensor:
-        """F (d + 1,) = ω θ − (1/n) Σ ρ_i x̄_i over all n images, as
-        `recon.analysis.solution_set.residual` has it.
-        """
-        x_bar = with_ones(inputs(part.values))
-        return part.base - weights_of(x_bar @ self.theta, part.y) @ x_bar / self.n
-
-    def project(self, part: Rest) -> Rest:
-        """These images moved until F = 0 by least changes (Gauss–Newton steps), inside 0 … 255.
-
-        Enough is a hundredth of what rounding the heaviest of them will leave.
-        """
-        left, heaviest = self.residual(part), float(self.weights(part).max())
-        enough = 0.01 * heaviest * 0.3 / LEVELS / self.n * math.sqrt(len(left))
-        for _ in range(NEWTON):
-            if left.norm() <= enough:
+    left, heaviest = left_of(base, values, y, theta, n), float(magnitudes(values, y, theta).max())
+    enough = 0.01 * heaviest * 0.3 / LEVELS / n * math.sqrt(len(left))
+    for _ in range(NEWTON):
+        if left.norm() <= enough:
+            break
+        try:
+            step = step_of(values, y, theta, left * n / len(values))
+        except ReconError:  # a pixel is at its end in all of them: what is left is left
+            break
+        length = 2 / max(2.0, float((step @ theta[:-1]).abs().max()) / LEVELS)
+        for length in (length * 0.5**k for k in range(9)):
+            trial = (values + length * step).clamp(0, LEVELS)
+            now = left_of(base, trial, y, theta, n)
+            if lower := now.norm() < (1 - 0.3 * length) * left.norm():
+                values, left = trial, now
                 break
-            try:
-                better = self._line_search(part, self._step(part, left), left)
-            except ReconError:  # a pixel is at its end in all of them: what is left is left
-                break
-            if better is None:
-                break
-            part, left = better
-        return part
-
-    def _step(self, part: Rest, left: Tensor) -> Tensor:
-        """−Jᵀ(J M Jᵀ)⁻¹ F in grey levels, (m, d); M leaves out the pixels that it would push over
-        an end of 0 … 255.
-        """
-        x, left = inputs(part.values), left * self.n / len(part.rows)
-        free = torch.ones_like(x, dtype=torch.bool)
-        for _ in range(3):
-            u = solve_normal(x, part.y, self.theta, None if free.all() else free, left)
-            step = -LEVELS * adjoint(x, part.y, self.theta, u) * free
-            over = ((part.values <= 0) & (step < 0)) | ((part.values >= LEVELS) & (step > 0))
-            if not over.any():
-                break
-            free &= ~over
-        return step
-
-    def _line_search(self, part: Rest, step: Tensor, left: Tensor) -> tuple[Rest, Tensor] | None:
-        """The first of the steps 1, ½, … 1/256 of `step` that lowers ‖F‖, with F there. No logit
-        moves by more than 2 at once: weights are exponentials, and an image that is thrown far out
-        is lost as a digit.
-        """
-        longest = 2 / max(2.0, float((step @ self.theta[:-1]).abs().max()) / LEVELS)
-        for length in (longest * 0.5**k for k in range(9)):
-            trial = replace(part, values=(part.values + length * step).clamp(0, LEVELS))
-            now = self.residual(trial)
-            if now.norm() < (1 - 0.3 * length) * left.norm():
-                return trial, now
-        return None
+        if not lower:
+            break
+    return values
 
 
-def diffuse(start: Tensor, y: Tensor, digits: Digits) -> Tensor:
+def step_of(values: Tensor, y: Tensor, theta: Tensor, left: Tensor) -> Tensor:
+    """−Jᵀ(J M Jᵀ)⁻¹ F in grey levels, (m, d); M leaves out the pixels that it would push over an
+    end of 0 … 255.
+    """
+    x = inputs(values)
+    free = torch.ones_like(x, dtype=torch.bool)
+    for _ in range(3):
+        u = solve_normal(x, y, theta, None if free.all() else free, left)
+        step = -LEVELS * adjoint(x, y, theta, u) * free
+        over = ((values <= 0) & (step < 0)) | ((values >= LEVELS) & (step > 0))
+        if not over.any():
+            break
+        free &= ~over
+    return step
+
+
+def diffuse(start: Tensor, y: Tensor, theta: Tensor, weight_decay: float) -> Tensor:
     """Integers (n, d) near `start` (n, d), labels y (n,), with F near 0: the heaviest images first,
     in blocks that weigh, in Σ ρ², no more than the images that take over their error.
     """
-    made, base = torch.empty_like(start), digits.weight_decay * digits.theta
-    left = digits.project(Rest(torch.arange(len(start)), start, y, base))
-    left = left.take(digits.weights(left).argsort(descending=True))
-    with tqdm(total=len(start), desc="8 bits", disable=None, leave=False) as bar:
-        while count := len(left.rows):
-            if count > 3:
-                square = digits.weights(left).square()
-                after = square.flip(0).cumsum(0).flip(0) - square
-                count = max(1, int((square.cumsum(0) <= after).sum()))
-            rounded = round_keeping(left.values[:count], digits.theta[:-1])
-            block = left.take(slice(count), values=rounded)
-            made[block.rows] = rounded
-            left = left.take(slice(count, None), base=digits.residual(block))
-            if len(left.rows):
-                left = digits.project(left)
-            bar.update(count)
+    made, n, base = torch.empty_like(start), len(start), weight_decay * theta
+    values = project(base, start, y, theta, n)
+    rows = magnitudes(values, y, theta).argsort(descending=True)
+    values, y = values[rows], y[rows]
+    while count := len(rows):
+        if count > 3:
+            square = magnitudes(values, y, theta).square()
+            after = square.flip(0).cumsum(0).flip(0) - square
+            count = max(1, int((square.cumsum(0) <= after).sum()))
+        made[rows[:count]] = rounded = round_keeping(values[:count], theta[:-1])
+        base = left_of(base, rounded, y[:count], theta, n)
+        values, y, rows = values[count:], y[count:], rows[count:]
+        if len(rows):
+            values = project(base, values, y, theta, n)
     return made
 
 
@@ -306,9 +252,8 @@ def others(pool: ImagePool, train_index: Tensor) -> Others:
     if pool.name == "photos":
         return _patches()
     rows = np.flatnonzero((pool.part == "init") & ~np.isin(pool.index, train_index.numpy()))
-    return Others(
-        torch.from_numpy(pool.images[rows]).flatten(1), torch.from_numpy(pool.y[rows]), None
-    )
+    pixels, y = (torch.from_numpy(part[rows]) for part in (pool.images, pool.y))
+    return Others(pixels.flatten(1), y, ~torch.eye(len(y), dtype=torch.bool))
 
 
 def _patches() -> Others:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.linear.eight_bit import classifier, inputs, others, twin
+from companion.chapters.linear.eight_bit import agreeing, classifier, inputs, others, twin
 from companion.store.record import Record
 from recon.analysis.solution_set import (
     Projection,
@@ -146,10 +146,9 @@ def _trivial(y: Tensor, theta_star: Tensor, weight_decay: float) -> Record:
     """‖(6)‖ at X̄ = 0, Y = 0: as the paper has it, and with the bias column of ones and weight
     decay kept.
     """
-    dim = len(theta_star) - 1
-    x_bar = y.new_zeros(len(y), dim + 1)
+    x_bar = y.new_zeros(len(y), len(theta_star))
     as_in_paper = x_bar.mT @ torch.sigmoid(x_bar @ theta_star) / len(y)
-    ours = residual(x_bar[:, :dim], torch.zeros_like(y), theta_star, weight_decay)
+    ours = residual(x_bar[:, :-1], torch.zeros_like(y), theta_star, weight_decay)
     return Record(
         residual_as_in_paper=float(as_in_paper.norm()),
         residual_with_bias_and_decay=float(ours.norm()),
@@ -160,23 +159,19 @@ def _kernel(x_train: Tensor, x_repeated: Tensor) -> Record:
     """dim ker(X̄ᵀ) = n − rank X̄ for photographs and for one image n times; Anscombe's gradient,
     not zero but in it.
     """
-    gradients, products, lines = [], [], []
-    for x, y in anscombe():
-        x_bar = with_ones(x.unsqueeze(1))
-        line = torch.linalg.solve(x_bar.mT @ x_bar, x_bar.mT @ y)
-        gradient = x_bar @ line - y  # ∇L of the squared loss ½‖X̄θ − Y‖²
-        gradients.append(float(gradient.norm()))
-        products.append(float((x_bar.mT @ gradient).abs().max()))
-        lines.append(line.tolist())
+    x, y = anscombe()[..., None].unbind(1)
+    x_bar = with_ones(x)
+    lines = torch.linalg.solve(x_bar.mT @ x_bar, x_bar.mT @ y)
+    gradients = x_bar @ lines - y  # ∇L of the squared loss ½‖X̄θ − Y‖²
     train, repeated = (
         len(x) - int(torch.linalg.matrix_rank(with_ones(x))) for x in (x_train, x_repeated)
     )
     return Record(
         train=train,
         repeated=repeated,
-        anscombe_lines=lines,
-        anscombe_gradient_norm=gradients,
-        anscombe_product_max=products,
+        anscombe_lines=lines[..., 0].tolist(),
+        anscombe_gradient_norm=gradients.norm(dim=(1, 2)).tolist(),
+        anscombe_product_max=(x_bar.mT @ gradients).abs().amax((1, 2)).tolist(),
     )
 
 
@@ -187,26 +182,26 @@ def twins(context: Context, sizes: Sizes) -> tuple[Record, Tensors]:
     data = context.dataset(sizes.twins)
     pixels, y = bytes_of(data.train.flat), data.train.y.double()
     pool = others(context.pool, data.train.index)
-    made = twin(pixels, y, pool, TWINS_DECAY)
-    start, start_y, target = pool.pixels[made.chosen], pool.y[made.chosen], made.target.double()
+    target = classifier(pixels, y, TWINS_DECAY).float()
+    other, chosen = twin(pool, target, len(pixels), TWINS_DECAY)
+    start, start_y, wanted = pool.pixels[chosen], pool.y[chosen], target.double()
     half = torch.full((pixels.shape[1],), 0.5, dtype=torch.float64)
-    projected = project(inputs(start), start_y.double(), target, TWINS_DECAY, half)
-    rounded, unmoved = (
-        int((classifier(x, start_y, TWINS_DECAY).float() == made.target).sum())
-        for x in (bytes_of(projected.x + 0.5), start)
+    projected = project(inputs(start), start_y.double(), wanted, TWINS_DECAY, half)
+    theta, rounded, unmoved = (
+        classifier(x, start_y, TWINS_DECAY) for x in (other, bytes_of(projected.x + 0.5), start)
     )
-    every = torch.cat([pixels, made.pixels])
+    every = torch.cat([pixels, other])
     compared = Record(
         n=len(pixels),
         numbers=len(target),
-        agree=made.agree,
-        agree_rounded=rounded,
-        agree_unmoved=unmoved,
-        largest_relative_difference=made.largest_relative_difference,
-        mean_change_levels=float((made.pixels.double() - start.double()).abs().mean(1).mean()),
+        agree=agreeing(theta, target),
+        agree_rounded=agreeing(rounded, target),
+        agree_unmoved=agreeing(unmoved, target),
+        largest_relative_difference=float(((theta - wanted) / wanted).abs().max()),
+        mean_change_levels=float((other.double() - start.double()).abs().mean()),
         same_images=len(every) - len(torch.unique(every, dim=0)),
     )
-    return compared, {"twin_train": pixels, "twin_start": start, "twin_other": made.pixels}
+    return compared, {"twin_train": pixels, "twin_start": start, "twin_other": other}
 
 
 def bytes_of(x: Tensor) -> Tensor:

@@ -2,13 +2,10 @@
 unmixing by hand.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from matplotlib.colors import to_hex
 from torch import Tensor
 from torch.nn.functional import normalize
 
@@ -64,14 +61,10 @@ def threshold(result: Result[Metrics], start: float = 0.7) -> str:
         (BASELINE, "7 4", "held-out images, same candidates", held),
         (BASELINE, "2 3", "training images, without an attack", free),
     ]
+    names = ("colour", "dash", "label", "values")
     lines = [
-        {
-            "colour": to_hex(c),
-            "dash": d,
-            "label": label,
-            "values": [round(v, 3) for v in values.tolist()],
-        }
-        for c, d, label, values in kinds
+        dict(zip(names, (*kind, [round(v, 3) for v in values.tolist()]), strict=True))
+        for *kind, values in kinds
     ]
     counts = ", ".join(f"{int((values > start).sum())} {label}" for _, _, label, values in kinds)
     body = fragment(HERE / "threshold.html", low=LOW, start=start, n=len(train), counts=counts)

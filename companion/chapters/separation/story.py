@@ -1,7 +1,5 @@
 """Chapter 6's sentences, with nulls; the rules were written before the runs that they judge."""
 
-from __future__ import annotations
-
 import matplotlib.pyplot as plt
 import numpy as np
 import torch

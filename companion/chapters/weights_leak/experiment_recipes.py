@@ -2,8 +2,6 @@
 it.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,9 +12,10 @@ from torch import Tensor
 from torch.nn.utils import vector_to_parameters
 
 from companion.chapters.base import Context, Outcome, Tensors
+from companion.chapters.common import kkt_network
 from companion.chapters.separation_common import noisy, other_rows
 from companion.chapters.tables import packed, unpacked
-from companion.chapters.weights_leak.experiment_size import kkt_network, separation_counts
+from companion.chapters.weights_leak.experiment_size import separation_counts
 from companion.store.record import Record
 from recon.attacks.separation import FirstLayer, SeparationSettings, start_left
 from recon.images.bundle import Bundle
@@ -171,7 +170,7 @@ def recipe_unit(sizes: RecipeSizes, context: Context, unit: str) -> Tensors:
     """
     family, number = unit.split("-")
     name = list(CHANGES[family])[int(number)]
-    recipe = recipe_of(sizes.base, family, name)
+    recipe = replace(sizes.base, **CHANGES[family][name])
     images, y, others_y = classified(context, sizes.n_train, recipe.classes)
     subtracted, kkt_steps = INPUTS.get(name, (MEAN, 0))
     images = images if subtracted == MEAN else given(images, subtracted)
@@ -207,11 +206,6 @@ def recipe_unit(sizes: RecipeSizes, context: Context, unit: str) -> Tensors:
     )
 
 
-def recipe_of(base: Recipe, family: str, cell: str) -> Recipe:
-    """The base recipe as a cell changes it."""
-    return replace(base, **CHANGES[family][cell])
-
-
 def classified(context: Context, n: int, classes: int) -> tuple[Bundle, Tensor, Tensor]:
     """The pool's images, whose `init` are others that nobody trained on, and of training images and
     others which of two classes, or of all that the pool has, they are.
@@ -239,7 +233,7 @@ def given(images: Bundle, subtracted: str | float) -> Bundle:
 
 def in_chapter_6(context: Context, images: Bundle, width: int, steps: int) -> Trained:
     """Into the KKT regime, as chapter 6 trains; how it answers its training images is not asked."""
-    network, kkt = kkt_network(context, images, width, steps)
+    network, kkt = kkt_network(images, width, steps, context.stream("separation.weights"))
     module = build(Recipe(width=width, bias=False), images.dim, torch.Generator())
     vector_to_parameters(kkt.theta_star, module.parameters())
     start, w1 = network.unflatten(kkt.theta_init)["w1"], first_weight(module).detach().clone()

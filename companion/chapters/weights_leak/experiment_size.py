@@ -1,22 +1,18 @@
 """Chapter 8, the limits: separation against the number of images and the width of the network."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 
 from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.common import n_photographs
+from companion.chapters.common import kkt_network, n_photographs
 from companion.chapters.separation_common import counts, other_photographs
 from companion.chapters.tables import packed, unpacked
 from companion.store.record import Record
 from recon.attacks.separation import FirstLayer, SeparationSettings, separate
 from recon.images.bundle import Bundle
-from recon.nets.mlp import MLP, three_layer
 from recon.scoring.nulls import null_candidates
-from recon.training.kkt import KKTSettings, Trained, train_to_kkt
 
 
 class Metrics(Record):
@@ -67,19 +63,11 @@ def size_unit(sizes: MapSizes, context: Context, name: str) -> Tensors:
     """One cell, "N-WIDTH": train to the KKT regime, separate, count."""
     n, width = map(int, name.split("-"))
     images = context.images(n)
-    network, trained = kkt_network(context, images, width, sizes.steps_per_image * n)
+    start = context.stream("separation.weights")
+    network, trained = kkt_network(images, width, sizes.steps_per_image * n, start)
     w1 = network.unflatten(trained.theta_star)["w1"]
     table = separation_counts(images, FirstLayer(w1), context, sizes.attack)
     return packed({**table, "n_train": len(images), "width": width, "log_loss": trained.log_loss})
-
-
-def kkt_network(context: Context, images: Bundle, width: int, steps: int) -> tuple[MLP, Trained]:
-    """Chapter 6's network of this width, trained on the images into the KKT regime."""
-    network = three_layer(width, images.dim)
-    start = network.flatten(network.init(context.stream("separation.weights"), "small"))
-    settings = KKTSettings(steps)
-    start = start.to(images.train)
-    return network, train_to_kkt(network, images.train, images.y, start, settings)
 
 
 def separation_counts(

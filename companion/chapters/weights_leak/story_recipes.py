@@ -1,7 +1,5 @@
 """Chapter 8's sentences on what decides whether weights leak."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from itertools import product

@@ -1,7 +1,5 @@
 """Chapter 8's sentences: where separation ends, and what decides whether weights leak."""
 
-from __future__ import annotations
-
 import matplotlib.pyplot as plt
 import pandas as pd
 import seaborn as sns
