@@ -106,18 +106,15 @@ def _stage(root: Path, pages: list[Path], results: Path, stage: Path) -> None:
     (stage / EXECUTED).mkdir()
     for page in pages:
         shutil.copy(page, stage / EXECUTED)
-    for path in results.glob("*/result.json"):
-        copy = stage / EXECUTED / "results" / path.parent.name
-        copy.mkdir(parents=True)
-        shutil.copy(path, copy)
+    if results.is_dir():
+        others = shutil.ignore_patterns("*.safetensors", "*.png", "checkpoint-*")
+        shutil.copytree(results, stage / EXECUTED / "results", ignore=others)
 
 
 def _first_complaint(output: str) -> str:
-    lines = [line.strip() for line in output.splitlines()]
-    found = [line for line in lines if "WARNING:" in line or "ERROR:" in line] or [
-        line for line in lines if line
-    ][-1:]
-    return found[0][:300] if found else "no output"
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    complaints = [line for line in lines if "WARNING:" in line or "ERROR:" in line]
+    return (complaints or lines[-1:] or ["no output"])[0][:300]
 
 
 def swap(new: Path, target: Path) -> None:

@@ -2,19 +2,16 @@
 one clear line.
 
 papermill does the executing; here is what it leaves to its caller: unknown parameters, habits of
-the reader that would change outputs, dead kernels, and pages without paths of the machine or times
-that change with every run.
+the reader that would change outputs, dead kernels, and times that change with every run.
 """
 
 import base64
 import io
-import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import nbformat
 import numpy as np
@@ -33,7 +30,6 @@ INJECTED = "injected-parameters"
 HABITS = ("PYTHONWARNINGS", "PYTHONSTARTUP", "PYTHONOPTIMIZE")
 #: mean squared error of 8-bit values, above which fewer colours would be seen: 40 dB
 SEEN = 255**2 / 10**4
-CLEAR = 128  # the opacity, of 255, below which a pixel of a picture with a palette is clear
 
 
 class ReconRunError(RuntimeError):
@@ -85,9 +81,7 @@ def execute(source: Path, target: Path, parameters: Mapping[str, object]) -> Not
             progress_bar=False,
         )
     except Exception as error:  # papermill, nbclient and jupyter_client share no base class
-        raise ReconRunError(
-            f"chapter {source.stem} failed {_where_and_what(error, target)}"
-        ) from error
+        raise ReconRunError(f"chapter {source.stem} failed: {_reason(error)}") from error
     clean(nb)
     lighten(nb)
     if reason := fault(nb):
@@ -128,18 +122,6 @@ def kernels(folder: Path, env: Mapping[str, str]) -> Iterator[None]:
         os.environ.update(before)
 
 
-def end_kernels() -> None:
-    """End the kernels that this process has started: they are in groups of their own and hear no
-    Ctrl-C.
-    """
-    import psutil
-
-    for child in psutil.Process().children():
-        with suppress(psutil.Error):
-            if any("ipykernel" in part for part in child.cmdline()):
-                child.kill()
-
-
 def clean(nb: NotebookNode) -> None:
     """Drop, in place, what changes with every run: papermill's and Jupyter's times and paths,
     stderr, random ids.
@@ -171,22 +153,13 @@ def lighten(nb: NotebookNode) -> None:
 
 def lighter(png: bytes) -> bytes:
     """The same picture with a palette of 255 colours where nobody sees that, else packed better;
-    its size and dots an inch stay, and what is clear of it. The bytes as they are where neither is
-    shorter.
+    its size and dots an inch stay. The bytes as they are where that is no shorter.
     """
     with Image.open(io.BytesIO(png)) as picture:
-        alpha = np.asarray(picture.convert("RGBA").getchannel("A"))
-        flat = picture.convert("RGB")
-        few = flat.quantize(255, dither=Image.Dither.NONE)
-        error = np.square(np.asarray(few.convert("RGB"), float) - np.asarray(flat, float)).mean()
-        packed = io.BytesIO()
-        options: dict[str, Any] = {"dpi": picture.info.get("dpi", (200, 200))}
-        small = few if error < SEEN else picture
-        if small is few and alpha.min() < CLEAR:
-            few.putpalette([*(few.getpalette() or ()), *bytes(768)][:768])  # 255 has a place
-            few.paste(255, mask=Image.fromarray(alpha < CLEAR))
-            options["transparency"] = 255
-        small.save(packed, "PNG", optimize=True, **options)
+        few = picture.convert("RGBA").quantize(255, Image.Quantize.FASTOCTREE, dither=0)
+        error = np.subtract(few.convert("RGBA"), picture.convert("RGBA"), dtype=float)
+        small, packed = few if np.square(error).mean() < SEEN else picture, io.BytesIO()
+        small.save(packed, "PNG", optimize=True, dpi=picture.info.get("dpi", (200, 200)))
     return min(png, packed.getvalue(), key=len)
 
 
@@ -205,20 +178,6 @@ def fault(nb: NotebookNode) -> str | None:
     return None
 
 
-def check_no_paths(nb: NotebookNode, name: str, root: Path) -> None:
-    """ReconRunError naming the cell whose source or output holds a path of this machine (repository
-    or home).
-    """
-    places = {str(root.resolve()), str(root), os.path.expanduser("~")} - {"", "/", "~", "."}
-    longest_first = sorted(map(re.escape, places), key=len, reverse=True)
-    pattern = re.compile(rf"(?<![\w+/])(?:{'|'.join(longest_first)})(?![\w+-])")
-    for number, cell in enumerate(nb.cells):
-        if match := pattern.search(json.dumps(_without_images(cell), ensure_ascii=False)):
-            raise ReconRunError(
-                f"chapter {name} shows a path of this machine in cell {number}: {match.group()}"
-            )
-
-
 def save(nb: NotebookNode, path: Path) -> None:
     """Write atomically: `path` is never half a notebook."""
     with atomic_path(path) as temporary:
@@ -230,27 +189,13 @@ def _literal(path: Path) -> str:
     return str(path).replace("{", "{{").replace("}", "}}")
 
 
-def _where_and_what(error: Exception, target: Path) -> str:
+def _reason(error: Exception) -> str:
     from papermill.exceptions import PapermillExecutionError
 
     if isinstance(error, PapermillExecutionError):  # its index counts the injected cell
-        return f"in cell {error.cell_index}: {error.ename}: {_one_line(error.evalue)}"
-    what = f"{type(error).__name__}: {_one_line(str(error))}"
-    if type(error).__name__ == "DeadKernelError":
-        what = "the kernel died"
-    started = []
-    with suppress(ReconError):  # papermill notes when it begins a cell
-        cells = enumerate(read_notebook(target).cells)
-        started = [i for i, cell in cells if cell.metadata.get("papermill", {}).get("start_time")]
-    return f"in cell {started[-1]}: {what}" if started else f"before its first cell: {what}"
+        return f"cell {error.cell_index}: {error.ename}: {_one_line(error.evalue)}"
+    return f"{type(error).__name__}: {_one_line(str(error))}"
 
 
 def _one_line(text: str) -> str:
     return " ".join(re.sub(r"\x1b\[[0-9;]*m", "", text).split())[:300]
-
-
-def _without_images(part: object) -> object:
-    """The same JSON without base64 images, in which any short path may occur by chance."""
-    if isinstance(part, dict):
-        return {k: _without_images(v) for k, v in part.items() if "image/" not in k}
-    return [_without_images(v) for v in part] if isinstance(part, list) else part
