@@ -103,7 +103,8 @@ def sizes_of(chosen: Experiment, profile: str, overrides: Mapping[str, Any]) -> 
         raise ReconError(f"unknown profile '{profile}': choose one of {', '.join(chosen.sizes)}")
     sizes = chosen.sizes[profile]
     for path, value in overrides.items():
-        table = fields = asdict(sizes)
+        fields = asdict(sizes)
+        table: Any = fields
         *outer, name = path.split(".")
         for part in outer:
             table = table.get(part) if isinstance(table, dict) else None
@@ -113,7 +114,8 @@ def sizes_of(chosen: Experiment, profile: str, overrides: Mapping[str, Any]) -> 
             raise ReconError(f"{chosen.name} has no size '{path}': did you mean '{near}'?")
         table[name] = value
         with one_reason(f"{path} of {chosen.name} cannot be {value!r}"):
-            sizes = adapter(type(sizes)).validate_python(fields)
+            kind: Any = type(sizes)
+            sizes = adapter(kind).validate_python(fields)
     return sizes
 
 

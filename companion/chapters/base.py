@@ -5,7 +5,7 @@ those alone.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 from matplotlib.figure import Figure
@@ -23,9 +23,16 @@ M = TypeVar("M", bound=Record)
 Tensors = dict[str, Tensor]
 
 
-#: many independent runs: what a function makes of every name, by name, under a label; see
-#: `companion.store.sweep`
-Sweep = Callable[[Callable[[str], Tensors], list[str], str], dict[str, Tensors]]
+class Sweep(Protocol):
+    """Many independent runs: what `unit` makes of every name, by name; see
+    `companion.store.sweep`.
+    """
+
+    def __call__(
+        self, unit: Callable[[str], Tensors], names: list[str], label: str
+    ) -> dict[str, Tensors]: ...
+
+
 #: The older experiments' random streams, name -> (number, stride): index i of a stream is number +
 #: stride · i.  The prefix says whose draws must not collide.  Numbers are arbitrary, but fixed:
 #: published results depend on them, so the table does not grow; newer experiments draw by name

@@ -197,7 +197,7 @@ def _differing_claims(before: Iterable[Claim], now: Iterable[Claim]) -> Iterator
     again = {claim.id: claim for claim in now}
     for old in before:
         new = again[old.id]
-        numbers = (old.value, new.value)
-        close = None in numbers or math.isclose(*numbers, rel_tol=RESULT_BAND, abs_tol=TINY)
+        numbers = [claim.value for claim in (old, new) if claim.value is not None] or [0.0]
+        close = math.isclose(numbers[0], numbers[-1], rel_tol=RESULT_BAND, abs_tol=TINY)
         if new.verdict != old.verdict or not close:
             yield f"{old.id}: {new.verdict}, {new.value} instead of {old.verdict}, {old.value}"

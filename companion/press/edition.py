@@ -70,9 +70,12 @@ def build_edition(
     notice = f" — {pool.notice}" if pool.notice else ""
     _log(f"edition {edition.name}: {len(sources)} chapters{notice}")
 
+    marks = {
+        source: stamps.make_stamp(root, read_notebook(source), settings, pool) for source in sources
+    }
+
     def stamp(source: Path, seconds: float) -> dict:
-        made = stamps.make_stamp(root, read_notebook(source), settings, pool)
-        return made | {"seconds": round(seconds, 1)}
+        return marks[source] | {"seconds": round(seconds, 1)}
 
     with only_one(edition, ".run-*", ".html-*", "executed/.*.ipynb.*"):
         (edition / "results").mkdir(exist_ok=True)

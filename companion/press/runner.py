@@ -156,8 +156,8 @@ def lighter(png: bytes) -> bytes:
     its size and dots an inch stay. The bytes as they are where that is no shorter.
     """
     with Image.open(io.BytesIO(png)) as picture:
-        few = picture.convert("RGBA").quantize(255, Image.Quantize.FASTOCTREE, dither=0)
-        error = np.subtract(few.convert("RGBA"), picture.convert("RGBA"), dtype=float)
+        few = picture.convert("RGBA").quantize(255, Image.Quantize.FASTOCTREE)
+        error = np.asarray(few.convert("RGBA"), float) - np.asarray(picture.convert("RGBA"), float)
         small, packed = few if np.square(error).mean() < SEEN else picture, io.BytesIO()
         small.save(packed, "PNG", optimize=True, dpi=picture.info.get("dpi", (200, 200)))
     return min(png, packed.getvalue(), key=len)
