@@ -16,13 +16,17 @@ from recon.cli import a_path, a_size, say
 from recon.errors import ReconError
 
 
-def add_commands(command: Callable[..., Any], **shared: argparse.ArgumentParser) -> None:
+def add_commands(
+    command: Callable[..., Any],
+    images: argparse.ArgumentParser,
+    budget: argparse.ArgumentParser,
+    chapters: argparse.ArgumentParser,
+) -> None:
     """Add them by `command(name, function, about, *parents)`, which returns what adds an option;
 
     Args:
-        shared: the parents `images`, `budget` and `chapters`.
+        images, budget, chapters: parents.
     """
-    images, budget, chapters = shared["images"], shared["budget"], shared["chapters"]
     option = command(
         "list", _list, "experiments: chapter, paper section, cost at smoke, laptop, paper"
     )

@@ -33,7 +33,6 @@ from companion.chapters.base import Context, Experiment, Outcome
 from companion.store.record import Record
 from companion.store.results import Claim, load_result
 from recon import cli
-from recon.errors import ReconError
 from recon.images import photos as photographs
 from recon.images.pool import ImagePool
 from recon.images.registry import load_pool
@@ -196,13 +195,6 @@ def quiet(*arguments: str) -> tuple[int, str, str]:
 def refused(arguments: tuple[str, ...], message: str) -> None:
     code, _, err = call(*arguments)
     assert (code, message in err) == (2, True), (code, err)
-
-
-def sentence(action: Callable[[], object], message: str) -> None:
-    """For what has no command line of its own on another repository: a ReconError of one line."""
-    with pytest.raises(ReconError) as caught:
-        action()
-    assert message in str(caught.value) and "\n" not in str(caught.value), str(caught.value)
 
 
 @pytest.fixture(scope="module")

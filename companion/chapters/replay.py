@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import random
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -139,10 +140,8 @@ def every_kept() -> list[tuple[str, int]]:
 
 
 def of_this_week() -> list[tuple[str, int]]:
-    """`A_WEEK` of them, others each week, all in turn."""
-    everything = every_kept()
-    first = A_WEEK * (date.today().toordinal() // 7) % len(everything)
-    return (everything + everything)[first : first + A_WEEK]
+    """`A_WEEK` of them, others each week."""
+    return random.Random(date.today().toordinal() // 7).sample(every_kept(), A_WEEK)
 
 
 def differing_traces(before: Mapping[str, Tensor], now: Mapping[str, Tensor]) -> list[str]:

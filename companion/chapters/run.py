@@ -87,9 +87,8 @@ def run(
     folder = output_folder(out, profile, pool.name) / _name(name, key, sizes)
     if (stored := find_result(folder, key, chosen.metrics)) is not None:
         return with_claims(stored, chosen)
-    files = (*FILES, *(f"{stem}.png" for stem in chosen.figures))
-    with only_one(folder, *(f".{name}.*" for name in files)):
-        check_writable(folder, files)
+    with only_one(folder, *(f".{name}.*" for name in (*FILES, "*.png"))):
+        check_writable(folder, FILES)
         checkpoints = folder / f"checkpoint-{key}"
         swept = partial(sweep, folder=checkpoints, workers=workers)
         context = Context(pool, computing, seed, Checkpoints(checkpoints), swept)

@@ -39,8 +39,12 @@ def rendered(text: str, root: Path = ROOT, results: Path | None = None) -> str:
     environment = Environment(
         undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False
     )  # noqa: S701  (Markdown)
-    environment.filters |= {"percent": "{:.0%}".format, "number": number}
-    environment.filters |= {"fixed": fixed, "commas": "{:,}".format}
+    environment.filters |= {
+        "percent": "{:.0%}".format,
+        "number": number,
+        "fixed": fixed,
+        "commas": "{:,}".format,
+    }
     environment.globals |= {
         "run": partial(_result, results, root / "book" / "seeds"),
         "kept": partial(_result, root / "book" / "paper-size", root / "book" / "paper-size"),

@@ -7,21 +7,21 @@ import re
 import shutil
 from pathlib import Path
 
+from nbformat import NotebookNode
+
 from companion.chapters import ROOT, kept_folder, load, registry
 from companion.press import stamps
 from companion.press.edition import chapters_of
-from companion.press.html import build_html, check_toc, swap
+from companion.press.html import build_html, check_toc
 from companion.press.numbers import TEMPLATE, write_readme
 from companion.press.runner import fault, read_notebook
 from companion.store.kept import keep_arrays, keep_reconstructions
-from companion.store.results import as_json, read_json
+from companion.store.results import as_json
 from recon.errors import ReconError
 from recon.store.files import atomic_path, only_one
 
 PUBLISHABLE = ("laptop", "paper")
 UNCOMMITTED = re.compile("unknown|-dirty$")
-#: profile, and whether the seed is another than 0, of what `keep` takes
-KEPT = {("paper", False), ("paper", True), ("laptop", True)}
 
 
 def render(root: Path = ROOT) -> Path:
@@ -34,8 +34,7 @@ def render(root: Path = ROOT) -> Path:
 
 
 def publish(edition: str | Path = "laptop-cifar10", root: Path = ROOT) -> Path:
-    """Promote an edition (a folder, or a name under build/) into
-    book/executed/.
+    """Promote an edition (a name under build/, or a whole path) into book/executed/.
 
     ReconError, one sentence, for an edition that is incomplete, in error, stale, not on CIFAR-10,
     at the smoke profile, mixed, or made from uncommitted code, or holds a damaged result;
@@ -43,7 +42,11 @@ def publish(edition: str | Path = "laptop-cifar10", root: Path = ROOT) -> Path:
     """
     target = root / "book" / "executed"
     new = target.with_name(".executed.new")
-    folder = _find_edition(edition, root)
+    folder = root / "build" / edition
+    if not (folder / "executed").is_dir():
+        raise ReconError(
+            f"there is no edition '{edition}': give a folder under build/ that `recon book` made"
+        )
     with only_one(folder), only_one(target.parent, new.name):
         pages = _publishable_pages(folder, root)
         new.mkdir()
@@ -53,7 +56,8 @@ def publish(edition: str | Path = "laptop-cifar10", root: Path = ROOT) -> Path:
             if os.path.lexists(folder / "results" / name / "result.json"):
                 _check_committed(folder / "results" / name)
                 _copy_result(folder / "results" / name, new / "results" / name)
-        swap(new, target)
+        shutil.rmtree(target, ignore_errors=True)
+        new.rename(target)
     _readme(root)
     return target
 
@@ -77,18 +81,17 @@ def keep(folder: str | Path, root: Path = ROOT) -> Path:
 
     At profile `paper`: book/paper-size/NAME, a run too long to be part of an edition, which a
     chapter shows beside the reader's own, see `companion.chapters.kept`; with another seed than 0
-    book/paper-size/NAME/seed-S. At profile `laptop` with another seed than 0, without arrays:
+    book/paper-size/NAME/seed-S. At profile `laptop`, without arrays:
     book/seeds/NAME/seed-S; the claims page gives both as a range. A run at profile `paper` that has
     `x_hat` keeps it, in 8 bits (`keep_reconstructions`), so that anybody can score it anew.
     ReconError for anything else, uncommitted code, or a folder without a result.
     """
     folder = Path(folder)
     made = load(folder, arrays=False).made
-    if made.data.name != "cifar10" or made.overrides or (made.profile, bool(made.seed)) not in KEPT:
+    if made.data.name != "cifar10" or made.overrides or made.profile not in PUBLISHABLE:
         raise ReconError(
-            "only results on CIFAR-10, without sizes of its own, at profile paper, or at profile"
-            f" laptop with a seed other than 0, are kept, not {made.profile} on {made.data.name}"
-            f" with seed {made.seed}"
+            "only results on CIFAR-10 at profile laptop or paper, without sizes of its own, are"
+            f" kept, not {made.profile} on {made.data.name}"
         )
     target = root / "book" / "seeds" / made.experiment / f"seed-{made.seed}"
     if made.profile == "paper":
@@ -119,19 +122,8 @@ def _copy_result(folder: Path, target: Path) -> None:
 
     Other arrays stay where they are: they hold images of the data set, which is not ours to commit.
     """
-    result = load(folder, arrays=False)
-    sha256 = read_json(folder / "result.json").get("arrays_sha256")
     with atomic_path(target / "result.json") as temporary:
-        temporary.write_text(as_json(result, sha256), encoding="utf-8")
-
-
-def _find_edition(edition: str | Path, root: Path) -> Path:
-    for folder in (Path(edition), root / "build" / edition):
-        if (folder / "executed").is_dir():
-            return folder
-    raise ReconError(
-        f"there is no edition '{edition}': give a folder under build/ that `recon book` made"
-    )
+        temporary.write_text(as_json(load(folder, arrays=False)), encoding="utf-8")
 
 
 def _publishable_pages(folder: Path, root: Path) -> list[Path]:
@@ -159,8 +151,8 @@ def _refusal(page: Path, source: Path) -> str | None:
     nb = read_notebook(page)
     if reason := fault(nb):
         return f"is not a clean execution: {reason}"
-    stamp = stamps.stamp_of(nb)
-    if stamp is None:
+    stamp = nb.metadata.get("recon")
+    if not isinstance(stamp, NotebookNode):
         return "carries no stamp"
     if stamp.profile not in PUBLISHABLE:
         return f"was executed at profile {stamp.profile}, not {' or '.join(PUBLISHABLE)}"

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import patch
 
 import nbformat
 import numpy as np
@@ -105,21 +106,18 @@ def kernels(folder: Path, env: Mapping[str, str]) -> Iterator[None]:
     ]
     write_kernel_spec(folder / "kernels" / KERNEL, extra_arguments=options)  # of sys.executable
     (folder / "matplotlibrc").touch()
-    before = dict(os.environ)
     defaults = {
         "IPYTHONDIR": str(folder / "ipython"),
-        "JUPYTER_PATH": os.pathsep.join(filter(None, (str(folder), before.get("JUPYTER_PATH")))),
+        "JUPYTER_PATH": os.pathsep.join(
+            filter(None, (str(folder), os.environ.get("JUPYTER_PATH")))
+        ),
         "MATPLOTLIBRC": str(folder / "matplotlibrc"),
         "MPLBACKEND": "module://matplotlib_inline.backend_inline",
     }
-    os.environ.update(defaults | dict(env))
-    for name in HABITS:
-        os.environ.pop(name, None)
-    try:
+    with patch.dict(os.environ, defaults | dict(env)):
+        for name in HABITS:
+            os.environ.pop(name, None)
         yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
 
 
 def clean(nb: NotebookNode) -> None:
@@ -131,10 +129,9 @@ def clean(nb: NotebookNode) -> None:
         {"kernelspec": kernelspec, "language_info": {"name": "python"}}
     )
     nb.nbformat, nb.nbformat_minor = 4, 5
-    for number, cell in enumerate(nb.cells):
+    for cell in nb.cells:
         for key in ("papermill", "execution"):
             cell.metadata.pop(key, None)
-        cell.setdefault("id", f"cell-{number}")
         if cell.cell_type == "code":
             cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]
         if INJECTED in cell.metadata.get("tags", []):
@@ -165,8 +162,11 @@ def lighter(png: bytes) -> bytes:
 
 def fault(nb: NotebookNode) -> str | None:
     """The first reason why this is not a complete, error-free execution; None if it is one."""
-    cells = enumerate(nb.cells)
-    code = [(i, cell) for i, cell in cells if cell.cell_type == "code" and cell.source.strip()]
+    code = [
+        (i, cell)
+        for i, cell in enumerate(nb.cells)
+        if cell.cell_type == "code" and cell.source.strip()
+    ]
     if not code:
         return "it has no code cells"
     for i, cell in code:

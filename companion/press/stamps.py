@@ -61,12 +61,6 @@ def make_stamp(root: Path, source: NotebookNode, settings: Edition, pool: ImageP
     }
 
 
-def stamp_of(nb: NotebookNode) -> NotebookNode | None:
-    """The stamp of an executed notebook, if it has one."""
-    stamp = nb.metadata.get("recon")
-    return nbformat.from_dict(stamp) if isinstance(stamp, dict) else None
-
-
 def put_stamp(nb: NotebookNode, stamp: dict) -> None:
     """Stamp an executed notebook in place: its metadata, and the notice (if any) under its
     title.

@@ -158,11 +158,10 @@ class Result(Generic[M]):
         pool = {"cifar10": "CIFAR-10", "photos": "bundled photographs"}.get(
             made.data.name, made.data.name
         )
-        counts = sorted(image_counts(made.config) or {made.data.n})
-        n = f"n = {counts[0]}" if len(counts) == 1 else f"n = {counts[0]} to {counts[-1]}"
-        run = ", ".join(
-            [f"profile {made.profile}", pool, *([n] if counts[-1] else []), f"seed {made.seed}"]
-        )
+        counts = image_counts(made.config) or {made.data.n}
+        n = " to ".join(map(str, sorted({min(counts), max(counts)})))
+        size = f" n = {n}," if n != "0" else ""
+        run = f"profile {made.profile}, {pool},{size} seed {made.seed}"
         return f"kept run: {run}, commit {made.commit}" if self.kept else f"this run: {run}"
 
     @property

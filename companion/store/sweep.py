@@ -33,16 +33,14 @@ def sweep(
     """
     path, whole = folder / label, current() or Trace()
     if workers > 1:
-        todo = [name for name in names if find_tensors(path / f"{name}.safetensors") is None]
-        Parallel(workers)(delayed(_stored)(unit, name, path, Trace()) for name in todo)
+        Parallel(workers)(delayed(_stored)(unit, name, path, Trace()) for name in names)
     made: dict[str, Tensors] = {}
     noted: dict[str, Tensors] = {}
     try:
         for name in tqdm(names, label, leave=False, disable=None):  # None: on terminals only
-            if (tensors := find_tensors(path / f"{name}.safetensors")) is None:
-                trace = Trace()
-                noted[name] = trace.rows
-                tensors = _stored(unit, name, path, trace)
+            trace = Trace()
+            noted[name] = trace.rows
+            tensors = _stored(unit, name, path, trace)
             noted[name] = traces(tensors)
             made[name] = {key: value for key, value in tensors.items() if not key.startswith(TRACE)}
     finally:
@@ -52,7 +50,10 @@ def sweep(
 
 
 def _stored(unit: Callable[[str], Tensors], name: str, folder: Path, trace: Trace) -> Tensors:
-    """Tensors and trace of a run, on one thread, which are in `folder` then."""
+    """Tensors and trace of a run, read from `folder`, or made on one thread and written there."""
+    path = folder / f"{name}.safetensors"
+    if (stored := find_tensors(path)) is not None:
+        return stored
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
@@ -63,5 +64,5 @@ def _stored(unit: Callable[[str], Tensors], name: str, folder: Path, trace: Trac
     finally:
         torch.set_num_threads(threads)
     tensors |= {TRACE + key: rows for key, rows in trace.rows.items()}
-    save_tensors(tensors, folder / f"{name}.safetensors")
+    save_tensors(tensors, path)
     return tensors

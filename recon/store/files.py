@@ -31,7 +31,6 @@ def atomic_path(path: Path) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
             temporary = Path(folder, path.name)
             yield temporary
-            os.chmod(temporary, 0o644)
             os.replace(temporary, path)
 
 

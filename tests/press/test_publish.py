@@ -314,8 +314,8 @@ def test_keep_takes_only_results_at_the_papers_size(repo):
     could hold.
     """
     folder = repo / "some" / "linear"
-    save_result(result_at("laptop"), folder)
-    with pytest.raises(ReconError, match="are kept, not laptop"):
+    save_result(result_at("smoke"), folder)
+    with pytest.raises(ReconError, match="are kept, not smoke"):
         publish.keep(folder, repo)
     save_result(result_at("paper"), folder)
     target = publish.keep(folder, repo)

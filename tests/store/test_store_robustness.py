@@ -7,7 +7,6 @@ through it.
 from __future__ import annotations
 
 import errno
-import itertools
 import os
 import shutil
 import signal
@@ -15,7 +14,6 @@ import tempfile
 from pathlib import Path
 
 import pytest
-import safetensors.torch
 from toys import (  # noqa: F401  (calm, stage and store are fixtures)
     ANY,
     FOLDER,
@@ -153,37 +151,6 @@ def test_a_failing_disk_is_one_sentence_and_the_old_result_stays(
 
 
 # ------------------------------------------------------------------------------- kills, two at once
-
-
-@pytest.mark.parametrize(
-    "when", [("save_file", n) for n in (2, 5, 9)] + [("replace", n) for n in (1, 2, 4, 9, 10)]
-)
-def test_killed_at_any_write_the_next_run_gives_the_result(store, monkeypatch, when):
-    """Seed 1 is killed at its n-th write, where seed 0 is stored; then both can be had, and nothing
-    lies about.
-    """
-    function, number = when
-    count = itertools.count(1)
-    module = {"save_file": safetensors.torch, "replace": os}[function]
-    real = getattr(module, function)
-
-    def deadly(*arguments, **keywords):
-        if next(count) == number:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return real(*arguments, **keywords)
-
-    def child() -> int:
-        setattr(module, function, deadly)
-        return call(*RUN, "--seed", "1", "--out", str(store))[0]
-
-    code = os.waitstatus_to_exitcode(os.waitpid(fork(child), 0)[1])
-    assert code == (-signal.SIGKILL if number <= {"save_file": 9, "replace": 11}[function] else 0)
-    assert call("claims", "--out", str(store))[0] == 0  # the old one or the new one, whole
-    out = store.with_name("undisturbed")
-    for seed in (1, 0):
-        for folder in (store, out):
-            assert call(*RUN, "--seed", str(seed), "--out", str(folder))[0] == 0
-        assert contents(store, seed) == contents(out, seed)
 
 
 @pytest.mark.parametrize("seed", [0, 1])
