@@ -4,7 +4,6 @@ PYTHON ?= python3
 PROFILE ?= laptop
 DATA ?= auto
 EDITION ?= laptop-cifar10
-ALL ?=
 JOBS ?= 2
 
 # `make test`: build and types on one processor, the other stages beside them, whatever fails, and a table at the end;
@@ -40,8 +39,8 @@ $(STAMP): requirements.lock pyproject.toml companion/pyproject.toml recon-audit/
 	@$(BIN)/pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation -e . -e companion -e recon-audit
 	@touch $@
 
-book: env ## execute the chapters and build the HTML (ALL=1: appendices too; PROFILE=smoke|laptop|paper, DATA=auto|cifar10|photos)
-	@$(BIN)/recon book --profile $(PROFILE) --data $(DATA) $(if $(ALL),--all)
+book: env ## execute all chapters and build the HTML (PROFILE=smoke|laptop|paper, DATA=auto|cifar10|photos)
+	@$(BIN)/recon book --profile $(PROFILE) --data $(DATA)
 
 test: env ## lint, types, strict build of the published edition, unit tests, smoke references through nbval
 	@mkdir -p $(SITE); rm -f $(SITE)/exit-code $(LOGS)/*.line; failed=0; folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; \
@@ -86,7 +85,7 @@ publish: env ## promote an edition on CIFAR-10 into book/executed (EDITION=lapto
 	@$(BIN)/recon publish $(EDITION)
 
 references: env ## execute the chapters at smoke, and write what nbval compares with
-	@$(BIN)/python tests/references.py --jobs $(JOBS)
+	@$(BIN)/python tests/references.py
 
 clean: ## remove build/ and caches; .venv and the published edition stay
 	@rm -rf build .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -2,8 +2,9 @@
 faults, by Cosmic Ray.
 
 Every fault is put into a copy of the checkout, where the tests of the faulty module run:
-tests/FOLDER/test_MODULE*.py, else all of tests/FOLDER. A fault that they do not notice is listed
-with its line. Faults in what is only said (annotations, the words of errors, docstrings) are none.
+tests/FOLDER/test_MODULE*.py and those of the folder that import it, else all of tests/FOLDER. A
+fault that they do not notice is listed with its line. Faults in what is only said (annotations, the
+words of errors, docstrings) are none.
 Survivors that change nothing, or only what is shown, are named in tests/mutants.yml with the
 reason; the report, benchmarks/mutants.json, counts them apart.
 
@@ -166,11 +167,17 @@ class Silent(ast.NodeTransformer):
 
 
 def tests_of(path: str) -> list[str]:
-    """The test files that mirror a module, or those of its folder where there is none; its own
-    examples; and the test of all modules.
+    """The test files of a module's folder that mirror it or import from it, or all of the folder
+    where there is none; its own examples; and the test of all modules.
     """
     folder, stem = Path(path).parent.name, Path(path).stem
-    own = sorted((ROOT / "tests" / folder).glob(f"test_{stem}*.py"))
+    files = sorted((ROOT / "tests" / folder).glob("test_*.py"))
+    own = [
+        file
+        for file in files
+        if file.stem.startswith(f"test_{stem}")
+        or f"from recon.{folder}.{stem} import" in file.read_text(encoding="utf-8")
+    ]
     return [
         *([str(file.relative_to(ROOT)) for file in own] or [f"tests/{folder}"]),
         path,

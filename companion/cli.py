@@ -6,23 +6,30 @@ import argparse
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 
-from recon.cli import PROFILES, a_path, a_size, say
+from recon.cli import a_path, a_size, say
 from recon.errors import ReconError
 
 
-def add_commands(command: Callable[..., Any], **shared: argparse.ArgumentParser) -> None:
+def add_commands(
+    command: Callable[..., Any],
+    images: argparse.ArgumentParser,
+    budget: argparse.ArgumentParser,
+    chapters: argparse.ArgumentParser,
+) -> None:
     """Add them by `command(name, function, about, *parents)`, which returns what adds an option;
 
     Args:
-        shared: the parents `images`, `budget` and `chapters`.
+        images, budget, chapters: parents.
     """
-    images, budget, chapters = shared["images"], shared["budget"], shared["chapters"]
-    option = command("list", _list, "experiments: chapter, paper section, cost per profile")
+    option = command(
+        "list", _list, "experiments: chapter, paper section, cost at smoke, laptop, paper"
+    )
     option("--uses", metavar="MODULE", help="only those whose code imports this module")
 
     option = command("run", _run, "run one experiment, or find its result on disk", images, budget)
@@ -40,7 +47,7 @@ def add_commands(command: Callable[..., Any], **shared: argparse.ArgumentParser)
     )
     option("--workers", type=int, default=1, metavar="N", help="processes for a sweep of runs")
 
-    option = command(
+    command(
         "book",
         _book,
         "execute the chapters, then build HTML, as an edition",
@@ -48,7 +55,6 @@ def add_commands(command: Callable[..., Any], **shared: argparse.ArgumentParser)
         images,
         budget,
     )
-    option("--all", action="store_true", dest="everything", help="execute the appendices too")
     command(
         "render",
         partial(_press, "publish.render"),
@@ -83,20 +89,14 @@ def add_commands(command: Callable[..., Any], **shared: argparse.ArgumentParser)
     option = command(
         "replay", _replay, "repeat kept results, as far as two minutes allow, and compare"
     )
-    option("names", metavar="NAME", nargs="*", help="experiments (with --all: every one)")
-    option("--all", action="store_true", dest="everything")
+    option("names", metavar="NAME", nargs="*", help="experiments (default: every one)")
     option("--weekly", action="store_true", help="a few of them, different ones each week")
-    option(
-        "--data-root", type=a_path, metavar="DIR", help="folder of CIFAR-10 (default $RECON_DATA)"
-    )
-    option("--seed", type=int, help="of the kept run (default: every seed that is kept)")
     option(
         "--note",
         action="store_true",
         help="write the outcome to book/replays.json, for the claims page",
     )
-    option("--seconds", type=float, default=0.0, help="for one result (default 120; with --all 60)")
-    option("--jobs", type=int, default=2, metavar="N", help="results at a time (default 2)")
+    option("--seconds", type=float, default=120.0, help="for one result (default 120)")
 
     option = command(
         "claims", _claims, "every claim: paper value, ours, baseline, verdict, chapter"
@@ -122,9 +122,7 @@ def _list(uses: str | None) -> None:
     names = experiments_that_import(uses) if uses else list(entries())
     for name in names:
         entry = entries()[name]
-        costs = zip(PROFILES, entry.cost.split(", "), strict=True)
-        cost = ", ".join(f"{profile} {text}" for profile, text in costs)
-        say(f"{name:16} {entry.chapter:20} {entry.section:6} {cost:52} {entry.summary}")
+        say(f"{name:16} {entry.chapter:20} {entry.section:6} {entry.cost:24} {entry.summary}")
 
 
 def _run(**arguments: Any) -> None:
@@ -143,64 +141,49 @@ def _run(**arguments: Any) -> None:
     say(folder / "result.json")
 
 
-def _book(chapters: list[str], everything: bool, **settings: Any) -> None:
+def _book(chapters: list[str], **settings: Any) -> None:
     from companion.press.edition import Edition, build_edition
 
-    say(build_edition(Edition(**settings), chapters=chapters, everything=everything))
+    say(build_edition(Edition(**settings), chapters=chapters))
 
 
-def _replay(
-    names: list[str],
-    seed: int | None,
-    seconds: float,
-    jobs: int,
-    data_root: str | None,
-    note: bool,
-    **which: bool,
-) -> int:
-    from joblib import Parallel, delayed
-
-    from companion.chapters.replay import (
-        every_kept,
-        of_this_week,
-        replay,
-        write_replays,
-    )
+def _replay(names: list[str], seconds: float, note: bool, weekly: bool) -> int:
+    from companion.chapters.catalogue import outcome
+    from companion.chapters.replay import every_kept, of_this_week, replay, write_replays
     from recon.images.registry import load_pool
 
-    if which["everything"] + which["weekly"] + bool(names) != 1:
-        raise ReconError("name experiments, or --all of them, or --weekly for some")
-    if which["weekly"] and load_pool("auto", data_root).name != "cifar10":
+    if weekly and load_pool("auto").name != "cifar10":
         say("no replay: the kept runs need CIFAR-10, which is not here")
         return 0
-    chosen = of_this_week() if which["weekly"] else every_kept()
     chosen = [
-        (name, at) for name, at in chosen if (not names or name in names) and seed in (None, at)
+        (name, at)
+        for name, at in (of_this_week() if weekly else every_kept())
+        if not names or name in names
     ]
     if missing := sorted(set(names) - {name for name, _ in chosen}):
         raise ReconError(f"the book has no such kept run of {missing[0]}")
-    seconds = seconds or (60.0 if which["everything"] else 120.0)
-    engine, agree = Parallel(n_jobs=min(jobs, len(chosen)), return_as="generator"), True
-    for again in engine(delayed(replay)(name, at, seconds, data_root) for name, at in chosen):
-        agree = agree and not again.differences
+    differ = False
+    for name, at in chosen:
+        again = replay(name, at, seconds)
+        differ = differ or bool(again.differences)
         if note:
             write_replays([again])
-        outcome = (
-            "DIFFERS" if again.differences else "agrees" if again.agrees else "nothing to compare"
-        )
-        say(f"{again.name:24} seed {again.seed}  kept at {again.kept_at:9} {again.by:17} {outcome}")
+        place = f"{again.name:24} seed {again.seed}  kept at {again.kept_at:9}"
+        say(f"{place} {again.by:17} {'agrees' if again.agrees else outcome(asdict(again))}")
         for difference in again.differences:
             say(f"    {difference}")
-    return 0 if agree else 1
+    return int(differ)
 
 
 def _claims(as_json: bool, out: str | None) -> None:
     from companion.chapters import ROOT
-    from companion.chapters.catalogue import in_words, records
+    from companion.chapters.catalogue import as_record, in_words, rows
 
     results = Path(out) if out else ROOT / "book" / "executed" / "results"
-    claims = records(results, ROOT, published=not out)
+    claims = rows(results, ROOT, kept=not out)
+    if not claims:
+        raise ReconError(f"there are no results in {results}: run an experiment or the book first")
     if as_json:
-        say(json.dumps(claims, indent=1, ensure_ascii=False))
+        say(json.dumps([as_record(row) for row in claims], indent=1, ensure_ascii=False))
     else:
         say("\n".join(map(in_words, claims)))

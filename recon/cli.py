@@ -133,9 +133,6 @@ def _parser() -> argparse.ArgumentParser:
         metavar="CHAPTER",
         help="only these, such as 01-linear (then no HTML)",
     )
-    chapters.add_argument(
-        "--jobs", type=int, metavar="N", help="how many at a time (default: as many as cores)"
-    )
 
     def command(
         name: str,

@@ -3,19 +3,15 @@
 The device is called "meta", the one name beside "cpu" that takes no hardware, no registration and
 no threads of autograd's.  A `Pretended` tensor holds a real one; inside `with PretendedDevice()`
 whatever is made on that device is one, so that `torch.zeros(n)` differs from
-`torch.zeros(n, device=x.device)` as on a GPU.  What CUDA refuses is a `DeviceError`, and what makes
-the host wait is counted by its place.
+`torch.zeros(n, device=x.device)` as on a GPU.  What CUDA refuses is a `DeviceError`.
 """
 
 from __future__ import annotations
 
 import copy
 import sys
-from collections import Counter
 from contextlib import ExitStack, nullcontext
 from dataclasses import fields, is_dataclass, replace
-from pathlib import Path
-from types import FrameType
 from typing import Any
 from unittest.mock import patch
 
@@ -25,10 +21,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-import recon
-
 DEVICE = torch.device("meta")
-PACKAGE = f"{Path(recon.__file__).parent}/"
 OPTIMISERS = sys.modules[torch.optim.Optimizer.__module__]
 #: between devices
 COPIES = {"_to_copy", "copy_"}
@@ -36,12 +29,6 @@ COPIES = {"_to_copy", "copy_"}
 INDEXED = {"index", "index_put", "index_put_", "_index_put_impl_"}
 #: beside pointwise operations: a tensor () of the CPU counts as a number
 NUMBERS = {"fill_", "masked_fill", "masked_fill_"} | INDEXED
-#: a number of the result, its shape, or whether there is one, goes to the host
-WAITING = {
-    *("_local_scalar_dense", "equal", "nonzero", "masked_select", "bincount", "repeat_interleave"),
-    *("_unique2", "unique_dim", "unique_consecutive"),
-    *("_linalg_check_errors", "_linalg_eigh", "_linalg_svd", "linalg_eig"),
-}
 
 
 class DeviceError(AssertionError):
@@ -87,14 +74,10 @@ class _Above(TorchFunctionMode):
 
 
 class PretendedDevice(TorchDispatchMode):
-    """looks: how often the host waited for the device, by place and operation."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.looks: Counter[str] = Counter()
-        self.around = ExitStack()
+    """Inside it the device is there."""
 
     def __enter__(self) -> PretendedDevice:
+        self.around = ExitStack()
         fused = "_get_fused_kernels_supported_devices"
         self.around.enter_context(patch.object(OPTIMISERS, fused, lambda: [DEVICE.type]))
         self.around.enter_context(patch("torch.autocast", lambda *_, **__: nullcontext()))
@@ -116,10 +99,8 @@ class PretendedDevice(TorchDispatchMode):
             there = isinstance(args[0], Pretended) if name == "copy_" else there
         elif held:
             _check(func, name, args, tensors)
-        if held and _waits(name, args, there):
-            self.looks[_place(name)] += 1
         if there and any(isinstance(leaf, torch.Generator) for leaf in leaves):
-            raise DeviceError(f"a generator of the CPU draws on the device, at {_place(name)}")
+            raise DeviceError("a generator of the CPU draws on the device")
         if there and device is not None:
             kwargs["device"] = "cpu"
         if name == "_efficientzerotensor":  # of forward mode; it holds nothing
@@ -131,16 +112,6 @@ class PretendedDevice(TorchDispatchMode):
         return tree_map(lambda leaf: _holding(leaf, held), result) if there else result
 
 
-def _waits(name: str, args: Any, there: bool) -> bool:
-    """Whether the host needs a number of the device: a copy, a mask, or one of `WAITING`."""
-    if name in COPIES:
-        source = args[1] if name == "copy_" else args[0]
-        return isinstance(source, Pretended) and not there
-    indices = [index for index in args[1] if index is not None] if name in INDEXED else []
-    masks = any(index.dtype in (torch.bool, torch.uint8) for index in indices)
-    return name in WAITING or (masks and (name == "index" or args[2].numel() > 1))
-
-
 def _check(func: Any, name: str, args: Any, tensors: list[Tensor]) -> None:
     """DeviceError for tensors that CUDA does not take together."""
     plain = [tensor for tensor in tensors if not isinstance(tensor, Pretended)]
@@ -149,7 +120,7 @@ def _check(func: Any, name: str, args: Any, tensors: list[Tensor]) -> None:
     numbers = torch.Tag.pointwise in func.tags or name in NUMBERS
     changed = func._schema.is_mutable and not isinstance(tensors[0], Pretended)
     if changed or any(tensor.is_meta or tensor.dim() > 0 or not numbers for tensor in plain):
-        raise DeviceError(f"{name} mixes the device and the CPU, at {_place(name)}")
+        raise DeviceError(f"{name} mixes the device and the CPU")
 
 
 def _held(leaf: Any) -> Any:
@@ -161,16 +132,6 @@ def _holding(leaf: Any, held: dict[int, Pretended]) -> Any:
     if not isinstance(leaf, Tensor):
         return leaf
     return held[id(leaf)] if id(leaf) in held else Pretended(leaf)
-
-
-def _place(name: str) -> str:
-    """The innermost line of the package that is at work, and the operation."""
-    frame: FrameType | None = sys._getframe()
-    while frame is not None and not frame.f_code.co_filename.startswith(PACKAGE):
-        frame = frame.f_back
-    if frame is None:
-        return name
-    return f"{frame.f_code.co_filename.removeprefix(PACKAGE)}:{frame.f_lineno} {name}"
 
 
 def placed(value: Any, device: torch.device | str = DEVICE) -> Any:

@@ -1,14 +1,13 @@
 """Every attack and every trainer at its smallest, for `test_pretended_device`.
 
-A case runs a few steps from inputs that `put` moves.  It is named by its function, then "__" and
-which of several.
+A case, a function of a number of steps and of `put`, runs so many from inputs that `put` moves.  It
+is named by its function, then "__" and which of several.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -41,21 +40,6 @@ from recon.released import Gradient, Weights
 from recon.training import inner_problem, kkt, recipes
 
 Put = Callable[[Any], Any]
-LOOP = 1  # `iterate` asks after every step whether the energy has reached the tolerance
-LBFGS = 5  # an iteration: is the gradient small, do we go down, is it lower; two about curvature
-NEWTON = 4  # a step of Gauss–Newton: is it exact, has Cholesky failed, is it lower, by how much
-SPAN = LOOP + 4 + 2 * (2 * LBFGS + 1)  # stalled (two)? lower? Cholesky; twice two of L-BFGS
-TORCH = 20 * (12 + 2 * 40)  # PyTorch's L-BFGS asks, and asks twice for every pair that it remembers
-
-
-@dataclass(frozen=True)
-class Case:
-    """run(steps, put) · looks: how often a step may wait for the device · steps: a few, and
-    more."""
-
-    run: Callable[[int, Put], Any]
-    looks: float = 0
-    steps: tuple[int, int] = (2, 6)
 
 
 def start_of(network: MLP, put: Put) -> Tensor:
@@ -205,45 +189,40 @@ def by_recipe(steps: int, put: Put, **options: Any) -> Any:
 
 
 ATTACKS = {
-    # a step has an eigenvalue problem, in the first stage two; every fifth: is it at rest
-    "by_separation": Case(separation, looks=3.75),
-    "by_decoreco": Case(decoreco, LOOP),
-    "by_published_recipe": Case(published, LOOP),
-    # ten iterations of Newton's method: has the system failed, is it at rest; and Cholesky
-    "by_bilevel": Case(lambda steps, put: bilevel(steps, put, 128, 1), LOOP + 10 * 2 + 1),
-    "by_bilevel__hidden": Case(lambda steps, put: bilevel(steps, put, 128, 6, 1), SPAN),
-    "by_bilevel__with_a_start": Case(bilevel_with_a_start, SPAN),
-    "by_multipliers": Case(partial(multipliers, weights=lambda put: released(put, 128, 6, 1))),
-    "by_multipliers__of_our_own": Case(partial(multipliers, weights=untrained)),
-    "by_fine_tune": Case(fine_tune),
-    "by_adapter_nullspace": Case(nullspace),
-    "by_rgap": Case(lambda steps, put: attacks.by_rgap(ours(put), IMAGE)),
-    "by_dlg": Case(dlg, TORCH, steps=(1, 2)),
-    "by_cosine_tv": Case(partial(cosine, gradient=ours), LOOP),
-    "by_cosine_tv__of_a_module": Case(
-        partial(cosine, gradient=of_a_batch, whole=True, descent=from_gradients.GEIPING_DESCENT),
-        LOOP,
+    "by_separation": separation,
+    "by_decoreco": decoreco,
+    "by_published_recipe": published,
+    "by_bilevel": lambda steps, put: bilevel(steps, put, 128, 1),
+    "by_bilevel__hidden": lambda steps, put: bilevel(steps, put, 128, 6, 1),
+    "by_bilevel__with_a_start": bilevel_with_a_start,
+    "by_multipliers": partial(multipliers, weights=lambda put: released(put, 128, 6, 1)),
+    "by_multipliers__of_our_own": partial(multipliers, weights=untrained),
+    "by_fine_tune": fine_tune,
+    "by_adapter_nullspace": nullspace,
+    "by_rgap": lambda steps, put: attacks.by_rgap(ours(put), IMAGE),
+    "by_dlg": dlg,
+    "by_cosine_tv": partial(cosine, gradient=ours),
+    "by_cosine_tv__of_a_module": partial(
+        cosine, gradient=of_a_batch, whole=True, descent=from_gradients.GEIPING_DESCENT
     ),
-    "by_hybrid": Case(hybrid, LOOP),
-    "by_gauss_newton": Case(lambda steps, put: attacks.by_gauss_newton(ours(put), IMAGE)),
+    "by_hybrid": hybrid,
+    "by_gauss_newton": lambda steps, put: attacks.by_gauss_newton(ours(put), IMAGE),
 }
 BELOW = {
-    "sparse_features": Case(sparse_features, 1),  # a round looks at what is alike
-    "gauss_newton__of_a_batch": Case(batch, NEWTON),
+    "sparse_features": sparse_features,
+    "gauss_newton__of_a_batch": batch,
 }
 TRAINERS = {
-    "train_to_kkt": Case(to_kkt, LOOP),
-    "train_to_kkt__of_classes": Case(partial(to_kkt, outputs=3), LOOP),
-    "solve_affine": Case(newton, 2),  # has the linear system failed, is it at rest
-    "solve_lbfgs": Case(by_lbfgs, LBFGS),
-    "train__gd": Case(partial(by_recipe, optimiser="gd", label_noise=0.2)),
-    "train__sgd": Case(partial(by_recipe, batch=4)),
-    "train__adam": Case(partial(by_recipe, batch=4, optimiser="adam", start="small")),
-    "train__adamw": Case(partial(by_recipe, batch=4, optimiser="adamw", classes=3)),
-    "train__shifted": Case(partial(by_recipe, augment=("flip", "shift"), start="kaiming")),
-    "train__dropout": Case(partial(by_recipe, dropout=0.3)),
-    "train__private": Case(partial(by_recipe, epsilon=8.0)),
-    # every 25 steps: the loss
-    "train__that_may_stop": Case(partial(by_recipe, batch=4), 1 / 25, steps=(25, 50)),
+    "train_to_kkt": to_kkt,
+    "train_to_kkt__of_classes": partial(to_kkt, outputs=3),
+    "solve_affine": newton,
+    "solve_lbfgs": by_lbfgs,
+    "train__gd": partial(by_recipe, optimiser="gd", label_noise=0.2),
+    "train__sgd": partial(by_recipe, batch=4),
+    "train__adam": partial(by_recipe, batch=4, optimiser="adam", start="small"),
+    "train__adamw": partial(by_recipe, batch=4, optimiser="adamw", classes=3),
+    "train__shifted": partial(by_recipe, augment=("flip", "shift"), start="kaiming"),
+    "train__dropout": partial(by_recipe, dropout=0.3),
+    "train__private": partial(by_recipe, epsilon=8.0),
 }
 CASES = ATTACKS | BELOW | TRAINERS

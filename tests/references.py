@@ -1,7 +1,7 @@
 """Writes tests/reference: every chapter executed at smoke on the bundled photographs, which nbval
 compares with.
 
-python tests/references.py [--jobs 2] [CHAPTER …]
+python tests/references.py [CHAPTER …]
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def lightened(outputs: list[Any]) -> Iterator[Any]:
 
 
 def execute_smoke(
-    work: Path, results: Path, root: Path, chapters: Sequence[str] | None = None, jobs: int = 1
+    work: Path, results: Path, root: Path, chapters: Sequence[str] | None = None
 ) -> dict[str, NotebookNode]:
     """File name -> chapter, all or those named, executed at smoke on the bundled photographs: what
     nbval compares with.
@@ -57,7 +57,7 @@ def execute_smoke(
         return {"notebook_sha256": stamps.notebook_sha256(read_notebook(source))}
 
     with only_one(work, ".run-*"):
-        settings = Edition("smoke", "photos", "cpu", jobs=jobs)
+        settings = Edition("smoke", "photos", "cpu")
         env = {"RECON_OUT": str(results.resolve()), "MPLBACKEND": "agg"}  # without figures
         return dict(executed(chapters_of(root, chapters), work, env, settings, stamp))
 
@@ -66,12 +66,9 @@ def main() -> None:
     """Execute, and write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("chapters", nargs="*", metavar="CHAPTER")
-    parser.add_argument("--jobs", type=int, default=2)
     arguments = parser.parse_args()
     with TemporaryDirectory() as folder:
-        pages = execute_smoke(
-            Path(folder), Path(folder) / "results", ROOT, arguments.chapters, arguments.jobs
-        )
+        pages = execute_smoke(Path(folder), Path(folder) / "results", ROOT, arguments.chapters)
     for page in pages.values():
         for cell in page.cells:
             if cell.cell_type == "code":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -72,49 +71,6 @@ def test_the_table_of_contents_lists_every_chapter_and_page():
     chapters = {f"book/executed/{path.stem}" for path in (ROOT / "notebooks").glob("*.ipynb")}
     pages = {f"book/{path.stem}" for path in (ROOT / "book").glob("*.md")}
     assert set(toc_files(ROOT / "_toc.yml")) == chapters | pages
-
-
-# ------------------------------------------------------------------------- which Pythons, and where
-
-#: a Python that says that it is another, and starts no module
-PRETENDER = """#!/bin/sh
-exec "{python}" -c '
-import platform, sys
-sys.version_info = {version}
-platform.system, platform.machine = lambda: "{system}", lambda: "{machine}"
-sys.exit("set up") if sys.argv[1] == "-m" else exec(sys.argv[2])
-' "$@"
-"""
-INTEL = "PyTorch ended with 2.2.2 on Macs with Intel processors, and recon needs 2.11"
-OTHER = "recon needs Python 3.11 to 3.14: name one with make PYTHON=python3.11"
-
-
-@pytest.mark.parametrize(
-    ("system", "machine", "version", "sentence"),
-    [
-        ("Darwin", "x86_64", (3, 12, 1), INTEL),
-        ("Darwin", "arm64", (3, 10, 9), OTHER),
-        ("Linux", "x86_64", (3, 14, 2), "set up"),
-    ],
-)
-def test_make_refuses_what_has_no_wheels_before_pip(system, machine, version, sentence, tmp_path):
-    packages = (f"{folder}/pyproject.toml" for folder in (".", "companion", "recon-audit"))
-    for name in ("Makefile", "requirements.lock", *packages):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        shutil.copy(ROOT / name, tmp_path / name)
-    python = tmp_path / "python"
-    says = {"system": system, "machine": machine, "version": version}
-    python.write_text(PRETENDER.format(python=sys.executable, **says))
-    python.chmod(0o755)
-    command = ["make", "env", f"PYTHON={python}"]
-    made = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert made.returncode == 2 and made.stderr.splitlines()[0] == sentence
-    assert not (tmp_path / ".venv").exists()
-
-
-def test_what_a_stock_build_leaves_is_ignored():
-    lines = (ROOT / ".gitignore").read_text().splitlines()
-    assert {"/book/figures/", "/book/thumbnails/", "_build/"} <= set(lines)
 
 
 def test_every_python_that_is_declared_is_tested_and_no_other():

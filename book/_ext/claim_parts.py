@@ -126,7 +126,7 @@ def cells(row: Row) -> dict[str, str]:
     return {
         "Ours": escaped(spread([claim.ours, *(other.ours for other in row.seeds)])),
         "Baseline": escaped(spread([claim.null, *(other.null for other in row.seeds)])),
-        "Size": escaped(row.size + (row.papers if claim.section else "")).removeprefix(", "),
+        "Size": escaped(row.size),
         "Seeds": sets,
         "Done again": ", ".join(dict.fromkeys(row.replays)) or "by this edition",
         "Verdict": row.verdict_over_sets,

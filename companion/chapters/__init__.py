@@ -16,17 +16,16 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, is_dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
-from pydantic import ValidationError
 
 from companion.store.results import Result, adapter, load_result, read_json
-from recon.errors import ReconError
+from recon.errors import ReconError, one_reason
 
 if TYPE_CHECKING:
     from companion.chapters.base import Experiment
@@ -98,33 +97,26 @@ def sizes_of(chosen: Experiment, profile: str, overrides: Mapping[str, Any]) -> 
     Texts are read as the field's type. ReconError for an unknown profile, an unknown field (with
     the nearest one), or a value that does not fit.
     """
+    from companion.store.checkpoints import flatten_tree
+
     if profile not in chosen.sizes:
         raise ReconError(f"unknown profile '{profile}': choose one of {', '.join(chosen.sizes)}")
     sizes = chosen.sizes[profile]
     for path, value in overrides.items():
-        sizes = _replace_field(sizes, path, value, chosen.name)
+        fields = asdict(sizes)
+        table: Any = fields
+        *outer, name = path.split(".")
+        for part in outer:
+            table = table.get(part) if isinstance(table, dict) else None
+        if not isinstance(table, dict) or name not in table:
+            known = [place.replace("/", ".") for place in flatten_tree(fields)]
+            near = difflib.get_close_matches(path, known, n=1, cutoff=0.0)[0]
+            raise ReconError(f"{chosen.name} has no size '{path}': did you mean '{near}'?")
+        table[name] = value
+        with one_reason(f"{path} of {chosen.name} cannot be {value!r}"):
+            kind: Any = type(sizes)
+            sizes = adapter(kind).validate_python(fields)
     return sizes
-
-
-def _replace_field(sizes: Any, path: str, value: object, owner: str) -> Any:
-    """A copy of a dataclass with one field replaced."""
-    name, _, inner = path.partition(".")
-    known = vars(sizes)
-    if name not in known:
-        near = difflib.get_close_matches(name, known, n=1, cutoff=0.0)[0]
-        raise ReconError(f"{owner} has no size '{name}': did you mean '{near}'?")
-    old = known[name]
-    if inner and not is_dataclass(old):
-        raise ReconError(f"{name} of {owner} is a value without fields: set {name} itself")
-    if inner:
-        return replace(sizes, **{name: _replace_field(old, inner, value, f"{name} of {owner}")})
-    try:
-        kind: Any = type(sizes)
-        checked = adapter(kind).validate_python(known | {name: value})
-    except ValidationError as error:
-        message = error.errors()[0]["msg"]
-        raise ReconError(f"{name} of {owner} cannot be {value!r}: {message}") from error
-    return replace(sizes, **{name: getattr(checked, name)})
 
 
 def load(folder: Path, arrays: bool = True) -> Result[Any]:
@@ -154,12 +146,8 @@ def with_claims(result: Result[Any], chosen: Experiment) -> Result[Any]:
 def sizes_at(result: Result[Any], chosen: Experiment) -> Any:
     """The sizes that a result was made at; ReconError where they have other fields today."""
     kind: Any = type(next(iter(chosen.sizes.values())))
-    try:
+    with one_reason(f"the result of {chosen.name} was made at sizes that there are no more"):
         return adapter(kind).validate_python(result.made.config)
-    except ValidationError as error:
-        raise ReconError(
-            f"the result of {chosen.name} was made at sizes that there are no more: run it again"
-        ) from error
 
 
 def kept(name: str, seed: int = 0) -> Result[Any]:
@@ -169,9 +157,8 @@ def kept(name: str, seed: int = 0) -> Result[Any]:
     """
     from companion.store.kept import kept_arrays
 
-    if seed not in (seeds := kept_seeds(experiment(name).name)):
-        there = f"only of seed {', '.join(map(str, seeds))}" if seeds else "of no seed"
-        raise ReconError(f"the book keeps no run of {name} with seed {seed}, {there}")
+    if seed not in kept_seeds(experiment(name).name):
+        raise ReconError(f"the book keeps no run of {name} with seed {seed}")
     folder = kept_folder(name, seed)
     return replace(load(folder, arrays=False), arrays=kept_arrays(folder), kept=True)
 

@@ -24,8 +24,8 @@ Tensors = dict[str, Tensor]
 
 
 class Sweep(Protocol):
-    """Many independent runs: what `unit` makes of every name, by name, on as many processes as the
-    reader allows; see `companion.store.sweep`.
+    """Many independent runs: what `unit` makes of every name, by name; see
+    `companion.store.sweep`.
     """
 
     def __call__(
@@ -46,7 +46,6 @@ STREAMS: dict[str, tuple[int, int]] = {
     "hidden.start": (300, 1),
     "kkt.weights": (1, 10),
     "kkt.attack": (2, 0),
-    "kkt.noise": (3, 0),
     "kkt.attack_again": (20_000, 10),
     "kkt.nulls": (7000, 0),
     "separation.nulls": (70, 0),
@@ -54,7 +53,6 @@ STREAMS: dict[str, tuple[int, int]] = {
     "separation.others": (72, 0),
     "separation.weights": (80, 0),
     "separation.noise": (81, 0),
-    "separation.order": (82, 0),
     "landscape.start": (1, 1),
     "landscape.weights": (10, 1),
 }
@@ -164,13 +162,13 @@ class Experiment(Generic[S, M]):
         """From its two files: `SIZES`, `Metrics`, `compute` and `rescored` of one, `claims`,
         `FIGURES` and `selected` of the other, or what `more` has in their place.
         """
+        parts = {
+            **dict.fromkeys(("SIZES", "Metrics", "compute", "rescored"), experiment),
+            **dict.fromkeys(("claims", "FIGURES", "selected"), story),
+        }
         fields: dict[str, Any] = {
-            "sizes": getattr(experiment, "SIZES", None),
-            "metrics": getattr(experiment, "Metrics", None),
-            "compute": getattr(experiment, "compute", None),
-            "rescored": getattr(experiment, "rescored", None),
-            "claims": getattr(story, "claims", None),
-            "figures": getattr(story, "FIGURES", None),
-            "selected": getattr(story, "selected", _none),
+            name.lower(): getattr(module, name)
+            for name, module in parts.items()
+            if hasattr(module, name)
         }
         return cls(**fields | more)

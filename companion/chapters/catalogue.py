@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from companion.chapters import entries
-from companion.chapters.claims import PAPERS, claims_page, taken_from, texts, unit
+from companion.chapters.claims import texts
 from companion.store.record import Record
 from companion.store.results import Claim, Result, load_result
-from recon.errors import ReconError
 
 UNDECIDED = "undecided"
 MIXED = "mixed"
@@ -34,7 +33,6 @@ ANSWERS = {
     "check": "check",
 }
 CHECK = "check"
-NOT_ATTEMPTED = "not attempted"
 NOT_TESTED = "not tested at the paper's size"  # why a paper's sentence is undecided
 ONE_SET = "one set"  # of images, which no other confirms
 #: verdicts of a sentence that holds, the least first
@@ -119,11 +117,10 @@ class Row:
     @property
     def verdict_over_sets(self) -> str:
         """`verdict`; where its image sets differ, of which, where there is one, that it is one, and
-        where it is undecided for its size, what it would be.
+        where it is undecided for its size, what this run has.
         """
         if not self.tested:
-            of_this_run = replace(self, at_paper_size=True).verdict_over_sets
-            return f"{UNDECIDED} ({NOT_TESTED}; this run: {of_this_run})"
+            return f"{UNDECIDED} ({NOT_TESTED}; this run: {self.claim.verdict})"
         counts = Counter(claim.verdict for claim in (self.claim, *self.seeds))
         if len(counts) > 1:
             parts = ", ".join(f"{verdict} on {count}" for verdict, count in counts.items())
@@ -133,36 +130,12 @@ class Row:
     @property
     def size(self) -> str:
         """Images, width and candidates of the run, as far as it has one of each; images as many as
-        there were, where the pool held fewer than were asked for; of several networks on the same
-        images also their pixels.
+        there were, where the pool held fewer than were asked for.
         """
         config = self.result.made.config
-        nets = config.get("nets") or ()
-        if nets and "n_train" not in nets[0]:
-            return f"n = {config['n_train']}, {config['side']} × {config['side']} pixels"
-        if nets:
-            images = _range([net["n_train"] for net in nets])
-            return f"n = {images}, width = {_range([net['width'] for net in nets])}"
         n = config.get("n_train") and self.result.metrics.get("n_train", config["n_train"])
         sizes = {"n": n, "width": config.get("width"), "m": (config.get("attack") or {}).get("m")}
         return ", ".join(f"{name} = {value}" for name, value in sizes.items() if value is not None)
-
-    @property
-    def papers(self) -> str:
-        """Whose these sizes are, ", Haim et al.'s n and width"; "" where the paper states and takes
-        over none, or the run had another.
-        """
-        stated = entries()[self.result.made.experiment].paper_size
-        names = [{"n_train": "n"}.get(name, name.replace("_", " ")) for name in stated]
-        sources = taken_from().get(self.result.made.experiment, {})
-        owners = dict.fromkeys(sources[name].split(",")[0] for name in stated)
-        said = f", {' and '.join(owners)}'s {' and '.join(names)}"
-        return said if self.at_paper_size else ""
-
-
-def _range(numbers: list[int]) -> str:
-    least, most = min(numbers), max(numbers)
-    return f"{least}" if least == most else f"{least} to {most}"
 
 
 def rows(results: Path, root: Path, kept: bool = True) -> list[Row]:
@@ -215,14 +188,14 @@ def seeds_of(root: Path, name: str, result: Result[Any]) -> list[Result[Any]]:
     """The same experiment, data and sizes at other seeds, one a seed, as `recon keep` stored them
     in the book; profiles are names of sizes, and change what they name.
     """
-    others = {}
-    for place in ("seeds", "paper-size"):
-        for folder in sorted((root / "book" / place / name).glob("seed-*")):
-            other = read_result(folder)
-            same_images = other.made.data.sha256 == result.made.data.sha256
-            if same_images and other.made.config == result.made.config:
-                others[other.made.seed] = other
-    return [others[seed] for seed in sorted(others) if seed != result.made.seed]
+    others = map(read_result, root.glob(f"book/*/{name}/seed-*"))
+    made = (result.made.data.sha256, result.made.config)
+    alike = {
+        other.made.seed: other
+        for other in others
+        if (other.made.data.sha256, other.made.config) == made
+    }
+    return [alike[seed] for seed in sorted(alike) if seed != result.made.seed]
 
 
 def read_replays(root: Path) -> list[dict[str, Any]]:
@@ -236,48 +209,6 @@ def outcome(row: Mapping[str, Any]) -> str:
     return row["by"] if row["agrees"] or row["by"] == NOTHING else "differs"
 
 
-def records(results: Path, root: Path, published: bool) -> list[dict[str, Any]]:
-    """What `recon claims --json` prints;
-
-    Args:
-        published: with the runs kept in the book, and what was not attempted.
-    """
-    table = [_record(row) for row in rows(results, root, kept=published)]
-    if not table:
-        raise ReconError(f"there are no results in {results}: run an experiment or the book first")
-    empty = dict.fromkeys(("id", "ours", "null", "chapter", "unit", "taken_from", "image_sets"), "")
-    for item in claims_page(root)["not_attempted"] if published else ():
-        table.append(empty | item | {"verdict": NOT_ATTEMPTED, "paper": PAPERS[item["paper"]]})
-    return table
-
-
-def _record(row: Row) -> dict[str, Any]:
-    made = row.result.made
-    return {
-        **asdict(row.claim),
-        "verdict": row.verdict,
-        "at_this_size": row.claim.verdict,
-        "chapter": row.chapter,
-        "experiment": made.experiment,
-        "profile": made.profile,
-        "data": made.data.name,
-        "device": made.device,
-        "seed": made.seed,
-        "seconds": made.seconds,
-        "unit": unit(row.claim.id),
-        "taken_from": taken_from().get(made.experiment, {}),
-        "size": row.size,
-        "at_paper_size": row.at_paper_size,
-        "tested": row.tested,
-        "image_sets": row.image_sets,
-        "margins": row.margins,
-        "replayed": row.replayed,
-        "replays": row.replays,
-        "other_seeds": [claim.ours for claim in row.seeds],
-        "other_values": [claim.value for claim in row.seeds],
-    }
-
-
 def place(section: str) -> str:
     """Where a claim of a paper stands.
 
@@ -287,18 +218,27 @@ def place(section: str) -> str:
     return section and f"§{section}"
 
 
-def in_words(record: dict[str, Any]) -> str:
-    """One of `records` as a line."""
-    if record["verdict"] == NOT_ATTEMPTED:
-        where = f"{record['paper']}, §{record['section']}"
-        return f"{record['verdict']:15} {where}: {record['sentence']} ({record['why']})"
-    where = place(record["section"]) or "ours"
-    beside = {"paper": record["paper"], "baseline": record["null"]}
+def as_record(row: Row) -> dict[str, Any]:
+    """A claim and its run, as `recon claims --json` prints them."""
+    made = row.result.made
+    return {
+        **asdict(row.claim),
+        "verdict": row.verdict,
+        "chapter": row.chapter,
+        "experiment": made.experiment,
+        "profile": made.profile,
+        "data": made.data.name,
+        "seed": made.seed,
+        "size": row.size,
+        "image_sets": row.image_sets,
+        "replayed": row.replayed,
+    }
+
+
+def in_words(row: Row) -> str:
+    """The same as a line."""
+    claim, where = row.claim, place(row.claim.section) or "ours"
+    beside = {"paper": claim.paper, "baseline": claim.null}
     more = "".join(f" | {name}: {text}" for name, text in beside.items() if text)
-    verdict, one = record["verdict"], f", {ONE_SET}" if record["image_sets"] == 1 else ""
-    if not record["tested"]:
-        verdict = f"{UNDECIDED}, {NOT_TESTED} ({record['at_this_size']})"
-    return (
-        f"{verdict:15} {record['id']} ({where}, {record['chapter']}, {record['size']}{one}):"
-        f" {record['ours']}{more}"
-    )
+    about = f"{claim.id} ({where}, {row.chapter}, {row.size})"
+    return f"{row.verdict_over_sets:25} {about}: {claim.ours}{more}"

@@ -10,7 +10,7 @@ import yaml
 
 from companion.store.record import Record, record
 from companion.store.results import Claim
-from recon.errors import ReconError
+from recon.errors import ReconError, one_reason
 
 ROOT = Path(__file__).resolve().parents[2]
 PAPERS = {
@@ -27,17 +27,8 @@ def claims_page(root: Path = ROOT) -> dict[str, Any]:
     """book/claims.yml: claims by paper, and what was not attempted; ReconError if it cannot be
     read.
     """
-    try:
+    with one_reason("book/claims.yml cannot be read"):
         return yaml.load((root / "book" / "claims.yml").read_text("utf-8"), yaml.CSafeLoader)
-    except (OSError, yaml.YAMLError) as error:
-        raise ReconError(f"book/claims.yml cannot be read: {error}") from error
-
-
-@cache
-def taken_from() -> dict[str, dict[str, str]]:
-    """Experiment -> setting -> its source, of book/sources.yml."""
-    sources = yaml.load((ROOT / "book" / "sources.yml").read_text("utf-8"), yaml.CSafeLoader)
-    return sources["experiments"]
 
 
 class _Numbers(Formatter):
@@ -114,11 +105,6 @@ def texts() -> dict[str, dict[str, str]]:
         name: {field: text for field, text in words.items() if field not in {*FILLED, "unit"}}
         for name, words in _words().items()
     }
-
-
-def unit(name: str) -> str:
-    """What the interval or test that decides a claim is over."""
-    return _words().get(name, {}).get("unit", "image sets")
 
 
 @cache

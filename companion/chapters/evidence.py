@@ -16,7 +16,6 @@ from companion.chapters.separation_common import OTHERS, TRUE_NCC
 from companion.store.record import Record
 from companion.store.results import Claim, verdict
 from recon.images.bundle import Bundle
-from recon.scoring import roc
 from recon.scoring.metrics import ncc
 from recon.scoring.naturalness import Photographs, signs
 
@@ -86,7 +85,7 @@ def judged_plainly(x_hat: Tensor, images: Bundle, context: Context) -> Record:
 
     natural: how many look so, true: of these · evidence: by kind of `PLAIN`; right: true ones among
     the `TRUSTED` natural-looking results that have most of it; precision: share of true ones among
-    as many, or as there are true ones where these are fewer · auc, None where all are true or none.
+    as many, or as there are true ones where these are fewer.
     """
     about = describe(x_hat, images, Outside.without(context, images.train_index), either_sign=False)
     about["contribution"] = -torch.arange(len(x_hat))
@@ -96,10 +95,9 @@ def judged_plainly(x_hat: Tensor, images: Bundle, context: Context) -> Record:
     for kind in PLAIN:
         score = about[kind][rows].cpu()
         ordered = true[score.argsort(descending=True, stable=True)]
-        area = roc.auc(score.double().numpy(), true.numpy()) if 0 < hits < len(true) else None
         right = [int(ordered[:most].sum()) for most in (TRUSTED, min(hits, TRUSTED))]
         precision = right[1] / max(min(hits, TRUSTED), 1)
-        evidence[kind] = Record(right=right[0], precision=precision, auc=area)
+        evidence[kind] = Record(right=right[0], precision=precision)
     return Record(natural=len(true), true=hits, evidence=evidence)
 
 

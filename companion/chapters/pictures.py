@@ -44,7 +44,6 @@ SERIES = ["#333333", "#d55e00", "#3596d0", "#8f6bb3", "#a6761d", "#d96bab", "#1b
 # inches: as wide as a page's column, so that letters are shown as large as they are drawn
 PAGE = 7.0
 #: points, in grids of images
-TITLE = 8.5
 SMALLEST = 7.2
 LABEL = 9.0
 STYLE: dict[Any, Any] = {
@@ -128,33 +127,18 @@ def note(
 
 def end_labels(ax: Axes, curves: Sequence[tuple[float, str, Colour]]) -> None:
     """Names of curves at the right of the axes, at the heights where the curves end, moved up where
-    they would overlap, then all down by what is above the axes. After the limits are set.
+    they would overlap. After the limits are set.
     """
-    height = 72 * ax.figure.figure.get_figheight() * ax.get_position().height
+    points = 72 * ax.figure.figure.get_figheight() * ax.get_position().height
     size = float(plt.rcParams["legend.fontsize"])
     to_axes = ax.transData + ax.transAxes.inverted()
     low = -math.inf
-    names = []
     for y, words, colour in sorted(curves, key=lambda curve: curve[0]):
-        end = float(np.clip(to_axes.transform((ax.get_xlim()[0], y))[1], 0, 1))
-        line = 1.6 * size / height * (1 + words.count("\n"))
-        place = max(end, low + line / 2)
-        low = place + line / 2
-        names.append((place, end, words, colour))
-    above = max(0.0, low - 1.0)
-    for place, end, words, colour in names:
-        arrow = {"arrowstyle": "-", "color": colour, "lw": 0.7, "relpos": (0, 0.5)}
-        ax.annotate(
-            words,
-            (1.0, end),
-            (1.04, place - above),
-            xycoords="axes fraction",
-            va="center",
-            color=ink(colour),
-            fontsize=size,
-            annotation_clip=False,
-            arrowprops=arrow if abs(place - above - end) > 0.02 else None,
-        )
+        half = 0.8 * size / points * (1 + words.count("\n"))
+        end = np.clip(to_axes.transform((ax.get_xlim()[0], y))[1], 0, 1)
+        place = max(float(end), low + half)
+        low = place + half
+        ax.text(1.03, place, words, transform=ax.transAxes, va="center", color=ink(colour))
 
 
 def dot_rows(
@@ -170,8 +154,7 @@ def dot_rows(
     ax.hlines(y, percent.min(0), percent.max(0), color="#bbbbbb", lw=2, zorder=1)
     for (label, (_, style)), values in zip(marks.items(), percent, strict=True):
         ax.plot(values, y, ls="none", ms=8, label=label, **style)
-    rows = [(at, f"{accuracy:.0%}") for at, accuracy in zip(y, accuracies, strict=True)]
-    for at, words in [*rows, (-0.9, "accuracy")]:
+    for at, words in zip([-0.9, *y], ["accuracy", *map("{:.0%}".format, accuracies)], strict=True):
         ax.text(118, at, words, va="center", ha="right", color=REFERENCE)
     ax.set_yticks(y, names)
     ax.set(xlabel="%", xlim=(-3, 118), xticks=range(0, 101, 20))
@@ -219,8 +202,6 @@ def image_rows(
     n_columns = max(len(images) for _, images, _ in rows)
     left = 0.1 + 0.07 * max(len(line) for label, _, _ in rows for line in label.split("\n"))
     side = min(size, (PAGE - left) / n_columns)
-    lines = [line for row in titles for title in row for line in title.split("\n")]
-    letters = 72 * side / (0.6 * max(map(len, lines), default=1))
     heads = [max((1 + title.count("\n") for title in row), default=0) for row in titles]
     shape = (left + n_columns * side, len(rows) * side + 0.14 * sum(heads))
     layout = ConstrainedLayoutEngine(w_pad=0.03, h_pad=0.03, wspace=0, hspace=0, compress=True)
@@ -237,6 +218,5 @@ def image_rows(
                 ax.imshow(pixels, interpolation="nearest", cmap="gray", vmin=0, vmax=1)
                 ax.spines[:].set(**{"visible": True, "linewidth": 2} | FRAMES[frame])
             if r < len(titles) and c < len(titles[r]):
-                fontsize = min(TITLE, max(SMALLEST, letters))
-                ax.set_title(titles[r][c], fontsize=fontsize, pad=2, linespacing=1.1)
+                ax.set_title(titles[r][c], fontsize=SMALLEST, pad=2, linespacing=1.1)
     return figure

@@ -72,10 +72,10 @@ class ReferenceArm(Record):
     `Ended`.
 
     start: "random" (N(0, 1)), "tuned" (8.857e-4 · N(0, 1)) or "partition" (other images) · m:
-    candidates · steps, of published_steps · precision: of its products · start_share, energy_share:
-    by layer, what is left unexplained of ‖θ_l‖², at the start and, in float64, at the end · moved:
-    mean of ‖x − x_init‖ / ‖x_init‖ · fell_layer_1: share by which layer 1's energy fell over the
-    last tenth of the steps. No truth enters.
+    candidates · steps, of published_steps · precision: of its products · energy_share: by layer,
+    what is left unexplained of ‖θ_l‖², in float64, at the end · moved: mean of ‖x − x_init‖ /
+    ‖x_init‖ · fell_layer_1: share by which layer 1's energy fell over the last tenth of the steps.
+    No truth enters.
     """
 
 
@@ -145,7 +145,6 @@ def arm_of(
     x_hat, notes = attack.images.flatten(1), attack.diagnostics
     steps, trace = len(notes["history"]), notes["trace"].double()
     share = shares(weights, x_hat, attack.score, alpha)
-    begun = trace[0, : len(share)] / layer_norms(weights.network, weights.params).double()
     return ReferenceArm(
         **table,
         start=start,
@@ -153,7 +152,6 @@ def arm_of(
         steps=steps,
         published_steps=STEPS,
         precision=precision,
-        start_share=begun.tolist(),
         energy_share=share,
         moved=displacement(x_hat, notes["x_init"]).double().mean().item(),
         fell_layer_1=fell_layer_1(trace, steps).item(),

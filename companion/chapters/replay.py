@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 import math
+import random
 import re
-import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import date
 from functools import partial
@@ -24,7 +25,7 @@ import torch
 from torch import Tensor
 
 from companion.chapters import ROOT, experiment, kept, kept_folder, kept_seeds, registry, sizes_at
-from companion.chapters.base import Context, Experiment, Outcome
+from companion.chapters.base import Context
 from companion.chapters.catalogue import NOTHING, REPLAYS, read_replays
 from companion.store.checkpoints import Checkpoints
 from companion.store.kept import RECONSTRUCTIONS, kept_reconstructions
@@ -70,7 +71,6 @@ class Replay:
         by: "whole", "start and scores", "start and a part", "start", "scores" or "nothing".
         largest: difference of a row of the trace, as a share of the band that it may differ by.
         differences: what did not agree, a sentence each.
-        seconds: it took.
     """
 
     name: str
@@ -80,69 +80,57 @@ class Replay:
     agrees: bool
     largest: float
     differences: tuple[str, ...]
-    seconds: float
 
 
-def replay(
-    name: str, seed: int = 0, seconds: float = SECONDS, data_root: str | Path | None = None
-) -> Replay:
+def replay(name: str, seed: int = 0, seconds: float = SECONDS) -> Replay:
     """Replay a kept result; ReconError where there is none, or not the images it was made with."""
-    began = time.monotonic()
     stored = kept(name, seed)
     chosen = experiment(name)
     sizes = sizes_at(stored, chosen)
-    pool = load_pool(stored.made.data.name, data_root)
+    pool = load_pool(stored.made.data.name)
     if pool.sha256 != stored.made.data.sha256:
         raise ReconError(
             f"the kept run of {name} was made with other images than those of {pool.name} here"
         )
     rounding = DECIDED_BY_ROUNDING.get(name, re.compile("(?!)"))  # by default no row
-    before = {
-        row: numbers
-        for row, numbers in traces(stored.arrays).items()
-        if not rounding.fullmatch(row)
-    }
+    rows = traces(stored.arrays)
+    before = {row: rows[row] for row in rows if not rounding.fullmatch(row)}
     differences: list[str] = []
-    done = []
-    trace = Trace()
+    trace, done = Trace(), []
     with TemporaryDirectory() as folder:
         several = partial(sweep, folder=Path(folder))
         context = Context(pool, torch.device("cpu"), seed, Checkpoints(Path(folder)), several)
         if chosen.rescored and (kept_folder(name, seed) / RECONSTRUCTIONS).is_file():
-            x_hat = kept_reconstructions(kept_folder(name, seed))[0]
+            x_hat = kept_reconstructions(kept_folder(name, seed))
             scores = record(chosen.rescored(sizes, context, x_hat))
             differences += differing_scores(record(stored.metrics), scores)
             done.append("scores")
-        outcome = _outcome(chosen, sizes, context, trace, seconds)
+        torch.set_flush_denormal(True)
+        outcome = None
+        with suppress(OutOfTime), recorded(trace), time_limit(seconds):
+            outcome = chosen.compute(sizes, context)
     differences += differing_traces(before, trace.rows)
     compared = before.keys() & trace.rows.keys()
     if compared:
         done.insert(0, "start")
     if any(row.endswith(PART) and not NETWORK.fullmatch(row) for row in compared):
         done.append("a part")
-    by = " and ".join(done[:2]) or NOTHING
     if outcome is not None:
-        by = "whole"
+        done = ["whole"]
         again = chosen.claims(chosen.metrics(record(outcome.metrics)), sizes)
         differences += _differing_claims(stored.claims, again)
-    return Replay(
-        name=name,
-        seed=seed,
-        kept_at=stored.made.commit,
-        by=by,
-        agrees=by != NOTHING and not differences,
-        largest=max((share for *_, share in shares(before, trace.rows)), default=0.0),
-        differences=tuple(differences),
-        seconds=round(time.monotonic() - began, 1),
-    )
+    largest = max((share for *_, share in shares(before, trace.rows)), default=0.0)
+    by, different = " and ".join(done[:2]) or NOTHING, tuple(differences)
+    agrees = bool(done) and not different
+    return Replay(name, seed, stored.made.commit, by, agrees, largest, different)
 
 
 def write_replays(replays: Iterable[Replay], root: Path = ROOT) -> None:
     """Put these in the place of what book/replays.json says of the same results."""
-    rows = {(row["name"], row["seed"]): row for row in read_replays(root)}
-    rows |= {(again.name, again.seed): asdict(again) for again in replays}
-    ordered = [rows[place] for place in every_kept() if place in rows]
+    table = [*read_replays(root), *map(asdict, replays)]
+    rows = {(row["name"], row["seed"]): row for row in table}
     with atomic_path(root / REPLAYS) as temporary:
+        ordered = [rows[place] for place in sorted(rows)]
         temporary.write_text(json.dumps(ordered, indent=1) + "\n", encoding="utf-8")
 
 
@@ -152,22 +140,8 @@ def every_kept() -> list[tuple[str, int]]:
 
 
 def of_this_week() -> list[tuple[str, int]]:
-    """`A_WEEK` of them, others each week, all in turn."""
-    everything = every_kept()
-    first = A_WEEK * (date.today().toordinal() // 7) % len(everything)
-    return (everything + everything)[first : first + A_WEEK]
-
-
-def _outcome(
-    chosen: Experiment[Any, Any], sizes: Any, context: Context, trace: Trace, seconds: float
-) -> Outcome[Any] | None:
-    """The run, begun anew; None where the time was too short for all of it."""
-    torch.set_flush_denormal(True)
-    try:
-        with recorded(trace), time_limit(seconds):
-            return chosen.compute(sizes, context)
-    except OutOfTime:
-        return None
+    """`A_WEEK` of them, others each week."""
+    return random.Random(date.today().toordinal() // 7).sample(every_kept(), A_WEEK)
 
 
 def differing_traces(before: Mapping[str, Tensor], now: Mapping[str, Tensor]) -> list[str]:
@@ -222,9 +196,7 @@ def _differing_claims(before: Iterable[Claim], now: Iterable[Claim]) -> Iterator
     again = {claim.id: claim for claim in now}
     for old in before:
         new = again[old.id]
-        if new.verdict != old.verdict:
-            yield f"{old.id}: {new.verdict} instead of {old.verdict}"
-        if old.value is None or new.value is None:
-            continue
-        if not math.isclose(old.value, new.value, rel_tol=RESULT_BAND, abs_tol=TINY):
-            yield f"{old.id}: {new.value:.6g} instead of {old.value:.6g}"
+        numbers = [claim.value for claim in (old, new) if claim.value is not None] or [0.0]
+        close = math.isclose(numbers[0], numbers[-1], rel_tol=RESULT_BAND, abs_tol=TINY)
+        if new.verdict != old.verdict or not close:
+            yield f"{old.id}: {new.verdict}, {new.value} instead of {old.verdict}, {old.value}"

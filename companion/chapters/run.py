@@ -3,7 +3,7 @@
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from companion.chapters import ROOT, experiment, sizes_of, with_claims
-from companion.chapters.base import Context, Experiment
+from companion.chapters.base import Context, Experiment, Tensors
 from companion.store.checkpoints import Checkpoints
 from companion.store.record import record
 from companion.store.results import (
@@ -24,6 +24,7 @@ from companion.store.results import (
     Result,
     commit,
     find_result,
+    load_result,
     result_key,
     save_result,
 )
@@ -60,17 +61,13 @@ def run(
     Args:
         out: folder for `NAME/result.json`, default `$RECON_OUT`, else
             `build/results/<profile>-<data>` of the checkout.
-        workers: of a sweep of independent runs, see `companion.store.sweep`; the result does not
-            depend on them.
+        workers: processes for a sweep of independent runs; the result does not depend on them.
         sizes: fields of the experiment's `Sizes` to replace, such as n_train=50; the result then
             lies in `NAME-KEY/`.
     """
     chosen = experiment(name)
     config = sizes_of(chosen, profile, sizes)
     check_seed(seed)
-    # also where they are not used: what a sweep refuses, a stored result does not excuse
-    if workers < 1:
-        raise ReconError(f"the number of workers must be at least 1, not {workers}")
     computing = resolve_device(device if chosen.on_gpu else "cpu")
     pool = load_pool(data, data_root)
     if chosen.shape not in (None, pool.shape):
@@ -90,28 +87,33 @@ def run(
     folder = output_folder(out, profile, pool.name) / _name(name, key, sizes)
     if (stored := find_result(folder, key, chosen.metrics)) is not None:
         return with_claims(stored, chosen)
-    files = (*FILES, *(f"{stem}.png" for stem in chosen.figures))
-    with only_one(folder, *(f".{name}.*" for name in files)):
-        check_writable(folder, files)
+    with only_one(folder, *(f".{name}.*" for name in (*FILES, "*.png"))):
+        check_writable(folder, FILES)
         checkpoints = folder / f"checkpoint-{key}"
-        made = partial(
-            Provenance,
-            name,
-            profile,
-            seed=seed,
-            device=device_name(computing),
-            key=key,
-            overrides=sizes,
-        )
         swept = partial(sweep, folder=checkpoints, workers=workers)
         context = Context(pool, computing, seed, Checkpoints(checkpoints), swept)
-        result = _computed(chosen, config, context, made)
-        save_result(result, folder)
+        start = time.perf_counter()
+        metrics, arrays = _computed(chosen, config, context)
+        made = Provenance(
+            name,
+            profile,
+            Data(pool.name, pool.sha256, getattr(metrics, "n_train", 0), pool.notice),
+            seed,
+            device_name(computing),
+            versions(),
+            commit(ROOT),
+            round(time.perf_counter() - start, 2),
+            key,
+            asdict(config),
+            chosen.claims(metrics, config),
+            sizes,
+        )
+        save_result(Result(metrics, arrays, made), folder)
         # of other keys too, which could have gone on until now
         for ended in folder.glob("checkpoint-*"):
             shutil.rmtree(ended, ignore_errors=True)
         # as a later call finds it: names in the order of the file, sizes as the file has them
-        return find_result(folder, key, chosen.metrics) or result
+        return load_result(folder, chosen.metrics)
 
 
 def too_few(pool: ImagePool, config: Any, seed: int) -> bool:
@@ -125,32 +127,17 @@ def too_few(pool: ImagePool, config: Any, seed: int) -> bool:
     return min(len(data.train), len(data.held_out)) < n
 
 
-def _computed(
-    chosen: Experiment,
-    config: Any,
-    context: Context,
-    made: Callable[..., Provenance],
-) -> Result[Any]:
+def _computed(chosen: Experiment, config: Any, context: Context) -> tuple[Any, Tensors]:
+    """Metrics and arrays, those of figures and the trace among them."""
     torch.set_flush_denormal(True)
-    start = time.perf_counter()
     with recorded(Trace()) as trace:
         outcome = chosen.compute(config, context)
     metrics = chosen.metrics(record(outcome.metrics))
-    pool: ImagePool = context.pool
-    provenance = made(
-        data=Data(pool.name, pool.sha256, getattr(metrics, "n_train", 0), pool.notice),
-        versions=versions(),
-        commit=commit(ROOT),
-        seconds=round(time.perf_counter() - start, 2),
-        config=asdict(config),
-        claims=chosen.claims(metrics, config),
-    )
     arrays = {name: tensor.cpu() for name, tensor in outcome.arrays.items()}
     figures = chosen.selected(metrics, arrays)
     # no file holds one tensor twice
     arrays |= {FIGURE + name: tensor.clone() for name, tensor in figures.items()}
-    arrays |= {TRACE + name: rows for name, rows in trace.rows.items()}
-    return Result(metrics, arrays, provenance)
+    return metrics, arrays | {TRACE + name: rows for name, rows in trace.rows.items()}
 
 
 def folder_of(result: Result[Any], out: str | Path | None = None) -> Path:
@@ -184,11 +171,8 @@ def save_figures(result: Result[Any], folder: Path) -> None:
 
 def output_folder(out: str | Path | None, profile: str, data_name: str) -> Path:
     """Where results go; see `run`."""
-    if out or os.environ.get("RECON_OUT"):
-        folder = Path(out or os.environ["RECON_OUT"])
-    else:
-        base = ROOT / "build" if (ROOT / "pyproject.toml").is_file() else Path("recon-results")
-        folder = base / "results" / f"{profile}-{data_name}"
+    default = ROOT / "build" / "results" / f"{profile}-{data_name}"
+    folder = Path(out or os.environ.get("RECON_OUT") or default)
     with one_reason(f"results cannot be written to {folder}"):
         folder = folder.expanduser()
         str(folder).encode()  # safetensors opens no file whose name is not UTF-8

@@ -1,6 +1,4 @@
-"""Executed notebooks and prose to HTML: a staged source tree, a strict Jupyter Book build, an
-atomic swap.
-"""
+"""Executed notebooks and prose to HTML: a staged source tree and a strict Jupyter Book build."""
 
 import os
 import re
@@ -44,8 +42,6 @@ def toc_files(toc: Path) -> list[str]:
     """Every document that a Jupyter Book table of contents names, without suffix; ReconError if it
     cannot be read.
     """
-    if not toc.is_file():
-        raise ReconError(f"there is no table of contents {toc}")
     with one_reason(f"{toc} cannot be read"):
         listed = list(parse_toc_yaml(toc))
     return [name.removesuffix(".ipynb").removesuffix(".md") for name in listed]
@@ -87,7 +83,8 @@ def build_html(root: Path, executed: Path, html: Path, log: Path) -> Path:
             raise ReconRunError(
                 f"the HTML build failed: {_first_complaint(output)} (more in {log.name})"
             )
-        swap(built, html)
+        shutil.rmtree(html, ignore_errors=True)
+        built.rename(html)
     return html
 
 
@@ -106,23 +103,12 @@ def _stage(root: Path, pages: list[Path], results: Path, stage: Path) -> None:
     (stage / EXECUTED).mkdir()
     for page in pages:
         shutil.copy(page, stage / EXECUTED)
-    for path in results.glob("*/result.json"):
-        copy = stage / EXECUTED / "results" / path.parent.name
-        copy.mkdir(parents=True)
-        shutil.copy(path, copy)
+    if results.is_dir():
+        others = shutil.ignore_patterns("*.safetensors", "*.png", "checkpoint-*")
+        shutil.copytree(results, stage / EXECUTED / "results", ignore=others)
 
 
 def _first_complaint(output: str) -> str:
-    lines = [line.strip() for line in output.splitlines()]
-    found = [line for line in lines if "WARNING:" in line or "ERROR:" in line] or [
-        line for line in lines if line
-    ][-1:]
-    return found[0][:300] if found else "no output"
-
-
-def swap(new: Path, target: Path) -> None:
-    """Put the folder `new` in the place of `target`, by two renames on one disk."""
-    with TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as old:
-        if target.exists():
-            target.rename(Path(old, target.name))
-        new.rename(target)
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    complaints = [line for line in lines if "WARNING:" in line or "ERROR:" in line]
+    return (complaints or lines[-1:] or ["no output"])[0][:300]

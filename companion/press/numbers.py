@@ -39,17 +39,19 @@ def rendered(text: str, root: Path = ROOT, results: Path | None = None) -> str:
     environment = Environment(
         undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False
     )  # noqa: S701  (Markdown)
-    environment.filters |= {"percent": "{:.0%}".format, "number": number}
-    environment.filters |= {"fixed": fixed, "commas": "{:,}".format}
+    environment.filters |= {
+        "percent": "{:.0%}".format,
+        "number": number,
+        "fixed": fixed,
+        "commas": "{:,}".format,
+    }
     environment.globals |= {
         "run": partial(_result, results, root / "book" / "seeds"),
         "kept": partial(_result, root / "book" / "paper-size", root / "book" / "paper-size"),
         "benchmark": partial(benchmark, root),
         "claims": partial(claims_of, root, results),
         "words": partial(claims_page, root),
-        "kinds": partial(kinds, root, results),
         "counts": partial(counts, root, results),
-        "minutes": partial(benchmark, root, "minutes"),
     }
     with one_reason("a text asks for a number that no result has"):
         return environment.from_string(text).render()
@@ -75,18 +77,19 @@ def fill_in(nb: NotebookNode, results: Path) -> None:
 
 def write_readme(root: Path = ROOT) -> Path:
     """README.md from its template."""
-    text = rendered((root / TEMPLATE).read_text(encoding="utf-8"), root)
-    with atomic_path(root / "README.md") as temporary:
-        temporary.write_text(text, encoding="utf-8")
-    return root / "README.md"
+    return _write(rendered((root / TEMPLATE).read_text("utf-8"), root), root / "README.md")
 
 
 def write_report(root: Path = ROOT) -> Path:
     """build/report.md, what a reproducibility track asks for (MLRC, TMLR), from its template."""
-    text = rendered((root / REPORT).read_text(encoding="utf-8"), root)
-    with atomic_path(root / "build" / "report.md") as temporary:
-        temporary.write_text(LINK.sub(r"\1", text), encoding="utf-8")
-    return root / "build" / "report.md"
+    text = rendered((root / REPORT).read_text("utf-8"), root)
+    return _write(LINK.sub(r"\1", text), root / "build" / "report.md")
+
+
+def _write(text: str, path: Path) -> Path:
+    with atomic_path(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    return path
 
 
 def number(value: float, digits: int = 2) -> str:
@@ -125,23 +128,16 @@ def benchmark(root: Path, name: str) -> Any:
         return json.loads((root / "benchmarks" / f"{name}.json").read_text(encoding="utf-8"))
 
 
-def kinds(root: Path, results: Path) -> list[str]:
-    """The answers that claims of the two papers have."""
-    counters = [_counter(root, results, paper) for paper in PAPERS_REPRODUCED]
-    answers = dict.fromkeys(ANSWERS.values())
-    return [kind for kind in answers if any(kind in counter for counter in counters)]
-
-
-def counts(root: Path, results: Path, paper: str) -> list[int]:
-    """How many claims of a paper have each of `kinds`; what was run twice counts once, by the run
-    that counts.
+def counts(root: Path, results: Path, paper: str) -> dict[str, int]:
+    """How many claims of a paper have each answer that claims of the two papers have; what was run
+    twice counts once, by the run that counts.
     """
-    counter = _counter(root, results, paper)
-    return [counter[kind] for kind in kinds(root, results)]
-
-
-def _counter(root: Path, results: Path, paper: str) -> Counter[str]:
-    return Counter(ANSWERS[row.verdict] for row in claims_of(root, results, paper))
+    answers = {
+        name: Counter(ANSWERS[row.verdict] for row in claims_of(root, results, name))
+        for name in PAPERS_REPRODUCED
+    }
+    mine, either = answers[paper], set().union(*answers.values())
+    return {kind: mine[kind] for kind in dict.fromkeys(ANSWERS.values()) if kind in either}
 
 
 @cache

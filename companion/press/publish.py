@@ -3,24 +3,25 @@ without executing.
 """
 
 import os
+import re
 import shutil
 from pathlib import Path
-from typing import Any
 
 from nbformat import NotebookNode
 
-from companion.chapters import ROOT, kept_folder, load, registry, sizes_at
+from companion.chapters import ROOT, kept_folder, load, registry
 from companion.press import stamps
 from companion.press.edition import chapters_of
-from companion.press.html import build_html, check_toc, swap
+from companion.press.html import build_html, check_toc
 from companion.press.numbers import TEMPLATE, write_readme
 from companion.press.runner import fault, read_notebook
 from companion.store.kept import keep_arrays, keep_reconstructions
-from companion.store.results import Result, as_json, read_json
+from companion.store.results import as_json
 from recon.errors import ReconError
 from recon.store.files import atomic_path, only_one
 
 PUBLISHABLE = ("laptop", "paper")
+UNCOMMITTED = re.compile("unknown|-dirty$")
 
 
 def render(root: Path = ROOT) -> Path:
@@ -33,8 +34,7 @@ def render(root: Path = ROOT) -> Path:
 
 
 def publish(edition: str | Path = "laptop-cifar10", root: Path = ROOT) -> Path:
-    """Promote an edition (a folder, or a name under build/) into
-    book/executed/.
+    """Promote an edition (a name under build/, or a whole path) into book/executed/.
 
     ReconError, one sentence, for an edition that is incomplete, in error, stale, not on CIFAR-10,
     at the smoke profile, mixed, or made from uncommitted code, or holds a damaged result;
@@ -42,10 +42,10 @@ def publish(edition: str | Path = "laptop-cifar10", root: Path = ROOT) -> Path:
     """
     target = root / "book" / "executed"
     new = target.with_name(".executed.new")
-    folder = _find_edition(edition, root)
-    if (folder / "executed").resolve() == target.resolve():
+    folder = root / "build" / edition
+    if not (folder / "executed").is_dir():
         raise ReconError(
-            f"{folder} is where the published edition lies: name the edition to publish"
+            f"there is no edition '{edition}': give a folder under build/ that `recon book` made"
         )
     with only_one(folder), only_one(target.parent, new.name):
         pages = _publishable_pages(folder, root)
@@ -56,7 +56,8 @@ def publish(edition: str | Path = "laptop-cifar10", root: Path = ROOT) -> Path:
             if os.path.lexists(folder / "results" / name / "result.json"):
                 _check_committed(folder / "results" / name)
                 _copy_result(folder / "results" / name, new / "results" / name)
-        swap(new, target)
+        shutil.rmtree(target, ignore_errors=True)
+        new.rename(target)
     _readme(root)
     return target
 
@@ -80,24 +81,21 @@ def keep(folder: str | Path, root: Path = ROOT) -> Path:
 
     At profile `paper`: book/paper-size/NAME, a run too long to be part of an edition, which a
     chapter shows beside the reader's own, see `companion.chapters.kept`; with another seed than 0
-    book/paper-size/NAME/seed-S. At profile `laptop` with another seed than 0, without arrays:
+    book/paper-size/NAME/seed-S. At profile `laptop`, without arrays:
     book/seeds/NAME/seed-S; the claims page gives both as a range. A run at profile `paper` that has
     `x_hat` keeps it, in 8 bits (`keep_reconstructions`), so that anybody can score it anew.
     ReconError for anything else, uncommitted code, or a folder without a result.
     """
-    folder, result = Path(folder), load(Path(folder), arrays=False)
-    made, own_sizes = result.made, _own_sizes(result)
-    found = (made.profile, made.data.name)
-    if found == ("paper", "cifar10") and not own_sizes:
-        target = kept_folder(made.experiment, made.seed, root)
-    elif found == ("laptop", "cifar10") and made.seed and not own_sizes:
-        target = root / "book" / "seeds" / made.experiment / f"seed-{made.seed}"
-    else:
+    folder = Path(folder)
+    made = load(folder, arrays=False).made
+    if made.data.name != "cifar10" or made.overrides or made.profile not in PUBLISHABLE:
         raise ReconError(
-            "only results on CIFAR-10 at profile paper, or at profile laptop with a seed other"
-            f" than 0, are kept, not {found[0]} on {found[1]} with seed {made.seed}"
-            + (" and sizes of its own" if own_sizes else "")
+            "only results on CIFAR-10 at profile laptop or paper, without sizes of its own, are"
+            f" kept, not {made.profile} on {made.data.name}"
         )
+    target = root / "book" / "seeds" / made.experiment / f"seed-{made.seed}"
+    if made.profile == "paper":
+        target = kept_folder(made.experiment, made.seed, root)
     _check_committed(folder)
     with only_one(root / "book"):
         if made.profile == "paper" and (folder / "arrays.safetensors").is_file():
@@ -112,20 +110,11 @@ def keep(folder: str | Path, root: Path = ROOT) -> Path:
 def _check_committed(folder: Path) -> None:
     """ReconError for a result that was made by code which no commit holds."""
     made = load(folder, arrays=False).made
-    if made.commit == "unknown" or made.commit.endswith("-dirty"):
+    if UNCOMMITTED.search(made.commit):
         raise ReconError(
             f"{made.experiment} was run with uncommitted code ({made.commit}): commit, and run it"
             " again"
         )
-
-
-def _own_sizes(result: Result[Any]) -> bool:
-    """Whether fields were set by hand, to other values than the profile has."""
-    chosen = registry()[result.made.experiment]
-    return (
-        bool(result.made.overrides)
-        and sizes_at(result, chosen) != chosen.sizes[result.made.profile]
-    )
 
 
 def _copy_result(folder: Path, target: Path) -> None:
@@ -133,59 +122,44 @@ def _copy_result(folder: Path, target: Path) -> None:
 
     Other arrays stay where they are: they hold images of the data set, which is not ours to commit.
     """
-    result = load(folder, arrays=False)
-    sha256 = read_json(folder / "result.json").get("arrays_sha256")
     with atomic_path(target / "result.json") as temporary:
-        temporary.write_text(as_json(result, sha256), encoding="utf-8")
-
-
-def _find_edition(edition: str | Path, root: Path) -> Path:
-    for folder in (Path(edition), root / "build" / edition):
-        if (folder / "executed").is_dir():
-            return folder
-    raise ReconError(
-        f"there is no edition '{edition}': give a folder under build/ that `recon book` made"
-    )
+        temporary.write_text(as_json(load(folder, arrays=False)), encoding="utf-8")
 
 
 def _publishable_pages(folder: Path, root: Path) -> list[Path]:
     """The edition's pages, or ReconError with the first reason not to publish."""
-    seen, pages = set(), []
-    for source in chapters_of(root):
-        page = folder / "executed" / source.name
-        if not os.path.lexists(page):
-            raise ReconError(
-                f"edition {folder.name} is not published: chapter {source.stem} is missing"
-            )
-        nb = read_notebook(page)
-        if reason := _refusal(nb, source):
-            raise ReconError(
-                f"edition {folder.name} is not published: chapter {source.stem} {reason}"
-            )
-        stamp = nb.metadata.recon
-        seen.add((stamp.profile, stamp.seed, stamp.data.sha256))
-        pages.append(page)
-    if len(seen) > 1:
-        raise ReconError(
-            f"edition {folder.name} is not published: its chapters mix profiles, seeds or data"
-        )
+    pages = {source: folder / "executed" / source.name for source in chapters_of(root)}
+    reasons = (
+        f"chapter {source.stem} {reason}"
+        for source, page in pages.items()
+        if (reason := _refusal(page, source))
+    )
+    reason = next(reasons, None)
+    if reason is None:
+        made = [read_notebook(page).metadata.recon for page in pages.values()]
+        if len({(stamp.profile, stamp.seed, stamp.data.sha256) for stamp in made}) > 1:
+            reason = "its chapters mix profiles, seeds or data"
+    if reason:
+        raise ReconError(f"edition {folder.name} is not published: {reason}")
     check_toc(root, folder / "executed")
-    return pages
+    return list(pages.values())
 
 
-def _refusal(nb: NotebookNode, source: Path) -> str | None:
-    if found := fault(nb):
-        return f"is not a clean execution: {found}"
-    stamp = stamps.stamp_of(nb)
-    if stamp is None:
+def _refusal(page: Path, source: Path) -> str | None:
+    if not os.path.lexists(page):
+        return "is missing"
+    nb = read_notebook(page)
+    if reason := fault(nb):
+        return f"is not a clean execution: {reason}"
+    stamp = nb.metadata.get("recon")
+    if not isinstance(stamp, NotebookNode):
         return "carries no stamp"
     if stamp.profile not in PUBLISHABLE:
         return f"was executed at profile {stamp.profile}, not {' or '.join(PUBLISHABLE)}"
     if stamp.data.name != "cifar10":
         return f"was executed on {stamp.data.name}, not on CIFAR-10"
-    original = read_notebook(source)
-    if stamp.notebook_sha256 != stamps.notebook_sha256(original):
+    if stamp.notebook_sha256 != stamps.notebook_sha256(read_notebook(source)):
         return "is stale: its notebook has changed since"
-    if stamp.commit == "unknown" or stamp.commit.endswith("-dirty"):
+    if UNCOMMITTED.search(stamp.commit):
         return f"was made from uncommitted code (commit {stamp.commit})"
     return None

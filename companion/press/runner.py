@@ -2,19 +2,17 @@
 one clear line.
 
 papermill does the executing; here is what it leaves to its caller: unknown parameters, habits of
-the reader that would change outputs, dead kernels, and pages without paths of the machine or times
-that change with every run.
+the reader that would change outputs, dead kernels, and times that change with every run.
 """
 
 import base64
 import io
-import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from unittest.mock import patch
 
 import nbformat
 import numpy as np
@@ -33,7 +31,6 @@ INJECTED = "injected-parameters"
 HABITS = ("PYTHONWARNINGS", "PYTHONSTARTUP", "PYTHONOPTIMIZE")
 #: mean squared error of 8-bit values, above which fewer colours would be seen: 40 dB
 SEEN = 255**2 / 10**4
-CLEAR = 128  # the opacity, of 255, below which a pixel of a picture with a palette is clear
 
 
 class ReconRunError(RuntimeError):
@@ -85,9 +82,7 @@ def execute(source: Path, target: Path, parameters: Mapping[str, object]) -> Not
             progress_bar=False,
         )
     except Exception as error:  # papermill, nbclient and jupyter_client share no base class
-        raise ReconRunError(
-            f"chapter {source.stem} failed {_where_and_what(error, target)}"
-        ) from error
+        raise ReconRunError(f"chapter {source.stem} failed: {_reason(error)}") from error
     clean(nb)
     lighten(nb)
     if reason := fault(nb):
@@ -111,33 +106,18 @@ def kernels(folder: Path, env: Mapping[str, str]) -> Iterator[None]:
     ]
     write_kernel_spec(folder / "kernels" / KERNEL, extra_arguments=options)  # of sys.executable
     (folder / "matplotlibrc").touch()
-    before = dict(os.environ)
     defaults = {
         "IPYTHONDIR": str(folder / "ipython"),
-        "JUPYTER_PATH": os.pathsep.join(filter(None, (str(folder), before.get("JUPYTER_PATH")))),
+        "JUPYTER_PATH": os.pathsep.join(
+            filter(None, (str(folder), os.environ.get("JUPYTER_PATH")))
+        ),
         "MATPLOTLIBRC": str(folder / "matplotlibrc"),
         "MPLBACKEND": "module://matplotlib_inline.backend_inline",
     }
-    os.environ.update(defaults | dict(env))
-    for name in HABITS:
-        os.environ.pop(name, None)
-    try:
+    with patch.dict(os.environ, defaults | dict(env)):
+        for name in HABITS:
+            os.environ.pop(name, None)
         yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
-
-
-def end_kernels() -> None:
-    """End the kernels that this process has started: they are in groups of their own and hear no
-    Ctrl-C.
-    """
-    import psutil
-
-    for child in psutil.Process().children():
-        with suppress(psutil.Error):
-            if any("ipykernel" in part for part in child.cmdline()):
-                child.kill()
 
 
 def clean(nb: NotebookNode) -> None:
@@ -149,10 +129,9 @@ def clean(nb: NotebookNode) -> None:
         {"kernelspec": kernelspec, "language_info": {"name": "python"}}
     )
     nb.nbformat, nb.nbformat_minor = 4, 5
-    for number, cell in enumerate(nb.cells):
+    for cell in nb.cells:
         for key in ("papermill", "execution"):
             cell.metadata.pop(key, None)
-        cell.setdefault("id", f"cell-{number}")
         if cell.cell_type == "code":
             cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]
         if INJECTED in cell.metadata.get("tags", []):
@@ -171,29 +150,23 @@ def lighten(nb: NotebookNode) -> None:
 
 def lighter(png: bytes) -> bytes:
     """The same picture with a palette of 255 colours where nobody sees that, else packed better;
-    its size and dots an inch stay, and what is clear of it. The bytes as they are where neither is
-    shorter.
+    its size and dots an inch stay. The bytes as they are where that is no shorter.
     """
     with Image.open(io.BytesIO(png)) as picture:
-        alpha = np.asarray(picture.convert("RGBA").getchannel("A"))
-        flat = picture.convert("RGB")
-        few = flat.quantize(255, dither=Image.Dither.NONE)
-        error = np.square(np.asarray(few.convert("RGB"), float) - np.asarray(flat, float)).mean()
-        packed = io.BytesIO()
-        options: dict[str, Any] = {"dpi": picture.info.get("dpi", (200, 200))}
-        small = few if error < SEEN else picture
-        if small is few and alpha.min() < CLEAR:
-            few.putpalette([*(few.getpalette() or ()), *bytes(768)][:768])  # 255 has a place
-            few.paste(255, mask=Image.fromarray(alpha < CLEAR))
-            options["transparency"] = 255
-        small.save(packed, "PNG", optimize=True, **options)
+        few = picture.convert("RGBA").quantize(255, Image.Quantize.FASTOCTREE)
+        error = np.asarray(few.convert("RGBA"), float) - np.asarray(picture.convert("RGBA"), float)
+        small, packed = few if np.square(error).mean() < SEEN else picture, io.BytesIO()
+        small.save(packed, "PNG", optimize=True, dpi=picture.info.get("dpi", (200, 200)))
     return min(png, packed.getvalue(), key=len)
 
 
 def fault(nb: NotebookNode) -> str | None:
     """The first reason why this is not a complete, error-free execution; None if it is one."""
-    cells = enumerate(nb.cells)
-    code = [(i, cell) for i, cell in cells if cell.cell_type == "code" and cell.source.strip()]
+    code = [
+        (i, cell)
+        for i, cell in enumerate(nb.cells)
+        if cell.cell_type == "code" and cell.source.strip()
+    ]
     if not code:
         return "it has no code cells"
     for i, cell in code:
@@ -203,20 +176,6 @@ def fault(nb: NotebookNode) -> str | None:
         if cell.get("execution_count") is None:
             return f"cell {i} was not executed"
     return None
-
-
-def check_no_paths(nb: NotebookNode, name: str, root: Path) -> None:
-    """ReconRunError naming the cell whose source or output holds a path of this machine (repository
-    or home).
-    """
-    places = {str(root.resolve()), str(root), os.path.expanduser("~")} - {"", "/", "~", "."}
-    longest_first = sorted(map(re.escape, places), key=len, reverse=True)
-    pattern = re.compile(rf"(?<![\w+/])(?:{'|'.join(longest_first)})(?![\w+-])")
-    for number, cell in enumerate(nb.cells):
-        if match := pattern.search(json.dumps(_without_images(cell), ensure_ascii=False)):
-            raise ReconRunError(
-                f"chapter {name} shows a path of this machine in cell {number}: {match.group()}"
-            )
 
 
 def save(nb: NotebookNode, path: Path) -> None:
@@ -230,27 +189,13 @@ def _literal(path: Path) -> str:
     return str(path).replace("{", "{{").replace("}", "}}")
 
 
-def _where_and_what(error: Exception, target: Path) -> str:
+def _reason(error: Exception) -> str:
     from papermill.exceptions import PapermillExecutionError
 
     if isinstance(error, PapermillExecutionError):  # its index counts the injected cell
-        return f"in cell {error.cell_index}: {error.ename}: {_one_line(error.evalue)}"
-    what = f"{type(error).__name__}: {_one_line(str(error))}"
-    if type(error).__name__ == "DeadKernelError":
-        what = "the kernel died"
-    started = []
-    with suppress(ReconError):  # papermill notes when it begins a cell
-        cells = enumerate(read_notebook(target).cells)
-        started = [i for i, cell in cells if cell.metadata.get("papermill", {}).get("start_time")]
-    return f"in cell {started[-1]}: {what}" if started else f"before its first cell: {what}"
+        return f"cell {error.cell_index}: {error.ename}: {_one_line(error.evalue)}"
+    return f"{type(error).__name__}: {_one_line(str(error))}"
 
 
 def _one_line(text: str) -> str:
     return " ".join(re.sub(r"\x1b\[[0-9;]*m", "", text).split())[:300]
-
-
-def _without_images(part: object) -> object:
-    """The same JSON without base64 images, in which any short path may occur by chance."""
-    if isinstance(part, dict):
-        return {k: _without_images(v) for k, v in part.items() if "image/" not in k}
-    return [_without_images(v) for v in part] if isinstance(part, list) else part

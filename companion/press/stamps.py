@@ -4,7 +4,6 @@ the page.
 
 import hashlib
 import os
-import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,9 +11,7 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-from companion.chapters import PROFILES
 from companion.store.results import commit
-from recon.errors import ReconError
 from recon.images.pool import ImagePool
 from recon.store.machine import check_seed, device_name, resolve_device, versions
 
@@ -25,7 +22,6 @@ class Edition:
 
     Attributes:
         data_root: as `recon.images.registry.load_pool`.
-        jobs: chapters at a time, None for as many as there are cores.
     """
 
     profile: str = "laptop"
@@ -33,23 +29,10 @@ class Edition:
     device: str = "auto"
     seed: int = 0
     data_root: str | Path | None = None
-    jobs: int | None = None
 
     def __post_init__(self) -> None:
-        if self.profile not in PROFILES:
-            raise ReconError(
-                f"unknown profile '{self.profile}': choose one of {', '.join(PROFILES)}"
-            )
-        if self.jobs is not None and self.jobs < 1:
-            raise ReconError(f"the number of jobs must be at least 1, not {self.jobs}")
         check_seed(self.seed)
         resolve_device(self.device)
-
-
-def experiments_in(nb: NotebookNode) -> list[str]:
-    """Names of the experiments that a notebook's code runs."""
-    code = "\n".join(cell.source for cell in nb.cells if cell.cell_type == "code")
-    return sorted(set(re.findall(r"recon\.run\(\s*[\"']([\w-]+)", code)))
 
 
 def notebook_sha256(nb: NotebookNode) -> str:
@@ -68,9 +51,7 @@ def make_stamp(root: Path, source: NotebookNode, settings: Edition, pool: ImageP
         "commit": commit(root),
         "profile": settings.profile,
         "data": {"name": pool.name, "sha256": pool.sha256},
-        "notice": pool.notice.replace(str(root.resolve()), ".").replace(
-            os.path.expanduser("~"), "~"
-        ),
+        "notice": pool.notice.replace(os.path.expanduser("~"), "~"),
         "seed": settings.seed,
         "device": device_name(resolve_device(settings.device)),
         "versions": versions(),
@@ -78,12 +59,6 @@ def make_stamp(root: Path, source: NotebookNode, settings: Edition, pool: ImageP
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "notebook_sha256": notebook_sha256(source),
     }
-
-
-def stamp_of(nb: NotebookNode) -> NotebookNode | None:
-    """The stamp of an executed notebook, if it has one."""
-    stamp = nb.metadata.get("recon")
-    return nbformat.from_dict(stamp) if isinstance(stamp, dict) else None
 
 
 def put_stamp(nb: NotebookNode, stamp: dict) -> None:

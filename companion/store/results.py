@@ -1,7 +1,4 @@
-"""Results on disk: `result.json` + `arrays.safetensors`, written atomically and found again by key.
-
-Each holds a checksum of what it says.
-"""
+"""Results on disk: `result.json` + `arrays.safetensors`, written atomically, found again by key."""
 
 from __future__ import annotations
 
@@ -9,15 +6,16 @@ import hashlib
 import json
 import math
 import os
+import re
 import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import KW_ONLY, asdict, dataclass, field, fields, replace
+from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from companion.store.record import Record, record
 from recon.errors import ReconError, one_reason
@@ -122,6 +120,7 @@ class Provenance:
         overrides: those of them that were set by hand.
     """
 
+    __pydantic_config__ = {"extra": "forbid"}
     experiment: str
     profile: str
     data: Data
@@ -159,11 +158,10 @@ class Result(Generic[M]):
         pool = {"cifar10": "CIFAR-10", "photos": "bundled photographs"}.get(
             made.data.name, made.data.name
         )
-        counts = sorted(image_counts(made.config) or {made.data.n})
-        n = f"n = {counts[0]}" if len(counts) == 1 else f"n = {counts[0]} to {counts[-1]}"
-        run = ", ".join(
-            [f"profile {made.profile}", pool, *([n] if counts[-1] else []), f"seed {made.seed}"]
-        )
+        counts = image_counts(made.config) or {made.data.n}
+        n = " to ".join(map(str, sorted({min(counts), max(counts)})))
+        size = f" n = {n}," if n != "0" else ""
+        run = f"profile {made.profile}, {pool},{size} seed {made.seed}"
         return f"kept run: {run}, commit {made.commit}" if self.kept else f"this run: {run}"
 
     @property
@@ -195,14 +193,8 @@ def image_counts(config: Any) -> set[int]:
     >>> sorted(image_counts({"n_train": 5, "cells": [{"n": 6}, {"n": 9}], "more_n": 7, "ns": [20, 30]}))
     [5, 6, 7, 9, 20, 30]
     """  # noqa: E501
-    if isinstance(config, list | tuple):
-        return set().union(*map(image_counts, config))
-    if not isinstance(config, dict):
-        return set()
-    counts = {
-        config[name] for name in ("n_train", "more_n", "n") if isinstance(config.get(name), int)
-    }
-    return counts.union(config.get("ns", ()), *map(image_counts, config.values()))
+    numbers = re.findall(r'"(?:n_train|more_n|n|ns)": \[?([\d, ]+)', json.dumps(config))
+    return {int(n) for n in " ".join(numbers).replace(",", " ").split()}
 
 
 def save_result(result: Result[Any], folder: Path) -> Path:
@@ -226,7 +218,6 @@ def as_json(result: Result[Any], arrays_sha256: str | None = None) -> str:
     metrics = record(result.metrics)
     meta = {**asdict(result.made), "metrics": metrics}
     meta |= {} if arrays_sha256 is None else {"arrays_sha256": arrays_sha256}
-    meta["sha256"] = _checksum_of_text(json.loads(json.dumps(meta, sort_keys=True)))
     return json.dumps(meta, indent=1, sort_keys=True) + "\n"
 
 
@@ -235,12 +226,8 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _checksum_of_text(meta: dict) -> str:
-    return hashlib.sha256(json.dumps(meta, sort_keys=True).encode()).hexdigest()
-
-
 def read_json(path: Path) -> dict[str, Any]:
-    """`result.json` as it is, its checksum compared; ReconError where it is missing or damaged."""
+    """`result.json` as it is; ReconError where it is missing or damaged."""
     if not os.path.lexists(path):
         raise ReconError(f"there is no result in {path.parent}")
     with one_reason(f"{path} is damaged"):
@@ -249,9 +236,7 @@ def read_json(path: Path) -> dict[str, Any]:
         meta: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(meta, dict) or not isinstance(meta.get("metrics"), dict):
             raise ValueError("it has no metrics")
-        checksum = meta.pop("sha256", None)
-        if checksum is not None and checksum != _checksum_of_text(meta):  # older results have none
-            raise ValueError("its checksum is not that of its contents")
+        meta.pop("sha256", None)  # results until 0.2 have a checksum
     return meta
 
 
@@ -263,15 +248,8 @@ def load_result(folder: Path, metrics: type[M], arrays: bool = True) -> Result[M
     meta = read_json(path)
     expected = meta.pop("arrays_sha256", None)
     found = metrics(record(meta.pop("metrics")))
-    if unknown := sorted(set(meta) - {each.name for each in fields(Provenance)}):
-        raise ReconError(f"{path} is damaged: it has an unknown field {unknown[0]}")
-    try:  # strict, as JSON: its lists are our tuples, its keys our whole numbers
+    with one_reason(f"{path} is damaged"):  # strict, as JSON: its lists are our tuples
         made = adapter(Provenance).validate_json(json.dumps(meta), strict=True)
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise ReconError(
-            f"{path} is damaged: {'.'.join(map(str, first['loc']))}: {first['msg']}"
-        ) from error
     result = Result(found, {}, made)
     if not arrays:
         return result
@@ -318,21 +296,16 @@ def commit(root: Path) -> str:
     """Short hash of HEAD, "-dirty" with uncommitted changes in recon/, companion/ or notebooks/;
     "unknown" without a commit.
     """
+    places = ("--", "recon", "companion", "notebooks")
     head = _git(root, "rev-parse", "--short", "HEAD")
-    if not head:
-        return "unknown"
-    return head + (
-        "-dirty"
-        if _git(root, "status", "--porcelain", "--", "recon", "companion", "notebooks")
-        else ""
-    )
+    dirty = head and _git(root, "status", "--porcelain", *places)
+    return f"{head}-dirty" if dirty else head or "unknown"
 
 
 def _git(root: Path, *arguments: str) -> str:
-    try:
-        done = subprocess.run(
-            ["git", *arguments], cwd=root, capture_output=True, text=True, timeout=30, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
+    """What it prints; nothing where it fails."""
+    with suppress(OSError, subprocess.SubprocessError):
+        return subprocess.check_output(
+            ["git", *arguments], cwd=root, text=True, timeout=30, stderr=subprocess.DEVNULL
+        ).strip()
+    return ""

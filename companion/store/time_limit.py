@@ -16,21 +16,14 @@ def time_limit(seconds: float) -> Iterator[None]:
     """OutOfTime inside after so many seconds, wherever the computation is; in the main thread of a
     POSIX system.
     """
-    is_up = False
 
     def stop(*_: object) -> None:
-        nonlocal is_up
-        is_up = True
         raise OutOfTime
 
     before = signal.signal(signal.SIGALRM, stop)
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
-    except RuntimeError as error:
-        if not is_up:  # else TorchScript has wrapped what was raised inside it
-            raise
-        raise OutOfTime from error
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)

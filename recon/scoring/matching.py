@@ -103,8 +103,6 @@ def target_decoy(
     train: Tensor,
     held_out: Tensor,
     threshold: float,
-    metric: str = "ncc",
-    shape: Shape = (),
 ) -> Competition:
     """Assign candidates (m, d) one-to-one over n training and n held-out images together; count
     pairs above threshold.
@@ -128,7 +126,7 @@ def target_decoy(
             f"as many held-out as training images are needed, not {len(held_out)} and {len(train)}"
         )
     images = torch.cat([train, held_out])
-    scores = _pairs(x_hat, images, metric, shape)
+    scores = _pairs(x_hat, images, "ncc", ())
     rows, columns = linear_sum_assignment(scores.detach().cpu().numpy(), maximize=True)
     above = scores[from_numpy(rows), from_numpy(columns)] > threshold
     is_target = from_numpy(columns).to(above.device) < len(train)

@@ -4,7 +4,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from recon.errors import ReconError
@@ -31,29 +31,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
             temporary = Path(folder, path.name)
             yield temporary
-            os.chmod(temporary, 0o644)
             os.replace(temporary, path)
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[bool | None]:
-    """Whether this block has the lock on a folder, and not another; None where that cannot be
-    known: Windows has no locks on folders, nor have some disks. The kernel lets go of it however
-    its holder ends.
-    """
-    with ExitStack() as held:
-        free = None
-        with suppress(ImportError, OSError):
-            import fcntl
-
-            handle = os.open(folder, os.O_RDONLY)
-            held.callback(os.close, handle)
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                free = True
-            except BlockingIOError:
-                free = False
-        yield free
 
 
 @contextmanager
@@ -63,22 +41,27 @@ def only_one(folder: Path, *leftovers: str) -> Iterator[None]:
     have to do.
 
     Args:
-        leftovers: patterns of what killed runs left in it, removed first.
+        leftovers: patterns of folders that killed runs left in it, removed first.
     """
-    unwritable = f"results cannot be written to {folder}"
-    with one_sentence(unwritable):
+    with one_sentence(f"results cannot be written to {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
-    with _locked(folder) as free:
-        if free is False:
+    with ExitStack() as held:
+        try:
+            import fcntl
+
+            handle = os.open(folder, os.O_RDONLY)
+            held.callback(os.close, handle)
+            # the kernel lets go of it however its holder ends
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
             raise ReconError(
                 f"another run is at work in {folder}: wait until it is done, or use another folder"
-            )
-        with one_sentence(unwritable):
-            for path in (path for pattern in leftovers for path in folder.glob(pattern)):
-                if path.is_dir() and not path.is_symlink():
-                    shutil.rmtree(path, ignore_errors=True)
-                else:
-                    path.unlink()
+            ) from error
+        except (ImportError, OSError):  # Windows has no locks on folders, nor have some disks
+            pass
+        for pattern in leftovers:
+            for path in folder.glob(pattern):
+                shutil.rmtree(path, ignore_errors=True)
         yield
 
 

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 import sys
 
 import numpy as np
@@ -16,18 +17,14 @@ def resolve_device(device: str) -> torch.device:
     """
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
-    kind, _, number = device.partition(":")
-    if device != "cpu" and (
-        kind != "cuda" or (":" in device and not (number.isascii() and number.isdecimal()))
-    ):
+    if not re.fullmatch("cpu|cuda(:[0-9]{1,2})?", device):
         raise ReconError(f"unknown device '{device}': choose auto, cpu, cuda or cuda:N")
-    if kind == "cuda" and not torch.cuda.is_available():
+    found = torch.device(device)
+    if found.type == "cuda" and not torch.cuda.is_available():
         raise ReconError("there is no usable GPU on this machine: choose --device cpu or auto")
-    if number and int(number[:9]) >= torch.cuda.device_count():
-        raise ReconError(
-            f"there is no GPU number {number} on this machine: it has {torch.cuda.device_count()}"
-        )
-    return torch.device(device)
+    if found.index and found.index >= torch.cuda.device_count():
+        raise ReconError(f"there is no GPU number {found.index} on this machine")
+    return found
 
 
 def cpu_count() -> int:

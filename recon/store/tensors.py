@@ -1,7 +1,6 @@
 """Tensors on disk: safetensors with a checksum of what they say, written atomically; no pickle."""
 
 import hashlib
-import os
 from contextlib import suppress
 from pathlib import Path
 
@@ -35,7 +34,7 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
     """Read safetensors; ReconError for a damaged file."""
     with one_reason(f"{path} is damaged or is not a safetensors file"):
         if not path.is_file():  # a pipe would be waited for without end
-            raise OSError("it is not a file" if os.path.lexists(path) else "it is missing")
+            raise OSError("it is missing, or is not a file")
         # cloned: sums over the file's unaligned memory round differently, and so would a resumed
         # run
         # opened once: another process may replace it any moment

@@ -19,11 +19,10 @@ FREE = ("by_separation", "train__private", "train__dropout")
 
 @pytest.mark.parametrize("name", CASES)
 def test_it_gives_on_the_gpu_what_it_gives_on_the_cpu(name):
-    case = CASES[name]
-    there = tensors_in(case.run(case.steps[0], partial(placed, device="cuda")))
+    there = tensors_in(CASES[name](2, partial(placed, device="cuda")))
     assert there and all(tensor.is_cuda for tensor in there)
     if name not in FREE:
-        here = tensors_in(case.run(case.steps[0], lambda value: value))
+        here = tensors_in(CASES[name](2, lambda value: value))
         torch.testing.assert_close(
             [tensor.detach().cpu() for tensor in there], here, rtol=1e-3, atol=1e-3, equal_nan=True
         )

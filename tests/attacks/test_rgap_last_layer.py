@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from small_networks import SMALL, normal, some_gradient
@@ -33,10 +35,13 @@ def test_the_row_of_the_largest_bias_gradient_is_taken():
 
 
 def test_batches_leak_a_mixture_and_are_noticed():
+    """Also in units in which the gradient is tiny."""
     gradient, x = some_gradient(count=3)
     mixed = Gradient.averaged(SMALL, gradient.theta, x, gradient.labels)
-    with pytest.raises(ReconError, match="more than one image"):
-        rgap(mixed)
+    tiny = {name: 1e-6 * value for name, value in mixed.gradients.items()}
+    for batch in (mixed, replace(mixed, gradients=tiny)):
+        with pytest.raises(ReconError, match="more than one image"):
+            rgap(batch)
     each, features = gradient.gradients["b3"], features_from_fully_connected(gradient)
     row = int(mixed.gradients["b3"][0].abs().argmax())
     shares = each[:, row] / each[:, row].sum()

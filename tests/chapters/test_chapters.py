@@ -101,7 +101,7 @@ def test_sizes_are_checked_and_fields_of_fields_replaced():
     assert found == replace(
         chosen.sizes["smoke"], attack=replace(chosen.sizes["smoke"].attack, restarts=7)
     )
-    with pytest.raises(ReconError, match="is a value without fields"):
+    with pytest.raises(ReconError, match="no size 'n_train.x': did you mean 'n_train'"):
         sizes_of(chosen, "smoke", {"n_train.x": 1})
 
 
@@ -139,7 +139,7 @@ def test_images_of_another_shape_are_bad_input(tmp_path):
 
 
 def test_a_second_run_is_found_on_disk(result, out, monkeypatch):
-    def computed(chosen, config, context, made):
+    def computed(chosen, config, context):
         raise RuntimeError("computed")
 
     monkeypatch.setattr("companion.chapters.run._computed", computed)

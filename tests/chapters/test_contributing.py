@@ -12,13 +12,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import nbformat
 import pytest
 
 from companion.chapters import ROOT
 from companion.chapters.claims import claims_page
 from companion.press.html import toc_files
-from companion.press.runner import execute, kernels
 from recon.attacks import registry
 from recon.cli import main
 
@@ -32,32 +30,12 @@ FILES = {
 }
 PAGE = (BOOK / "contributing.md").read_text(encoding="utf-8")
 SNIPPETS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-CELLS = (
-    ("# What does a guess score?", None),
-    ('profile = "laptop"\ndata = "auto"\nseed = 0\ndevice = "auto"', "parameters"),
-    ("import recon\nfrom companion.chapters.guess import story as plots", None),
-    ('result = recon.run("guess", profile=profile, data=data, seed=seed, device=device)', None),
-    ('print("training images:", result.metrics.n_train)\nplots.plot_scores(result);', None),
-)
-
-
-def notebook() -> nbformat.NotebookNode:
-    """A page of the chapter: a question, and code."""
-    (question, _), *code = CELLS
-    cells = [
-        nbformat.v4.new_code_cell(text, metadata={"tags": [tag] if tag else []})
-        for text, tag in code
-    ]
-    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    return nbformat.v4.new_notebook(
-        cells=[nbformat.v4.new_markdown_cell(question), *cells], metadata=kernel
-    )
 
 
 @pytest.fixture
 def copy(tmp_path):
     """The checkout with what the page adds to it."""
-    for name in ("recon", "companion", "notebooks"):
+    for name in ("recon", "companion"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "book").mkdir()
     for name in ("_toc.yml", "pyproject.toml", "book/claims.yml"):
@@ -65,7 +43,6 @@ def copy(tmp_path):
     for name, text in FILES.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    nbformat.write(notebook(), tmp_path / "notebooks" / "12-guess.ipynb")
     table, toc, claim = re.findall("`(guess: .*?|file: .*?|guess-mean: .*?)`", PAGES)
     insert(tmp_path / "companion" / "chapters" / "experiments.yml", "", f"\n{table}\n")
     insert(tmp_path / "_toc.yml", "file: book/executed/11-leakage-attacks\n", f"      - {toc}\n")
@@ -108,12 +85,6 @@ def test_a_chapter_is_added_in_three_steps(copy):
     assert json.loads(Path(other[-1]).read_text())["metrics"]["n_train"] == 30
     assert "book/executed/12-guess" in toc_files(copy / "_toc.yml")
     assert next(iter(claims_page(copy)["ours"])) == "guess-mean"
-    parameters = {"profile": "smoke", "data": "photos", "seed": 0, "device": "cpu"}
-    with kernels(copy / "work", {"PYTHONPATH": str(copy), "RECON_OUT": str(out)}):
-        page = execute(copy / "notebooks" / "12-guess.ipynb", copy / "12-guess.ipynb", parameters)
-    outputs = [output for cell in page.cells for output in cell.get("outputs", [])]
-    assert any("training images: 20" in output.get("text", "") for output in outputs)
-    assert any("image/png" in output.get("data", {}) for output in outputs)
 
 
 @pytest.mark.parametrize("number", range(len(SNIPPETS)))

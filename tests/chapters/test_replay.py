@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import asdict, replace
 
@@ -16,7 +15,9 @@ from companion.chapters.replay import Replay, differing_traces, write_replays
 from companion.chapters.run import run
 from companion.store.kept import TO_KEEP
 from companion.store.results import TRACE
+from companion.store.time_limit import OutOfTime
 from recon.errors import ReconError
+from recon.optim.trace import current
 
 NAME = "bilevel-hidden-shared"
 
@@ -34,12 +35,12 @@ def stored(tmp_path_factory):
 @pytest.fixture
 def replayed(stored, monkeypatch):
     """Its replay; scores are of reconstructions in the book, which a run at smoke has none of."""
-    chosen = replace(experiment(NAME), rescored=None)
-    monkeypatch.setattr(replaying, "experiment", lambda name: chosen)
     # at smoke the inner training comes to its end
     monkeypatch.setattr(replaying, "DECIDED_BY_ROUNDING", {})
 
-    def again(kept=stored, seconds=60.0):
+    def again(kept=stored, seconds=60.0, **changes):
+        chosen = replace(experiment(NAME), rescored=None, **changes)
+        monkeypatch.setattr(replaying, "experiment", lambda name: chosen)
         monkeypatch.setattr(replaying, "kept", lambda name, seed: kept)
         return replaying.replay(NAME, 0, seconds)
 
@@ -119,27 +120,25 @@ def test_nothing_replayed_is_no_agreement(replayed, stored):
     ("ending", "by"),
     [("h: result", "start and a part"), (": reconstruct", "start"), ("network: result", "start")],
 )
-def test_one_run_of_several_that_ended_is_a_part(replayed, stored, monkeypatch, ending, by):
+def test_one_run_of_several_that_ended_is_a_part(replayed, stored, ending, by):
     rows = {
         name.removeprefix(TRACE): row
         for name, row in stored.arrays.items()
         if name.endswith(ending)
     }
 
-    def until_the_time_is_up(chosen, sizes, context, trace, seconds):
-        trace.rows |= rows
+    def until_the_time_is_up(sizes, context):
+        current().rows |= rows
+        raise OutOfTime
 
-    monkeypatch.setattr(replaying, "_outcome", until_the_time_is_up)
-    assert rows and replayed().by == by
+    assert rows and replayed(compute=until_the_time_is_up).by == by
 
 
 def test_the_table_keeps_other_rows(tmp_path):
     (tmp_path / "book").mkdir()
-    one = Replay(
-        "linear", 0, "abc1234", by="whole", agrees=True, largest=0.0, differences=(), seconds=1.0
-    )
+    one = Replay("linear", 0, "abc1234", by="whole", agrees=True, largest=0.0, differences=())
     write_replays([one, replace(one, name="collapse")], tmp_path)
     write_replays([replace(one, by="start")], tmp_path)
     rows = {row["name"]: row for row in read_replays(tmp_path)}
     assert rows["collapse"]["by"] == "whole" and rows["linear"]["by"] == "start"
-    assert json.loads((tmp_path / "book" / "replays.json").read_text())[0]["name"] == "linear"
+    assert list(rows) == ["collapse", "linear"]

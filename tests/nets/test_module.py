@@ -4,13 +4,15 @@ what is refused.
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 
 from recon.errors import ReconError
-from recon.nets.module import ModuleNetwork
+from recon.nets.module import ModuleNetwork, watch_layers
 
 
 class Residual(nn.Module):
@@ -58,3 +60,39 @@ def test_outputs_and_gradient_are_those_of_the_module_which_is_left_as_it_was(cl
 def test_a_module_in_training_mode_is_refused():
     with pytest.raises(ReconError, match="evaluation mode"):
         ModuleNetwork(Residual(3))
+
+
+class Wrapped(nn.Module):
+    """Two dense layers whose answers come in something."""
+
+    def __init__(self, wrap):
+        super().__init__()
+        self.inner, self.wrap = nn.Sequential(nn.Linear(12, 4), nn.ReLU(), nn.Linear(4, 3)), wrap
+
+    def forward(self, x):
+        return self.wrap(self.inner(x.flatten(1)))
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda answers: answers,
+        lambda answers: (answers, answers.mean()),
+        lambda answers: [answers],
+        lambda answers: {"logits": answers},
+        lambda answers: SimpleNamespace(logits=answers),
+    ],
+)
+def test_layers_are_watched_at_work_whatever_their_answers_come_in(wrap):
+    module, x = Wrapped(wrap), torch.randn(5, 3, 2, 2, generator=torch.Generator().manual_seed(0))
+    flat, answers, calls = watch_layers(module, x)
+    assert not flat and torch.equal(answers, module.inner(x.flatten(1)))
+    assert [call.name for call in calls] == ["inner.0", "inner.1", "inner.2"]
+    assert torch.equal(calls[0].inputs, x.flatten(1)) and torch.equal(calls[2].outputs, answers)
+    assert watch_layers(module.inner, x)[0]  # which takes images flat
+
+
+@pytest.mark.parametrize("layer", [nn.Flatten(0), nn.Linear(5, 3)])
+def test_what_classifies_no_images_is_refused(layer):
+    with pytest.raises(ReconError, match="does not classify images of 3 × 2 × 2"):
+        watch_layers(layer, torch.ones(5, 3, 2, 2))

@@ -23,7 +23,6 @@ plt.plot([1, 2], label="words")
 plt.legend()
 plt.show()"""
 EXPECTED = ["0 [] False False\n", "'and the other'"]
-DARK = "figure.facecolor: black\naxes.facecolor: black\ntext.usetex: True\n"
 PROFILE = """c.InteractiveShell.ast_node_interactivity = "all"
 c.InlineBackend.rc = {"figure.facecolor": "black"}
 c.InlineBackend.figure_formats = {"svg"}
@@ -33,12 +32,6 @@ HABIT = "habit = 1\nprint('hello')\n"
 
 def backend(_: Path) -> dict[str, str]:
     return {"MPLBACKEND": "Agg"}
-
-
-def own_matplotlibrc(folder: Path) -> dict[str, str]:
-    """Where matplotlib looks for it on Linux, so that its cache of fonts stays where it is."""
-    put(folder / "matplotlib" / "matplotlibrc", DARK)
-    return {"XDG_CONFIG_HOME": str(folder)}
 
 
 def profile(folder: Path) -> dict[str, str]:
@@ -62,7 +55,7 @@ def jupyter(folder: Path) -> dict[str, str]:
     return dict.fromkeys(variables, str(folder))
 
 
-HABITS = (backend, own_matplotlibrc, profile, python, jupyter)
+HABITS = (backend, profile, python, jupyter)
 
 
 def put(path: Path, text: str) -> str:

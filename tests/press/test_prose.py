@@ -12,7 +12,6 @@ import pytest
 import yaml
 
 from companion.chapters import ROOT
-from companion.press.edition import is_appendix
 
 STYLE = yaml.safe_load(Path(__file__).with_name("prose.yml").read_text("utf-8"))
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -79,7 +78,7 @@ def test_links_to_elements_name_the_page_that_makes_them():
 @pytest.mark.parametrize("page", NOTEBOOKS, ids=lambda page: page.stem)
 def test_a_page_takes_ten_minutes_and_its_numbers_from_results(page):
     """A chapter in its sentences; in the executed page all of them are filled in."""
-    here, appendix = ROOT / "book" / "executed" / page.name, is_appendix(page)
+    here, appendix = ROOT / "book" / "executed" / page.name, not page.stem[0].isdigit()
     words, page_cells = text(here), cells(here)
     tables = re.findall(r"^\|[\s:|-]+\|$", words, re.MULTILINE)
     tables += [cell for cell in page_cells if "<table" in displayed(cell, "text/html")]

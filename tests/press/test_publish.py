@@ -5,11 +5,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import shutil
-import signal
-import subprocess
 import sys
-import time
 from types import SimpleNamespace
 
 import nbformat
@@ -18,7 +16,7 @@ import torch
 from nbformat.v4 import new_markdown_cell, new_notebook, new_output
 from tiny import POOL, chapter, pretend, repo, write  # noqa: F401  (repo is a fixture)
 
-from companion.chapters import ROOT, load, registry
+from companion.chapters import ROOT, load
 from companion.press import edition as editions
 from companion.press import html, publish, runner, stamps
 from companion.press.edition import build_edition, chapters_of
@@ -45,11 +43,11 @@ def test_a_notebook_that_lacks_a_parameter_is_named(tmp_path):
         runner.check_parameters(path)
 
 
-def test_unknown_profile_chapter_and_missing_notebooks_are_bad_input(repo, tmp_path):
-    with pytest.raises(ReconError, match="jobs must be at least 1, not 0"):
-        Edition(jobs=0)
-    with pytest.raises(ReconError, match="unknown profile 'huge'"):
-        Edition("huge")
+def test_a_checkout_whose_path_has_braces_and_spaces_can_be_read(tmp_path):
+    runner.check_parameters(write(tmp_path / "my {repo} ü", "01-one", chapter()))
+
+
+def test_unknown_chapter_and_missing_notebooks_are_bad_input(repo, tmp_path):
     with pytest.raises(ReconError, match="unknown chapter '09-none'"):
         build_edition(Edition(), repo, ["09-none"])
     with pytest.raises(ReconError, match="no notebooks"):
@@ -75,8 +73,6 @@ def test_an_edition_from_end_to_end(repo, monkeypatch):
         name="photos", sha256="f" * 64, notice=f"Not CIFAR-10 ({os.path.expanduser('~')}/x)."
     )
     monkeypatch.setattr(editions, "load_pool", lambda data, data_root: pool)
-    # the test's own source shows sys.executable
-    monkeypatch.setattr(runner, "check_no_paths", lambda nb, name, root: None)
     edition = build_edition(Edition("smoke", seed=3), repo)
 
     assert edition == repo / "build" / "smoke-photos"
@@ -110,8 +106,8 @@ def test_an_edition_from_end_to_end(repo, monkeypatch):
 
 
 FAILURES = {
-    "1 / 0": r"chapter 01-one failed in cell 3: ZeroDivisionError: division by zero",
-    "import os; os._exit(1)": r"chapter 01-one failed in cell 3: the kernel died",
+    "1 / 0": r"chapter 01-one failed: cell 3: ZeroDivisionError: division by zero",
+    "import os; os._exit(1)": r"chapter 01-one failed: DeadKernelError: Kernel died",
 }
 
 
@@ -129,20 +125,6 @@ def test_a_failing_chapter_is_one_line_and_old_pages_stay(repo, code):
     assert "\n" not in str(failure.value)
     assert {path: path.read_bytes() for path in (edition / "executed").iterdir()} == before
     assert (edition / "failed" / "01-one.ipynb").exists() and (edition / "html").exists()
-
-
-def test_a_page_that_shows_a_path_of_the_machine_is_refused(repo):
-    write(repo, "01-one", chapter("import os; print(os.getcwd())"))
-    with pytest.raises(ReconRunError, match="01-one shows a path of this machine in cell 3"):
-        build_edition(Edition(), repo)
-    assert not (repo / "build/laptop-cifar10/executed").exists()
-
-
-def test_short_paths_inside_pictures_and_words_are_no_paths(tmp_path):
-    home = os.path.expanduser("~")
-    nb = chapter(f"'{home}ed'")
-    nb.cells[-1].outputs = [new_output("display_data", data={"image/png": f"A {home}/ B"})]
-    runner.check_no_paths(nb, "x", tmp_path)
 
 
 # ----------------------------------------------------------------------------------------- the gate
@@ -195,6 +177,20 @@ def spoil_error(repo, page):
     nbformat.write(nb, page)
 
 
+def spoil_damaged(repo, page):
+    page.write_bytes(page.read_bytes()[:-99])
+
+
+def spoil_result(repo, page):
+    folder = page.parents[1] / "results" / "linear"
+    save_result(result_at("laptop"), folder)
+    (folder / "result.json").write_bytes((folder / "result.json").read_bytes()[:-9])
+
+
+def spoil_contents(repo, page):
+    (repo / "_toc.yml").write_text("a: [b\n  c: }")
+
+
 def spoil_seed(repo, page):
     """Another chapter's, of another seed."""
     write(repo, "02-two", chapter())
@@ -208,6 +204,9 @@ def spoil_seed(repo, page):
     [
         ({}, spoil_missing, "chapter 02-two is missing"),
         ({}, spoil_stale, "is stale: its notebook"),
+        ({}, spoil_damaged, "01-one.ipynb cannot be read"),
+        ({}, spoil_result, "result.json is damaged"),
+        ({}, spoil_contents, "_toc.yml cannot be read"),
         ({}, spoil_error, "not a clean execution: cell 2 holds an error"),
         ({}, spoil_seed, "its chapters mix profiles, seeds or data"),
         ({"data": "photos"}, None, "on photos, not on CIFAR-10"),
@@ -223,6 +222,7 @@ def test_publish_refuses_and_the_old_edition_stays(repo, stamp, spoil, message):
     (repo / "book/executed/old.txt").write_text("old")
     with pytest.raises(ReconError, match=message):
         publish.publish(edition, repo)
+    shutil.rmtree(repo / "book" / ".executed.new", ignore_errors=True)
     assert [path.name for path in (repo / "book/executed").iterdir()] == ["old.txt"]
 
 
@@ -241,7 +241,7 @@ def test_the_committed_references_belong_to_the_current_notebooks():
 
 
 @pytest.mark.parametrize("folder", ["book/executed", "tests/reference"])
-def test_no_printed_check_has_failed(folder):
+def test_no_printed_check_has_failed_and_no_path_of_a_machine_is_shown(folder):
     """A line of output that ends in False says that something did not hold: a check is an assert
     instead.
     """
@@ -255,6 +255,7 @@ def test_no_printed_check_has_failed(folder):
                     line for line in text.splitlines() if line.rstrip(" .)").endswith("False")
                 ]
                 assert not failed, f"{page.name}: {failed[0]}"
+                assert not re.search(r"(?<![\w+/])/(home|root|Users|work|tmp)/", text), page.name
 
 
 def test_a_broken_reference_fails_the_build_and_the_old_book_stays(repo):
@@ -313,8 +314,8 @@ def test_keep_takes_only_results_at_the_papers_size(repo):
     could hold.
     """
     folder = repo / "some" / "linear"
-    save_result(result_at("laptop"), folder)
-    with pytest.raises(ReconError, match="are kept, not laptop"):
+    save_result(result_at("smoke"), folder)
+    with pytest.raises(ReconError, match="are kept, not smoke"):
         publish.keep(folder, repo)
     save_result(result_at("paper"), folder)
     target = publish.keep(folder, repo)
@@ -333,9 +334,6 @@ def test_keep_takes_only_results_at_the_papers_size(repo):
     save_result(result_at("paper", overrides={"n_train": 3}), folder)
     with pytest.raises(ReconError, match="sizes of its own"):
         publish.keep(folder, repo)
-    sizes = json.loads(json.dumps(dataclasses.asdict(registry()["linear"].sizes["paper"])))
-    save_result(result_at("paper", overrides={"n_train": sizes["n_train"]}, config=sizes), folder)
-    assert publish.keep(folder, repo) == target  # set by hand to what the profile has
 
 
 def test_a_result_is_kept_even_where_the_readme_cannot_be_written(repo):
@@ -345,127 +343,3 @@ def test_a_result_is_kept_even_where_the_readme_cannot_be_written(repo):
     with pytest.raises(ReconError, match="a text asks for a number"):
         publish.keep(folder, repo)
     assert (repo / "book" / "paper-size" / "linear" / "result.json").is_file()
-
-
-def test_chapters_asked_for_one_by_one_are_kept_one_by_one(repo, monkeypatch):
-    """A later failure costs none of the chapters that are done."""
-    original = (repo / "notebooks" / "01-one.ipynb").read_text(encoding="utf-8")
-    (repo / "notebooks" / "02-two.ipynb").write_text(original, encoding="utf-8")
-    real = runner.execute
-
-    def second_fails(source, *rest):
-        if source.stem == "02-two":
-            raise ReconRunError("chapter 02-two failed")
-        return real(source, *rest)
-
-    monkeypatch.setattr(runner, "execute", second_fails)
-    with pytest.raises(ReconRunError):
-        build_edition(Edition(jobs=1), repo, ["01-one", "02-two"])
-    assert [
-        page.name for page in (repo / "build" / "laptop-cifar10" / "executed").glob("*.ipynb")
-    ] == ["01-one.ipynb"]
-
-
-# ------------------------------------------------------------------------- side by side, and killed
-
-
-MEET = """
-import os, pathlib, time
-here = pathlib.Path({folder!r})
-(here / {name!r}).touch()
-for _ in range(600):
-    if len(list(here.glob("0*"))) == 2: break
-    time.sleep(0.05)
-print(len(list(here.glob("0*"))), os.environ["OMP_NUM_THREADS"])
-"""
-
-
-def test_two_chapters_run_at_once(repo, tmp_path, monkeypatch):
-    """Each waits for the other; alone each rounds as beside others, by as many threads."""
-    monkeypatch.setattr(runner, "check_no_paths", lambda nb, name, root: None)  # of this test
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.setattr(editions, "cpu_count", lambda: 4)
-    names = ["01-one", "02-two"]
-    for name in names:
-        write(repo, name, chapter(MEET.format(folder=str(tmp_path), name=name)))
-    for chapters in (names, names[:1]):
-        folder = build_edition(Edition(jobs=2), repo, chapters)
-        for name in chapters:
-            page = read_notebook(folder / "executed" / f"{name}.ipynb")
-            assert code_cells(page)[-1].outputs[0].text == "2 2\n"
-
-
-def test_experiments_that_chapters_share_are_run_by_one_after_the_other(repo, monkeypatch):
-    running, most = [], []
-
-    def one_at_a_time(source, target, *_):
-        running.append(source)
-        most.append(len(running))
-        time.sleep(0.2)
-        running.remove(source)
-        return chapter()
-
-    for name in ("01-one", "02-two", "03-three"):
-        write(repo, name, chapter('if False:\n    recon.run("linear")'))
-    monkeypatch.setattr(runner, "execute", one_at_a_time)
-    build_edition(Edition(jobs=3), repo, ["01-one", "02-two", "03-three"])
-    assert most == [1, 1, 1]
-
-
-KILLED = """
-import sys
-sys.path.insert(0, {tests!r})
-import pytest, tiny
-from pathlib import Path
-from companion.press import edition, stamps
-patch = pytest.MonkeyPatch()
-patch.setattr(edition, "load_pool", lambda data, data_root: tiny.POOL)
-edition.build_edition(stamps.Edition(jobs=2), Path({root!r}), ["01-one"])
-"""
-
-
-@pytest.mark.slow
-def test_a_killed_run_leaves_nothing_for_good_and_takes_its_kernels_along(repo, tmp_path):
-    """SIGKILL in the middle of a cell; the next run removes what is left, under the lock that died
-    with the first.
-    """
-    note = tmp_path / "kernel"
-    write(
-        repo,
-        "01-one",
-        chapter(
-            f"import os, time\nopen({str(note)!r}, 'w').write(str(os.getpid()))\ntime.sleep(60)"
-        ),
-    )
-    script = KILLED.format(tests=str(ROOT / "tests"), root=str(repo))
-    process = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.DEVNULL)
-    edition = repo / "build" / "laptop-cifar10"
-    wait_for(lambda: note.exists() and note.read_text() and list(edition.glob(".run-*")))
-    with pytest.raises(ReconError, match="another run is at work in"):
-        build_edition(Edition(), repo, ["01-one"])
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    assert list(edition.glob(".run-*"))
-    (edition / "executed").mkdir()
-    (edition / "executed" / ".01-one.ipynb.abcd").touch()
-    wait_for(lambda: not alive(int(note.read_text())))
-    write(repo, "01-one", chapter("print('done')"))
-    build_edition(Edition(), repo, ["01-one"])
-    assert not list(edition.glob(".*")) and [p.name for p in (edition / "executed").iterdir()] == [
-        "01-one.ipynb"
-    ]
-
-
-def wait_for(condition, seconds=60.0):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.1)
-
-
-def alive(pid):
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return "Z" not in open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[:1]
