@@ -50,7 +50,7 @@ def labels_of(pool: ImagePool, classes: int) -> Tensor:
     return torch.from_numpy(pool.y if classes == 2 else pool.labels).long()
 
 
-def part(
+def part_of(
     pool: ImagePool, name: str, free: np.ndarray, most: int, classes: int = 10
 ) -> tuple[Tensor, Tensor]:
     """Images (k, C, H, W) and labels (k,) of a part of the pool: the first `most` of those that are

@@ -17,7 +17,7 @@ from torch.nn.functional import cosine_similarity, cross_entropy, interpolate
 from torchvision.transforms import v2
 
 from companion.chapters.base import Context, Outcome
-from companion.chapters.members import judged, part, swept
+from companion.chapters.members import judged, part_of, swept
 from companion.store.record import Record
 from recon.attacks.fine_tunes import at_head, label_filter, re_estimated
 from recon.attacks.heads import Public, matched_filter, span_of, span_test
@@ -221,7 +221,10 @@ def _attacked(sizes: Sizes, context: Context, cells: dict[str, Cell], name: str)
     used = torch.cat([_train_part(context, other).index for other in sizes.cells])
     free = ~np.isin(pool.index, used.numpy())
     sizes_of = {"held_out": sizes.others, "train": sizes.unseen, "init": sizes.public}
-    *asked, known = [(data.x, data.labels), *(part(pool, k, free, m) for k, m in sizes_of.items())]
+    *asked, known = [
+        (data.x, data.labels),
+        *(part_of(pool, k, free, m) for k, m in sizes_of.items()),
+    ]
     kind = np.repeat([1, 0, 2], [len(labels) for _, labels in asked])
     images, y = map(torch.cat, zip(*asked, strict=True))
     frozen, public = (features(x, of) for x in (images, known[0]))

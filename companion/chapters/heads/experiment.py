@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize, pad
 
 from companion.chapters.base import Context, Outcome
-from companion.chapters.members import Cells, part, swept
+from companion.chapters.members import Cells, part_of, swept
 from companion.chapters.separation_common import fast_ica_rows
 from companion.store.record import Record
 from recon.attacks.heads import Public, SparseSettings, sparse_features
@@ -210,8 +210,8 @@ def task_of(sizes: Sizes, context: Context, cell: Cell) -> Task:
     pool, of = context.pool, backbone(cell.backbone, sizes.side)
     data = partition(pool, cell.n, n_held_out=2, seed=context.seed).train
     free = ~np.isin(pool.index, data.index.numpy())
-    public, _ = part(pool, "init", free, sizes.public)
-    others, labels = part(pool, "held_out", free, sizes.others, cell.classes)
+    public, _ = part_of(pool, "init", free, sizes.public)
+    others, labels = part_of(pool, "held_out", free, sizes.others, cell.classes)
     return Task(
         train=features(data.x, of),
         labels=data.y.long() if cell.classes == 2 else data.labels,

@@ -25,7 +25,7 @@ from companion.chapters.heads.experiment import (
     similarity,
     task_of,
 )
-from companion.chapters.members import part
+from companion.chapters.members import part_of
 from companion.store.record import Record
 from recon.attacks.heads import span_test, sparse_features
 from recon.attacks.separation import FirstLayer
@@ -109,7 +109,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     }
     drawn = torch.randperm(len(task.others), generator=named(context.seed, "heads gallery"))
     asked = torch.cat([task.pixels["train"], task.pixels["others"][drawn[:n]]])
-    rest, _ = part(pool, "train", ~np.isin(pool.index, task.index), sizes.rest)
+    rest, _ = part_of(pool, "train", ~np.isin(pool.index, task.index), sizes.rest)
     others = torch.cat([public.features, task.others[drawn[n:]], features(rest, of)])
     table, galleries = [], {}
     for kind, copy in COPIES.items():

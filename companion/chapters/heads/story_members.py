@@ -25,7 +25,7 @@ from companion.chapters.heads.experiment_members import (
     Sizes,
 )
 from companion.chapters.members import attack_rows, finding
-from companion.chapters.pictures import BASELINE, OTHERS, PAGE, RECOVERED, chart, note
+from companion.chapters.pictures import BASELINE, PAGE, RECOVERED, chart, note
 from companion.store.record import Record
 from companion.store.results import Claim, Result
 
@@ -197,9 +197,8 @@ def plot_attacks(result: Result[Metrics]) -> Figure:
     images, over all sets: by the matched filter and the span test, orange, and by others.
     """
     cells = [c for c in result.metrics.cells if c.classes == 10 and not c.balanced]
-    colours = {FILTER: RECOVERED, SPAN: RECOVERED, CONFIDENCE: BASELINE}
     marks = {
-        name: ((name,), marker, colours.get(name, OTHERS))
+        name: ((name,), marker, RECOVERED if name in OURS else BASELINE)
         for name, marker in zip((*DRAWN, SPAN, FILTER), "vs^P*xoD", strict=True)
     }
     return attack_rows(
