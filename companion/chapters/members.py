@@ -35,14 +35,19 @@ class Cells(Record):
         return next((cell for cell in self.cells if cell.only(*wanted) == wanted), None)
 
 
-def swept(context: Context, row: Callable[[str], Any], names: list[str], label: str) -> list[Any]:
-    """What `row` makes of each name, as records."""
-    units = context.sweep(partial(_unit, row), names, label)
-    return [unpacked(units[name]) for name in names]
+def table(
+    row: Callable[[Any, Context, Any], list[Record]], sizes: Any, context: Context, label: str
+) -> list[Record]:
+    """What `row` makes of all cells of the sizes, which have names of their own."""
+    cells = {cell.name: cell for cell in sizes.cells}
+    units = context.sweep(partial(_unit, row, sizes, context, cells), list(cells), label)
+    return [made for name in cells for made in unpacked(units[name])]
 
 
-def _unit(row: Callable[[str], Any], name: str) -> Tensors:
-    return packed(row(name))
+def _unit(
+    row: Callable[..., Any], sizes: Any, context: Context, cells: dict[str, Any], name: str
+) -> Tensors:
+    return packed(row(sizes, context, cells[name]))
 
 
 def labels_of(pool: ImagePool, classes: int) -> Tensor:

@@ -5,7 +5,6 @@ on.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import product
 from typing import Any
 
@@ -14,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.members import Cells, judged, labels_of, rates, swept
+from companion.chapters.members import Cells, judged, labels_of, rates, table
 from companion.store.record import Record
 from recon.attacks import by_adapter_nullspace
 from recon.attacks.adapters import Adapter, Inputs, response
@@ -78,6 +77,11 @@ class Cell:
         """Of cells with the same public weights."""
         return f"{self.layers} {self.classes} {self.public}".replace(" ", "-")
 
+    @property
+    def name(self) -> str:
+        """For checkpoints and random streams."""
+        return f"{self.group} {self.recipe} {self.rank} {self.n}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
@@ -109,9 +113,9 @@ PAPER = (
     *grid(recipe=tuple(RECIPES)[2:], n=(12, 100)),
 )
 SMOKE = (
-    *grid(layers=(LINEAR,), recipe=BOTH, n=(6,)),
-    *grid(layers=(LINEAR,), recipe=("AdamW",), n=(6,), public=(KNOWN,)),
     Cell(n=6),
+    *grid(layers=(LINEAR,), recipe=("AdamW",), n=(6,), public=(KNOWN,)),
+    *grid(layers=(LINEAR,), recipe=BOTH, n=(6,)),
 )
 SIZES = {
     "smoke": Sizes(cells=SMOKE, n_train=20, side=64, public=100, others=60),
@@ -173,20 +177,11 @@ class Task:
 
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
-    """Every cell, those of the same public weights at once."""
-    groups = sorted({cell.group for cell in sizes.cells})
-    rows = swept(context, partial(_group, sizes, context), groups, "adapters")
-    return Outcome(Metrics(cells=sum(rows, [])), {})
+    """Every cell."""
+    return Outcome(Metrics(cells=table(_attacked, sizes, context, "adapters")), {})
 
 
-def _group(sizes: Sizes, context: Context, name: str) -> list[Record]:
-    cells = [cell for cell in sizes.cells if cell.group == name]
-    task = _task(sizes, context, cells[0].classes)
-    public = _public_weights(cells[0], task, named(context.seed, f"adapters {name}"))
-    return [_attacked(cell, task, public, context.seed) for cell in cells]
-
-
-def _task(sizes: Sizes, context: Context, classes: int) -> Task:
+def _task(sizes: Sizes, context: Context, cell: Cell) -> Task:
     """Training images are drawn as the others are, and not balanced: else the classes tell."""
     pool, of, n = context.pool, backbone("lite0", sizes.side), sizes.n_train
     drawn, public, others = (np.flatnonzero(pool.part == part) for part in PARTS)
@@ -198,13 +193,14 @@ def _task(sizes: Sizes, context: Context, classes: int) -> Task:
         "others": others[: sizes.others],
     }
     x = {name: features(pool.pixels(part), of) for name, part in rows.items()}
-    y = {name: labels_of(pool, classes)[part] for name, part in rows.items()}
+    y = {name: labels_of(pool, cell.classes)[part] for name, part in rows.items()}
     return Task(x, y, Inputs(torch.cat([x["train"], x["others"]]), x["public"]))
 
 
 # ----------------------------------------------------------------------------------------- training
-def _public_weights(cell: Cell, task: Task, generator: torch.Generator) -> nn.Sequential:
+def _public_weights(cell: Cell, task: Task, seed: int) -> nn.Sequential:
     """As they are drawn, or trained on the public images."""
+    generator = named(seed, f"adapters {cell.group}")
     recipe = replace(TAUGHT, depth=2, width=cell.outputs, classes=cell.classes)
     module = build(recipe, task.candidates.h.shape[1], generator)
     module = module if cell.layers == BLOCK else module[:1]
@@ -213,9 +209,11 @@ def _public_weights(cell: Cell, task: Task, generator: torch.Generator) -> nn.Se
     return module.requires_grad_(False)
 
 
-def _adapter(cell: Cell, task: Task, public: nn.Sequential, images: str, seed: int) -> nn.Module:
+def _adapter(
+    cell: Cell, task: Task, public: nn.Sequential, images: str, seed: int
+) -> nn.Sequential:
     """Trained on the first of these images."""
-    generator = named(seed, f"adapters {cell.group} {cell.recipe} {cell.rank} {cell.n}")
+    generator = named(seed, f"adapters {cell.name}")
     recipe = replace(BASE, classes=cell.classes, **RECIPES[cell.recipe])
     layers = [
         Adapted(part, cell.rank, generator, recipe.dropout) if isinstance(part, nn.Linear) else part
@@ -226,11 +224,12 @@ def _adapter(cell: Cell, task: Task, public: nn.Sequential, images: str, seed: i
 
 
 # ------------------------------------------------------------------------------------------ attacks
-def _attacked(cell: Cell, task: Task, public: nn.Sequential, seed: int) -> Record:
+def _attacked(sizes: Sizes, context: Context, cell: Cell) -> list[Record]:
+    task, seed = _task(sizes, context, cell), context.seed
+    public = _public_weights(cell, task, seed)
     known, y = len(task.y["train"]), torch.cat([task.y["train"], task.y["others"]])
     n, x = min(cell.n, known), task.candidates.h
     inputs = replace(task.candidates, signal=_signal(public, x, y))
-    vars(inputs)["own"] = task.candidates.own  # which takes longest, and is the same for all
     module, stranger = (_adapter(cell, task, public, of, seed) for of in ("train", "strangers"))
     released = _factors(module[0], cell)
     attack = by_adapter_nullspace(released, inputs)
@@ -253,7 +252,7 @@ def _attacked(cell: Cell, task: Task, public: nn.Sequential, seed: int) -> Recor
     asked = (every < n) | (every >= known)  # other training images are no candidates
     member = every[asked] < n
     told = {name: rates(score[asked], member) for name, score in (scores | simple).items()}
-    return Record(
+    row = Record(
         **vars(cell) | {"n": n},
         accuracy=accuracy(module, task.x["others"], task.y["others"]),
         seen=len(seen.rows),
@@ -267,10 +266,12 @@ def _attacked(cell: Cell, task: Task, public: nn.Sequential, seed: int) -> Recor
         interval=judged(attack.score[asked], member.astype(int), seed, 200).from_to_at_1pct,
         strangers=rates(others, every < known).tpr_at_1pct,
     )
+    return [row]
 
 
 def _factors(first: nn.Module, cell: Cell) -> Adapter:
     """Of the first layer, whose inputs do not move, as they are published."""
+    assert isinstance(first, Adapted)
     kind = torch.float16 if cell.recipe == HALF else torch.float32
     a, b = (part.detach().to(kind).float() for part in (first.a, first.b))
     return Adapter(a, b)

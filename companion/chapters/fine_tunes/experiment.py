@@ -17,7 +17,7 @@ from torch.nn.functional import cosine_similarity, cross_entropy, interpolate
 from torchvision.transforms import v2
 
 from companion.chapters.base import Context, Outcome
-from companion.chapters.members import judged, part_of, swept
+from companion.chapters.members import judged, part_of, table
 from companion.store.record import Record
 from recon.attacks.fine_tunes import at_head, label_filter, re_estimated
 from recon.attacks.heads import Public, matched_filter, span_of, span_test
@@ -26,7 +26,7 @@ from recon.images.features import Backbone, backbone, features
 from recon.images.partitions import Partition, partition
 from recon.optim.rng import named
 from recon.optim.trace import note_step
-from recon.training.recipes import OPTIMISERS, Recipe, build
+from recon.training.recipes import OPTIMISERS, Recipe, build, first_weight
 
 WIDTH, CLASSES, BATCH = 512, 10, 25
 SETS = 3  # of images, at each seed
@@ -164,8 +164,7 @@ class Network(nn.Module):
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """All networks, and the attacks on them."""
-    cells = {cell.name: cell for cell in sizes.cells}
-    rows = swept(context, partial(_attacked, sizes, context, cells), list(cells), "networks")
+    rows = table(_attacked, sizes, context, "networks")
     return Outcome(Metrics(n_train=sizes.n_train, cells=rows), {})
 
 
@@ -214,9 +213,9 @@ def _train_part(context: Context, cell: Cell) -> Partition:
 
 
 # ------------------------------------------------------------------------------------------ attacks
-def _attacked(sizes: Sizes, context: Context, cells: dict[str, Cell], name: str) -> Record:
+def _attacked(sizes: Sizes, context: Context, cell: Cell) -> list[Record]:
     """A network, and its row."""
-    cell, pool, of = cells[name], context.pool, backbone("lite0", sizes.side)
+    pool, of = context.pool, backbone("lite0", sizes.side)
     data, began = _train_part(context, cell), time.process_time()
     used = torch.cat([_train_part(context, other).index for other in sizes.cells])
     free = ~np.isin(pool.index, used.numpy())
@@ -229,14 +228,15 @@ def _attacked(sizes: Sizes, context: Context, cells: dict[str, Cell], name: str)
     images, y = map(torch.cat, zip(*asked, strict=True))
     frozen, public = (features(x, of) for x in (images, known[0]))
 
-    stream = partial(named, context.seed, f"fine-tunes {name}")
+    stream = partial(named, context.seed, f"fine-tunes {cell.name}")
     network = fine_tuned(cell, data.x, data.labels, of, stream())
-    initial = Network(of, stream()).head[0].weight.detach()
+    initial = first_weight(Network(of, stream()).head).detach()
     # an adversary sees whether statistics moved; where they did not, training used those
     again = network if cell.frozen_statistics else re_estimated(network, known[0], BATCH)
     w, bias = (p.detach() for p in network.head[0].parameters())
     scores = {PUBLIC_BODY: matched_filter(w, bias, frozen, Public(public))}
     for module, suffix in ((network, ""), (again, AGAIN)):
+        assert isinstance(module, Network)
         x, toward = at_head(module, module.head[0], images, y, BATCH)
         clutter = Public(at_head(module, module.head[0], *known, BATCH)[0])
         logits = network.head(x).detach()
@@ -248,10 +248,11 @@ def _attacked(sizes: Sizes, context: Context, cells: dict[str, Cell], name: str)
     layer, bent = FirstLayer(w, initial), cell.optimiser != "sgd"
     rank = max(len(span_of(layer, clutter, None, bent)), 1)
     scores[SPAN] = span_test(layer, x, clutter, rank, bent)
-    return Record(
+    row = Record(
         **{key: value for key, value in vars(cell).items() if key in SHOWN},
         test_accuracy=right[kind == 0].double().mean().item(),
         moved=near[kind == 0].mean().item(),
         attacks={attack: judged(s, kind, context.seed) for attack, s in scores.items()},
         seconds=round(time.process_time() - began),
     )
+    return [row]

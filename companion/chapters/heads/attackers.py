@@ -78,24 +78,22 @@ def alignment(head: Head, x: Tensor, y: Tensor, written: Tensor) -> Tensor:
     return -((normalize(delta, dim=1) @ written) * normalize(x, dim=1)).sum(1) / written.norm()
 
 
-def inverse_hessian(
-    head: Head, x: Tensor, y: Tensor, train: Tensor, train_y: Tensor, left: Tensor, lr: float
-) -> Tensor:
-    """The attack of Suri, Zhang & Evans (2024) on x (m, d), y (m,), by somebody who knows all
-    training images, train (n, d), but one, and the step size.
+def inverse_hessian(head: Head, x: Tensor, y: Tensor, n: int, lr: float) -> Tensor:
+    """The attack of Suri, Zhang & Evans (2024) on x (m, d), y (m,), of which the first n are the
+    training images, by somebody who knows all of these but one, and the step size.
 
     With g the gradient of an image's loss ℓ, g₀ that of the others' mean loss and H its damped
     Hessian, the score is ℓ / (1 + momentum) − (‖H⁻¹g‖² / n + 2 ⟨H⁻¹g₀, H⁻¹g⟩) / lr. H is that of
     Gauss and Newton, U Uᵀ + damping; U has a column for each image and class, so that all is told
     by the inner products of gradients. Theirs has the image in question in H where it is a member,
-    which of few images tells by itself; so `left` (m,) says which training image is left out of g₀
-    and H for each: a member itself, any for others.
+    which of few images tells by itself; so one training image is left out of g₀ and H for each: a
+    member itself, any for others.
     """
-    n, head = len(train), [part.double() for part in head]
-    outputs, *given = passed(head, x.double(), y)
-    answers, *known = passed(head, train.double(), train_y)
-    count = answers.shape[1]
-    roots = (pad(answers, (1, 0)) if count == 1 else answers).softmax(1).sqrt()
+    head = [part.double() for part in head]
+    outputs, *asked = passed(head, x.double(), y)
+    known, count = [part[:n] for part in asked], outputs.shape[1]
+    answers = pad(outputs, (1, 0)) if count == 1 else outputs
+    roots = answers[:n].softmax(1).sqrt()
     factor = torch.diag_embed(roots) - (roots**2)[:, :, None] * roots[:, None]
     residual = factor[:, -count:].mT.flatten(0, 1) / max(n - 1, 1) ** 0.5
     every = torch.arange(n).repeat_interleave(roots.shape[1])
@@ -103,15 +101,13 @@ def inverse_hessian(
     gram = _products(columns, columns)
     gram.diagonal().add_(DAMPING)
     inverse = torch.cholesky_inverse(torch.linalg.cholesky(gram))
-    cross, others, plain = (
-        _products(a, b) for a, b in ((given, columns), (known, columns), (given, known))
-    )
-    lengths = _products(given, given, paired=True)
+    cross, plain = _products(asked, columns), _products(asked, known)
+    lengths = _products(asked, asked, paired=True)
     score = -logsigmoid(confidence(outputs, y)) / (1 + MOMENTUM)
     for k in range(n):
-        out, rest, at = every == k, torch.arange(n) != k, left == k
+        out, rest, at = every == k, torch.arange(n) != k, slice(k, None, n)
         # those asked about, and last the mean of the others; b is 0 where columns are left out
-        a = torch.cat([cross[at], others[rest].mean(0, keepdim=True)])
+        a = torch.cat([cross[at], cross[:n][rest].mean(0, keepdim=True)])
         b = a @ inverse
         b = b - torch.linalg.solve(inverse[out][:, out], b[:, out].mT).mT @ inverse[out]
         # ⟨H⁻¹g, H⁻¹g⟩ and ⟨H⁻¹g, H⁻¹g₀⟩, by Woodbury

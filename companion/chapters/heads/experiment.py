@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize, pad
 
 from companion.chapters.base import Context, Outcome
-from companion.chapters.members import Cells, part_of, swept
+from companion.chapters.members import Cells, part_of, table
 from companion.chapters.separation_common import fast_ica_rows
 from companion.store.record import Record
 from recon.attacks.heads import Public, SparseSettings, sparse_features
@@ -57,7 +56,7 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """For random streams."""
+        """For checkpoints and random streams."""
         size = f"{self.backbone}, n = {self.n}, h = {self.width}"
         return f"{size}, {self.classes} classes, {self.recipe}"
 
@@ -171,9 +170,11 @@ class Head:
         is there of the initial weights. So n coordinates suffice, and one more, which is always 0
         and whose weights tell the decay; exactly, but for rounding.
         """
-        module, plain = build(recipe, x.shape[1], generator), recipe.optimiser == "sgd"
-        first, initial = module[0], module[0].weight.detach().clone()
-        if plain := plain and recipe.epsilon is None:
+        module = build(recipe, x.shape[1], generator)
+        first, plain = module[0], recipe.optimiser == "sgd" and recipe.epsilon is None
+        assert isinstance(first, nn.Linear)
+        initial = first.weight.detach().clone()
+        if plain:
             basis = torch.linalg.qr(x.mT).Q.mT
             x = pad(x @ basis.mT, (0, 1))
             first.weight = nn.Parameter(pad(initial @ basis.mT, (0, 1), value=1.0))
@@ -192,14 +193,12 @@ class Head:
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """Every cell."""
-    names = [f"cell-{k}" for k in range(len(sizes.cells))]
-    rows = swept(context, partial(_attacks, sizes, context), names, "heads")
-    return Outcome(Metrics(n_train=sizes.n_train, cells=sum(rows, [])), {})
+    cells = table(_attacks, sizes, context, "heads")
+    return Outcome(Metrics(n_train=sizes.n_train, cells=cells), {})
 
 
-def _attacks(sizes: Sizes, context: Context, name: str) -> list[Record]:
+def _attacks(sizes: Sizes, context: Context, cell: Cell) -> list[Record]:
     """One head, and an attack for each of its starts."""
-    cell = sizes.cells[int(name.removeprefix("cell-"))]
     task = task_of(sizes, context, cell)
     released = head_of(sizes, context, cell, task)
     return [_attack(sizes, context, cell, task, released, start) for start in cell.starts]

@@ -15,13 +15,14 @@ SGD and at 500; any such cell is one more `Members`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from companion.chapters.base import Context, Outcome
 from companion.chapters.heads.attackers import (
@@ -32,7 +33,7 @@ from companion.chapters.heads.attackers import (
     loss_quantile,
 )
 from companion.chapters.heads.experiment import ADAMW, BASE, PRIVATE, SGD, Head, recipe_of
-from companion.chapters.members import Cells, judged, labels_of, swept
+from companion.chapters.members import Cells, judged, labels_of, table
 from companion.store.record import Record
 from recon.attacks.heads import SIGNED, Public, matched_filter, span_test, toward_label
 from recon.attacks.multipliers import confidence
@@ -163,28 +164,9 @@ class Images:
     foreign: Tensor
 
 
-@dataclass(frozen=True)
-class Trial:
-    """A head that is asked about, its recipe, and its outputs (N, c) of all images; rows asked
-    about, members (kind 1) before held-out images (0) and fresh ones (2); log odds φ (N,), those by
-    shadow heads (k, N), and whether these were trained on them.
-    """
-
-    head: Head
-    recipe: Recipe
-    outputs: Tensor
-    at: np.ndarray
-    kind: np.ndarray
-    phi: Tensor
-    shadows: Tensor
-    inside: Tensor
-
-
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """Every cell."""
-    cells = {cell.name: cell for cell in sizes.cells}
-    rows = swept(context, partial(_cell, sizes, context, cells), list(cells), "members")
-    return Outcome(Metrics(cells=rows), {})
+    return Outcome(Metrics(cells=table(_cell, sizes, context, "members")), {})
 
 
 def _images(sizes: Sizes, context: Context, cell: Members) -> Images:
@@ -206,43 +188,12 @@ def _images(sizes: Sizes, context: Context, cell: Members) -> Images:
     )
 
 
-def _cell(sizes: Sizes, context: Context, cells: dict[str, Members], name: str) -> Record:
+def _cell(sizes: Sizes, context: Context, cell: Members) -> list[Record]:
     """Heads asked about and shadows, all attacks on them."""
-    cell, seed = cells[name], context.seed
-    images = _images(sizes, context, cell)
-    trials = list(_trials(sizes, cell, images, seed, named(seed, f"members {name}")))
-    scores = [_scores(images, trial, cell.balanced) for trial in trials]
-    kinds = [trial.kind for trial in trials]
-    row = Record(n_train=len(images.members[0]), shadows=cell.shadows)
-    row |= {key: getattr(cell, key) for key in ("recipe", "classes", "balanced")}
-    if cell.balanced:  # all heads together
-        pooled = {key: torch.cat([scored[key][0] for scored in scores]) for key in scores[0]}
-        scores, kinds = [{key: (score, 0) for key, score in pooled.items()}], [np.hstack(kinds)]
-    else:
-        row["accuracy"] = [
-            round(accuracy(nn.Identity(), t.outputs[at], images.labels[at]), 3)
-            for t in trials
-            for at in [t.at[t.kind == 0]]
-        ]
-    table = {
-        key: [_rates(*of[key], kind, seed) for of, kind in zip(scores, kinds, strict=True)]
-        for key in scores[0]
-    }
-    row["attacks"] = {
-        key: {name: [each[name] for each in rows] for name in rows[0]}
-        for key, rows in table.items()
-    }
-    return row
-
-
-def _trials(
-    sizes: Sizes, cell: Members, images: Images, seed: int, generator: torch.Generator
-) -> Iterator[Trial]:
-    """Of each set's head, or, where balanced, of every head, whose shadows are all others."""
+    images, seed = _images(sizes, context, cell), context.seed
     random = np.random.default_rng([seed, cell.n, cell.balanced])
     sets, held_out, fresh = images.members, images.held_out, images.fresh
-    first = sets[0]
-    asked = np.union1d(np.concatenate(sets), held_out)
+    first, asked = sets[0], np.union1d(np.concatenate(sets), held_out)
     if cell.balanced:
         others = random.permutation(np.setdiff1d(held_out, first))
         held_out = asked = np.union1d(first, others[: cell.n])
@@ -251,22 +202,41 @@ def _trials(
     rows = torch.from_numpy(np.stack(sets + drawn))
     inside = torch.zeros(len(rows), len(images.x), dtype=torch.bool).scatter_(1, rows, True)
     recipe = recipe_of(sizes, cell.recipe, len(first), sizes.width, cell.classes)
-    heads: list[tuple[Head, Tensor]] = []
-    odds: list[Tensor] = []
-    for row in rows:
-        head = Head.of(recipe, images.x[row], images.labels[row], generator)
-        outputs = head.module(images.x)
-        odds.append(confidence(outputs, images.labels))
-        if len(heads) < (len(sets) or len(rows)):
-            heads.append((head, outputs))
-    phi = torch.stack(odds)
-    for k, (head, outputs) in enumerate(heads):
+    generator = named(seed, f"members {cell.name}")
+    heads = [Head.of(recipe, images.x[row], images.labels[row], generator) for row in rows]
+    outputs = torch.stack([head.module(images.x) for head in heads])
+    phi = confidence(outputs, images.labels)
+    scores, kinds, right = [], [], []
+    for k, head in enumerate(heads[: len(sets) or None]):  # where balanced, others are shadows
         members = sets[k] if sets else asked[inside[k, asked].numpy()]
         parts = [members, *(np.setdiff1d(part, members) for part in (held_out, fresh))]
-        at, kind = np.concatenate(parts), np.repeat([1, 0, 2], [len(part) for part in parts])
+        kinds.append(np.repeat([1, 0, 2], [len(part) for part in parts]))
         shadow = torch.arange(len(rows)) >= len(sets)
         shadow[k] = False
-        yield Trial(head, recipe, outputs, at, kind, phi[k], phi[shadow], inside[shadow])
+        odds, at = Odds(phi[k], phi[shadow], inside[shadow]), np.concatenate(parts)
+        attacks = _attacks(images, head, recipe, odds, at, len(members))
+        if cell.balanced:
+            attacks = {name: attacks[name] for name in (*SHADOW, LOSS, FILTER)}
+        scores.append({name: _timed(attack) for name, attack in attacks.items()})
+        right.append(accuracy(nn.Identity(), outputs[k, parts[1]], images.labels[parts[1]]))
+    row = Record(n_train=len(first), shadows=cell.shadows)
+    row |= {key: getattr(cell, key) for key in ("recipe", "classes", "balanced")}
+    if cell.balanced:  # all heads together
+        pooled = {key: torch.cat([scored[key][0] for scored in scores]) for key in scores[0]}
+        scores, kinds = [{key: (score, 0) for key, score in pooled.items()}], [np.hstack(kinds)]
+    else:
+        row["accuracy"] = [round(share, 3) for share in right]
+    row["attacks"] = Record()
+    for name in scores[0]:
+        told = [_rates(*of[name], kind, seed) for of, kind in zip(scores, kinds, strict=True)]
+        row.attacks[name] = {key: [each[key] for each in told] for key in told[0]}
+    return [row]
+
+
+def _timed(attack: Callable[[], Tensor]) -> tuple[Tensor, int]:
+    """Scores, and milliseconds of one core."""
+    began = time.process_time()
+    return attack(), round(1000 * (time.process_time() - began))
 
 
 def drawn_from(
@@ -277,68 +247,63 @@ def drawn_from(
     return np.sort(np.concatenate(parts))
 
 
-def _scores(images: Images, trial: Trial, few: bool) -> dict[str, tuple[Tensor, int]]:
-    """Scores of images at the rows asked about by every attack, and milliseconds of one core; few:
-    by the filter, answers and shadow heads alone.
+@dataclass(frozen=True)
+class Odds:
+    """Log odds φ (N,) of all images by a head, by shadow heads (k, N), and whether these were
+    trained on them (k, N).
     """
-    at, head, phi = trial.at, trial.head, trial.phi[trial.at]
-    x, y, public = images.x[at], images.labels[at], Public(images.x[images.public])
-    others, inside = trial.shadows[:, at], trial.inside[:, at]
+
+    phi: Tensor
+    shadows: Tensor
+    inside: Tensor
+
+
+def _attacks(
+    images: Images, head: Head, recipe: Recipe, odds: Odds, at: np.ndarray, n: int
+) -> dict[str, Callable[[], Tensor]]:
+    """Scores of images at these rows, of which the first n are members, by every attack."""
+    x, y, public, phi = (
+        images.x[at],
+        images.labels[at],
+        Public(images.x[images.public]),
+        odds.phi[at],
+    )
+    others, inside = odds.shadows[:, at], odds.inside[:, at]
     w, bias, outer, _ = head.parts
     response = partial(matched_filter, w, bias, x)
     labelled = partial(response, ridge=SIGNED, toward=toward_label(outer, y))
-    trained, right = x[trial.kind == 1], y[trial.kind == 1]
-    answers = trial.outputs[at]
-    two = torch.cat([answers, torch.zeros_like(answers)], 1) if answers.shape[1] == 1 else answers
-    best = two.topk(2).values
-    attacks: dict[str, Callable[[], Tensor]] = {
-        "LiRA, online": lambda: lira_online(phi, others, inside),
-        "LiRA, offline": lambda: lira_offline(phi, others, inside),
-        "RMIA": lambda: rmia(phi, others),
+    answers = head.module(x)
+    best = (pad(answers, (0, 1)) if answers.shape[1] == 1 else answers).topk(2).values
+    few = Public(public.features[:: len(public.features) // 50])
+    return {
+        "LiRA, online": partial(lira_online, phi, others, inside),
+        "LiRA, offline": partial(lira_offline, phi, others, inside),
+        "RMIA": partial(rmia, phi, others),
         LOSS: lambda: phi,
-        FILTER: lambda: labelled(public),
+        FILTER: partial(labelled, public),
+        FEW: partial(labelled, few),
+        FOREIGN: lambda: labelled(Public(images.foreign)),
+        UNLABELLED: partial(response, public),
+        ENERGY: partial(response, public, 1e6),
+        SPAN: partial(
+            span_test, FirstLayer(w), x, public, min(n, len(w)), recipe.optimiser != "sgd"
+        ),
+        "IHA": partial(inverse_hessian, head.parts, x, y, n, recipe.lr),
+        "loss quantile": partial(loss_quantile, phi, x, odds.phi[images.public], public),
+        "gradient alignment": partial(alignment, head.parts, x, y, w - head.w1_init),
+        CONFIDENCE: lambda: best[:, 0] - best[:, 1],
     }
-    if not few:
-        attacks |= {
-            FEW: lambda: labelled(Public(public.features[:: len(public.features) // 50])),
-            FOREIGN: lambda: labelled(Public(images.foreign)),
-            UNLABELLED: lambda: response(public),
-            ENERGY: lambda: response(public, ridge=1e6),
-            SPAN: lambda: span_test(
-                *(FirstLayer(w), x, public, min(len(trained), len(w))),
-                trial.recipe.optimiser != "sgd",
-            ),
-            # members come first, and are left out themselves
-            "IHA": lambda: inverse_hessian(
-                head.parts,
-                x,
-                y,
-                trained,
-                right,
-                torch.arange(len(x)) % len(trained),
-                trial.recipe.lr,
-            ),
-            "loss quantile": lambda: loss_quantile(phi, x, trial.phi[images.public], public),
-            "gradient alignment": lambda: alignment(head.parts, x, y, w - head.w1_init),
-            CONFIDENCE: lambda: best[:, 0] - best[:, 1],
-        }
-    scores = {}
-    for name, attack in attacks.items():
-        began = time.process_time()
-        scores[name] = attack(), round(1000 * (time.process_time() - began))
-    return scores
 
 
 def _rates(score: Tensor, milliseconds: int, kind: np.ndarray, seed: int) -> Record:
     """`cells.attacks` of `Metrics`, of scores of members (kind 1), held-out images (0) and fresh
     ones (2).
     """
-    told, n, fresh = judged(score, kind, seed, DRAWS), *np.bincount(kind, minlength=3)[1:].tolist()
+    told, (_, n, fresh) = judged(score, kind, seed, DRAWS), np.bincount(kind, minlength=3).tolist()
     shares = {"at_1pct": told.tpr_at_1pct, "between_1pct": told.from_to_at_1pct}
     shares |= {"at_01pct": told.tpr_at_01pct, "between_01pct": told.from_to_at_01pct}
     counts = {name: np.rint(n * np.array(share)).astype(int) for name, share in shares.items()}
     row = Record(auc=told.auc, of=n, milliseconds=milliseconds)
     row |= {name: count.tolist() for name, count in counts.items()}
-    return row | (
-        {"fresh": fresh, "false_alarms": round(fresh * told.false_alarms)} if fresh else {}
-    )
+    row |= {"fresh": fresh, "false_alarms": round(fresh * told.false_alarms)} if fresh else {}
+    return row
