@@ -36,7 +36,7 @@ class Cells(Record):
 
 
 def table(
-    row: Callable[[Any, Context, Any], list[Record]], sizes: Any, context: Context, label: str
+    row: Callable[[Any, Context, Any], Any], sizes: Any, context: Context, label: str
 ) -> list[Record]:
     """What `row` makes of all cells of the sizes, which have names of their own."""
     cells = {cell.name: cell for cell in sizes.cells}

@@ -197,7 +197,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     return Outcome(Metrics(n_train=sizes.n_train, cells=cells), {})
 
 
-def _attacks(sizes: Sizes, context: Context, cell: Cell) -> list[Record]:
+def _attacks(sizes: Sizes, context: Context, cell: Cell) -> list[dict[str, Any]]:
     """One head, and an attack for each of its starts."""
     task = task_of(sizes, context, cell)
     released = head_of(sizes, context, cell, task)
@@ -240,42 +240,40 @@ def head_of(sizes: Sizes, context: Context, cell: Cell, task: Task) -> Head:
 
 def _attack(
     sizes: Sizes, context: Context, cell: Cell, task: Task, released: Head, start: str
-) -> Record:
+) -> dict[str, Any]:
     generator, public = named(context.seed, f"heads nulls {cell.name} {start}"), task.public
     known = released.w1_init if start == "known" else None
     if known is not None:
         torch.randn(known.shape, generator=generator)  # kept runs drew an error of the start here
-    layer = FirstLayer(released.parts[0], known)
-    found = sparse_features(layer, public, sizes.attack, cell.recipe in BENT)
-    x_hat, basis, rank = found.x_hat, found.basis, len(found.basis)
+    found = sparse_features(
+        FirstLayer(released.parts[0], known), public, sizes.attack, cell.recipe in BENT
+    )
+    x_hat, basis, units, rank = found.x_hat, found.basis, public.units, len(found.basis)
     normal = torch.randn(rank, rank, generator=generator)
-    projected = (public.features / public.units) @ basis.mT @ basis
+    queries = {
+        "matches": x_hat,
+        "span_null": normal @ basis * units,
+        "public_null": public.features,
+        "projected_null": (public.features / units) @ basis.mT @ basis * units,
+    }
+    if cell.recipe == SGD and rank:
+        queries["fast_ica"] = as_features(
+            fast_ica_rows(basis, context.seed) @ basis * units, public
+        )
     baseline = task.others[torch.randperm(len(task.others), generator=generator)[: cell.n]]
     true = similarity(x_hat, task.train, public).amax(1) > TRUE
-
-    def matches(of: Tensor, images: Tensor = task.train) -> Record:
-        return cosines(of, images, public)
-
-    ica = cell.recipe == SGD and rank
-    return Record(
-        **{name: getattr(cell, name) for name in ("backbone", "width", "classes", "recipe")},
+    row = Record(
         n_train=len(task.train),
         start=start,
         test_accuracy=accuracy(released.module, task.others, task.other_labels),
         rank=rank,
-        matches=matches(x_hat),
-        null=matches(x_hat, baseline),
-        span_null=matches(normal @ basis * public.units),
-        public_null=matches(public.features),
-        projected_null=matches(projected * public.units),
+        null=cosines(x_hat, baseline, public),
         certified=int(found.certified.sum()),
         certified_true=int((found.certified & true).sum()),
-        fast_ica=(
-            matches(as_features(fast_ica_rows(basis, context.seed) @ basis * public.units, public))
-            if ica
-            else None
-        ),
+        fast_ica=None,
     )
+    row |= {name: getattr(cell, name) for name in ("backbone", "width", "classes", "recipe")}
+    return row | {name: cosines(of, task.train, public) for name, of in queries.items()}
 
 
 def as_features(x: Tensor, public: Public) -> Tensor:

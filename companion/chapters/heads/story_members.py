@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 from statistics import fmean
 from typing import Any
 
 import matplotlib.pyplot as plt
+import numpy as np
 from matplotlib.figure import Figure
 
 from companion.chapters.heads.experiment import ADAMW, SGD
@@ -25,7 +28,7 @@ from companion.chapters.heads.experiment_members import (
     Sizes,
 )
 from companion.chapters.members import attack_rows, finding
-from companion.chapters.pictures import BASELINE, PAGE, RECOVERED, chart, note
+from companion.chapters.pictures import BASELINE, PAGE, RECOVERED, chart
 from companion.store.record import Record
 from companion.store.results import Claim, Result
 
@@ -44,13 +47,13 @@ ALARMS = 0.012
 
 def shares(cell: Record, name: str, at: str = "at_1pct") -> list[float]:
     """Of each set's members, those that an attack identifies."""
-    row = cell.attacks[name]
-    return [count / of for count, of in zip(row[at], row.of, strict=True)]
+    return np.divide(cell.attacks[name][at], cell.attacks[name].of).tolist()
 
 
-def pooled(cell: Record, names: tuple[str, ...]) -> float:
+def pooled(cell: Record, *names: str) -> float:
     """The same over all sets, of the best of these attacks."""
-    return max(sum(cell.attacks[name].at_1pct) / sum(cell.attacks[name].of) for name in names)
+    rows = [cell.attacks[name] for name in names]
+    return max(sum(row.at_1pct) / sum(row.of) for row in rows)
 
 
 def headline(metrics: Metrics) -> Record:
@@ -103,33 +106,28 @@ def _public(cell: Record) -> Claim:
 def _lira(default: Record, metrics: Metrics) -> Claim:
     """By every set, and where every image is in half of the heads."""
     balanced = [cell for cell in metrics.cells if cell.balanced]
-    margin = min(
-        ours - max(theirs)
-        for cell in [default, *balanced]
-        for ours, *theirs in zip(*(shares(cell, name) for name in (FILTER, *SHADOW)), strict=True)
-    )
+    ours, *theirs = (shares(default, name) for name in (FILTER, *SHADOW))
+    tables = [[shares(cell, name) for name in (FILTER, *SHADOW)] for cell in (default, *balanced)]
     values = {
-        "ours": shares(default, FILTER),
-        "theirs": {name: pooled(default, (name,)) for name in SHADOW},
+        "ours": ours,
+        "theirs": {name: pooled(default, name) for name in SHADOW},
         "shadows": default.shadows,
-        "balanced": [
-            {"ours": pooled(cell, (FILTER,)), "theirs": pooled(cell, SHADOW)} for cell in balanced
-        ],
+        "balanced": [{"ours": pooled(c, FILTER), "theirs": pooled(c, *SHADOW)} for c in balanced],
     }
     return finding(
         "heads-against-lira",
         values,
         strict=True,
-        value=min(shares(default, FILTER)),
-        null_value=max(max(shares(default, name)) for name in SHADOW),
-        margin=margin,
+        value=min(ours),
+        null_value=max(map(max, theirs)),
+        margin=min(np.subtract(of[0], np.max(of[1:], axis=0)).min() for of in tables).item(),
     )
 
 
 def best_of(cell: Record, names: Iterable[str]) -> dict[str, Any]:
     """Of these attacks the one that identifies most members over all sets, and their share."""
-    best = max(names, key=lambda name: pooled(cell, (name,)))
-    return {**cell.only("recipe", "n_train"), "best": best, "share": pooled(cell, (best,))}
+    best = max(names, key=partial(pooled, cell))
+    return {**cell.only("recipe", "n_train"), "best": best, "share": pooled(cell, best)}
 
 
 def _best(table: list[Record]) -> Claim:
@@ -137,7 +135,7 @@ def _best(table: list[Record]) -> Claim:
     rows = []
     for cell in table:
         others = [name for name in cell.attacks if name not in (*OURS, *POORER, ENERGY)]
-        rows.append({**best_of(cell, others), "ours": pooled(cell, OURS)})
+        rows.append({**best_of(cell, others), "ours": pooled(cell, *OURS)})
     margin = min(row["ours"] - row["share"] for row in rows)
     return finding("heads-best-attack", {"rows": rows}, value=margin, margin=margin)
 
@@ -163,7 +161,7 @@ def _two_classes(ten: Record, two: Record) -> Claim:
     ours, before = shares(two, FILTER), shares(ten, FILTER)
     return finding(
         "heads-two-classes",
-        {"two": ours, "ten": before, "others": pooled(two, SHADOW)},
+        {"two": ours, "ten": before, "others": pooled(two, *SHADOW)},
         value=max(ours),
         null_value=min(before),
         margin=min(min(ours) - HIDDEN, FEWER * min(before) - max(ours)),
@@ -172,15 +170,11 @@ def _two_classes(ten: Record, two: Record) -> Claim:
 
 def _alarms(metrics: Metrics) -> Claim:
     """Over all heads and sets; of the attack with most."""
-    attacks: dict[str, list[Record]] = {}
-    for cell in metrics.cells:
-        for name, row in cell.attacks.items():
-            if "fresh" in row:
-                attacks.setdefault(name, []).append(row)
-    rates = {
-        name: sum(sum(row.false_alarms) for row in rows) / sum(sum(row.fresh) for row in rows)
-        for name, rows in attacks.items()
-    }
+    alarms, fresh = Counter[str](), Counter[str]()
+    for name, row in (pair for cell in metrics.cells for pair in cell.attacks.items()):
+        alarms[name] += sum(row.get("false_alarms", []))
+        fresh[name] += sum(row.get("fresh", []))
+    rates = {name: alarms[name] / count for name, count in fresh.items()}
     most = max(rates.values())
     return finding(
         "heads-false-alarms",
@@ -198,7 +192,7 @@ def plot_attacks(result: Result[Metrics]) -> Figure:
     """
     cells = [c for c in result.metrics.cells if c.classes == 10 and not c.balanced]
     marks = {
-        name: ((name,), marker, RECOVERED if name in OURS else BASELINE)
+        name: (name, marker, RECOVERED if name in OURS else BASELINE)
         for name, marker in zip((*DRAWN, SPAN, FILTER), "vs^P*xoD", strict=True)
     }
     return attack_rows(
@@ -213,7 +207,7 @@ def plot_attacks(result: Result[Metrics]) -> Figure:
 @chart
 def plot_three_bars(result: Result[Metrics]) -> Figure:
     """Members of a head of a hundred images by AdamW that are identified at 1 % false alarms: from
-    the weights, by the head's own confidence, and by chance; the mean of sets, and each set.
+    the weights, by the head's own confidence, and by chance; the mean of sets, least and most.
     """
     cell = headline(result.metrics)
     bars = {
@@ -222,12 +216,9 @@ def plot_three_bars(result: Result[Metrics]) -> Figure:
         "by chance": [0.01],
     }
     figure, ax = plt.subplots(figsize=(PAGE, 1.9))
-    for y, (values, colour) in enumerate(zip(bars.values(), COLOURS, strict=True)):
-        percent = [100 * value for value in values]
-        ax.barh(y, fmean(percent), color=colour, height=0.6)
-        ax.plot(percent, [y] * len(values), "|", color="black", ms=12)
-        note(ax, f"{fmean(percent):.0f} %", (max(percent), y), (6, 0), colour)
-    ax.set_yticks(range(len(bars)), [*bars])
+    low, mean, high = 100 * np.array([[min(v), fmean(v), max(v)] for v in bars.values()]).T
+    drawn = ax.barh([*bars], mean, xerr=[mean - low, high - mean], color=COLOURS, height=0.6)
+    ax.bar_label(drawn, fmt="%.0f %%", padding=6)
     ax.set(xlim=(0, 108), ylim=(len(bars) - 0.5, -0.5), xlabel="members identified, %")
     return figure
 
