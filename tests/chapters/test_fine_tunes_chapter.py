@@ -46,9 +46,9 @@ def test_rates_by_layer_fall_towards_the_first():
     network = tunes.Network(backbone("lite0", 32), named(0, "test"))
     cell = replace(CELL, lr=1.0, body_lr=0.5, layerwise=0.5)
     head, *body = tunes.rates_by_layer(cell, network)
-    rates = [group["lr"] for group in reversed(body)]
+    rates = [group["lr"] for group in body]
     assert head["lr"] == 1 and rates == [0.5 ** (k + 1) for k in range(len(rates))]
-    assert body[0]["params"][0] is network.body.net._conv_stem.weight
+    assert body[-1]["params"][0] is network.body.net._conv_stem.weight
     count = sum(len(group["params"]) for group in (head, *body))
     assert count == len(list(network.parameters()))
 

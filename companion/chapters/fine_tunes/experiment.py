@@ -173,11 +173,12 @@ def rates_by_layer(cell: Cell, network: Network) -> list[dict[str, Any]]:
     """Parameters with their rates: the head's, and those of the backbone by block."""
     children = network.body.net.children()  # type: ignore[union-attr, operator]
     parts = [[*child] if isinstance(child, nn.ModuleList) else [child] for child in children]
-    blocks = [block for some in parts for of in some if (block := list(of.parameters()))]
-    factors = cell.layerwise ** np.arange(len(blocks))[::-1]
-    bodies = zip(blocks, (cell.body_lr * factors).tolist(), strict=True)
-    groups = [(list(network.head.parameters()), cell.lr), *bodies]
-    return [{"params": params, "lr": rate} for params, rate in groups]
+    blocks = [block for of in sum(parts, []) if (block := list(of.parameters()))]
+    bodies = [
+        {"params": block, "lr": cell.body_lr * cell.layerwise**k}
+        for k, block in enumerate(reversed(blocks))
+    ]
+    return [{"params": list(network.head.parameters()), "lr": cell.lr}, *bodies]
 
 
 def fine_tuned(

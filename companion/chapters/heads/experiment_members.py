@@ -213,8 +213,8 @@ def _cell(sizes: Sizes, context: Context, cell: Members) -> list[Record]:
         kinds.append(np.repeat([1, 0, 2], [len(part) for part in parts]))
         shadow = torch.arange(len(rows)) >= len(sets)
         shadow[k] = False
-        odds, at = Odds(phi[k], phi[shadow], inside[shadow]), np.concatenate(parts)
-        attacks = _attacks(images, head, recipe, odds, at, len(members))
+        at, by_shadows = np.concatenate(parts), (phi[shadow], inside[shadow])
+        attacks = _attacks(images, head, recipe, phi[k], by_shadows, at, len(members))
         if cell.balanced:
             attacks = {name: attacks[name] for name in (*SHADOW, LOSS, FILTER)}
         scores.append({name: _timed(attack) for name, attack in attacks.items()})
@@ -247,28 +247,21 @@ def drawn_from(
     return np.sort(np.concatenate(parts))
 
 
-@dataclass(frozen=True)
-class Odds:
-    """Log odds φ (N,) of all images by a head, by shadow heads (k, N), and whether these were
-    trained on them (k, N).
-    """
-
-    phi: Tensor
-    shadows: Tensor
-    inside: Tensor
-
-
 def _attacks(
-    images: Images, head: Head, recipe: Recipe, odds: Odds, at: np.ndarray, n: int
+    images: Images,
+    head: Head,
+    recipe: Recipe,
+    phi: Tensor,
+    shadows: tuple[Tensor, Tensor],
+    at: np.ndarray,
+    n: int,
 ) -> dict[str, Callable[[], Tensor]]:
-    """Scores of images at these rows, of which the first n are members, by every attack."""
-    x, y, public, phi = (
-        images.x[at],
-        images.labels[at],
-        Public(images.x[images.public]),
-        odds.phi[at],
-    )
-    others, inside = odds.shadows[:, at], odds.inside[:, at]
+    """Scores of images at these rows, of which the first n are members, by every attack; φ (N,) are
+    log odds of all images by the head, and shadows those by shadow heads (k, N), and whether these
+    were trained on them.
+    """
+    public_phi, (others, inside) = phi[images.public], (part[:, at] for part in shadows)
+    x, y, public, phi = images.x[at], images.labels[at], Public(images.x[images.public]), phi[at]
     w, bias, outer, _ = head.parts
     response = partial(matched_filter, w, bias, x)
     labelled = partial(response, ridge=SIGNED, toward=toward_label(outer, y))
@@ -289,7 +282,7 @@ def _attacks(
             span_test, FirstLayer(w), x, public, min(n, len(w)), recipe.optimiser != "sgd"
         ),
         "IHA": partial(inverse_hessian, head.parts, x, y, n, recipe.lr),
-        "loss quantile": partial(loss_quantile, phi, x, odds.phi[images.public], public),
+        "loss quantile": partial(loss_quantile, phi, x, public_phi, public),
         "gradient alignment": partial(alignment, head.parts, x, y, w - head.w1_init),
         CONFIDENCE: lambda: best[:, 0] - best[:, 1],
     }
