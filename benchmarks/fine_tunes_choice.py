@@ -26,9 +26,9 @@ from companion.chapters.fine_tunes.experiment import (
     BY_SGD,
     Cell,
     Network,
-    _part,
     fine_tuned,
 )
+from companion.chapters.members import part_of
 from companion.store.sweep import sweep
 from recon.attacks.fine_tunes import at_head, label_filter, re_estimated
 from recon.attacks.heads import Public, matched_filter
@@ -105,7 +105,7 @@ def standardised(score: Tensor) -> Tensor:
 
 def attacked(network: Network) -> dict[str, dict[str, float]]:
     free = ~np.isin(POOL.index, DATA.index.numpy())
-    others, public = (_part(POOL, part, free, MOST) for part in ("held_out", "init"))
+    others, public = (part_of(POOL, name, free, MOST) for name in ("held_out", "init"))
     x = torch.cat([DATA.x, others[0], public[0]])
     y = torch.cat([DATA.labels, others[1], public[1]])
     scores: dict[str, Tensor] = {}

@@ -30,10 +30,11 @@ from timing import write
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
-from companion.chapters.heads.experiment import Cell, Task
-from companion.chapters.heads.scoring import cosines
+from companion.chapters.heads.experiment import Cell, Task, cosines
+from companion.chapters.members import part_of
 from recon.attacks.heads import matched_filter, sparse_features
 from recon.attacks.separation import FirstLayer
+from recon.images.registry import load_pool
 from recon.scoring.membership import auc, true_rate
 
 CLASSES = 10
@@ -146,11 +147,13 @@ def practised(
     sets = balanced(public_labels, recipe.each, rounds, draws)
     w = trained(public.features, public_labels, sets, recipe, draws).flatten(1)
     mean, spread = w.mean(0), w.std(0).clamp_min(1e-8)
-    net = reconstructor((w - mean) / spread, sets, 2 * task.pixels["public"] - 1, steps, draws)
+    net = reconstructor(
+        (w - mean) / spread, sets, 2 * task.pixels["public"].flatten(1) - 1, steps, draws
+    )
     practice = time.process_time() - began
     asked = balanced(task.other_labels, recipe.each, 12, draws)[:HEADS]
     heads_asked = trained(task.others, task.other_labels, asked, recipe, draws)
-    pixels = 2 * task.pixels["others"] - 1
+    pixels = 2 * task.pixels["others"].flatten(1) - 1
     with torch.no_grad():
         made = net((heads_asked.flatten(1) - mean) / spread)
     swapped = asked.roll(1, 0)
@@ -230,9 +233,10 @@ def stationary(
 
 def main() -> None:
     ((task, released),) = heads([Cell()])
-    labels = task.public_labels
+    pool = load_pool("cifar10")
+    _, labels = part_of(pool, "init", np.ones(len(pool), dtype=bool), len(task.public.features))
     began = time.process_time()
-    found = sparse_features(FirstLayer(released.w1), task.public)
+    found = sparse_features(FirstLayer(released.parts[0]), task.public)
     seconds = time.process_time() - began
     report = {
         "seed": SEED,

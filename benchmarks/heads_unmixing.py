@@ -26,8 +26,7 @@ from timing import write
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from companion.chapters.heads.experiment import Cell
-from companion.chapters.heads.scoring import cosines
+from companion.chapters.heads.experiment import Cell, cosines
 from recon.attacks.heads import Public, SparseSettings, span_of, sparse_features
 from recon.attacks.separation import FirstLayer, orthogonalise
 
@@ -176,7 +175,7 @@ TRIED: dict[str, Unmixing] = {
 def main(ns: tuple[int, ...] = (100,)) -> None:
     rows: dict[str, dict] = {name: {} for name in TRIED}
     for task, released in heads([Cell(n=n) for n in ns]):
-        n, basis = len(task.train), span_of(FirstLayer(released.w1), task.public)
+        n, basis = len(task.train), span_of(FirstLayer(released.parts[0]), task.public)
         for name, unmix in TRIED.items():
             start = time.process_time()
             x = unmix(basis, task.public) * task.public.units

@@ -159,7 +159,9 @@ def dot_rows(
     ax.set_yticks(y, names)
     ax.set(xlabel="%", xlim=(-3, 118), xticks=range(0, 101, 20))
     ax.set_ylim(max(len(names), 1) - 0.3, -1.1)
-    ax.legend(loc="lower center", bbox_to_anchor=(0.45, 1.0), ncols=len(marks), reverse=True)
+    ax.legend(
+        loc="lower center", bbox_to_anchor=(0.45, 1.0), ncols=min(len(marks), 4), reverse=True
+    )
     return figure
 
 

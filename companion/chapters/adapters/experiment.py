@@ -5,7 +5,6 @@ on.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import product
 from typing import Any
 
@@ -14,14 +13,13 @@ import torch
 from torch import Tensor, nn
 
 from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.tables import packed, unpacked
+from companion.chapters.members import Cells, judged, labels_of, rates, table
 from companion.store.record import Record
 from recon.attacks import by_adapter_nullspace
 from recon.attacks.adapters import Adapter, Inputs, response
 from recon.images.features import backbone, features
+from recon.images.pool import PARTS
 from recon.optim.rng import named
-from recon.scoring.membership import intervals
-from recon.scoring.roc import auc, true_rate
 from recon.training.recipes import Dropout, Recipe, accuracy, build, loss_of, train
 
 LINEAR, BLOCK = "linear layer", "MLP block"
@@ -79,6 +77,11 @@ class Cell:
         """Of cells with the same public weights."""
         return f"{self.layers} {self.classes} {self.public}".replace(" ", "-")
 
+    @property
+    def name(self) -> str:
+        """For checkpoints and random streams."""
+        return f"{self.group} {self.recipe} {self.rank} {self.n}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
@@ -110,9 +113,9 @@ PAPER = (
     *grid(recipe=tuple(RECIPES)[2:], n=(12, 100)),
 )
 SMOKE = (
-    *grid(layers=(LINEAR,), recipe=BOTH, n=(6,)),
-    *grid(layers=(LINEAR,), recipe=("AdamW",), n=(6,), public=(KNOWN,)),
     Cell(n=6),
+    *grid(layers=(LINEAR,), recipe=("AdamW",), n=(6,), public=(KNOWN,)),
+    *grid(layers=(LINEAR,), recipe=BOTH, n=(6,)),
 )
 SIZES = {
     "smoke": Sizes(cells=SMOKE, n_train=20, side=64, public=100, others=60),
@@ -126,7 +129,7 @@ SIZES = {
 }
 
 
-class Metrics(Record):
+class Metrics(Cells):
     """All cells.
 
     cells.seen: Rank of B as the adversary sees it, gap: the fall of its singular values there,
@@ -138,10 +141,7 @@ class Metrics(Record):
     cells.strangers: Share of the images identified at 1 % in an adapter that never saw them.
     """
 
-    def at(self, **of: object) -> Record:
-        """The first cell with these fields, of ten classes, new and in a block, by default."""
-        wanted = {"layers": BLOCK, "classes": CLASSES, "public": NEW, **of}
-        return next(cell for cell in self.cells if cell.only(*wanted) == wanted)
+    usual = {"layers": BLOCK, "classes": CLASSES, "public": NEW}
 
 
 class Adapted(nn.Linear):
@@ -150,15 +150,12 @@ class Adapted(nn.Linear):
     def __init__(
         self, base: nn.Linear, rank: int, generator: torch.Generator, dropout: float = 0.0
     ) -> None:
-        # on "meta" nothing is drawn
-        super().__init__(base.in_features, base.out_features, device="meta")
+        d, m = base.in_features, base.out_features
+        super().__init__(d, m, device="meta")  # where nothing is drawn
         self.weight, self.bias = base.weight, base.bias
         self.requires_grad_(False)
-        self.a = nn.Parameter(torch.empty(rank, base.in_features))
-        nn.init.uniform_(
-            self.a, -1 / len(self.weight.T) ** 0.5, len(self.weight.T) ** -0.5, generator
-        )  # noqa: E501
-        self.b = nn.Parameter(torch.zeros(base.out_features, rank))
+        drawn = torch.empty(rank, d).uniform_(-(d**-0.5), d**-0.5, generator=generator)
+        self.a, self.b = nn.Parameter(drawn), nn.Parameter(torch.zeros(m, rank))
         self.dropout = Dropout(dropout, generator)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -168,148 +165,119 @@ class Adapted(nn.Linear):
 
 @dataclass(frozen=True)
 class Task:
-    """Of "train", "public", "strangers" and "others": features, and rows in the pool.
+    """Features and labels of "train", "public", "strangers" and "others".
 
     Attributes:
-        candidates: all training images, then the others.
+        candidates: all training images, then the others; y (N,) their labels.
     """
 
-    features: Tensors
-    rows: dict[str, np.ndarray]
+    x: Tensors
+    y: Tensors
     candidates: Inputs
 
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
-    """Every cell, those of the same public weights at once."""
-    groups = sorted({cell.group for cell in sizes.cells})
-    units = context.sweep(partial(_unit, sizes, context), groups, label="adapters")
-    return Outcome(Metrics(cells=[cell for name in groups for cell in unpacked(units[name])]), {})
+    """Every cell."""
+    return Outcome(Metrics(cells=table(_attacked, sizes, context, "adapters")), {})
 
 
-def _unit(sizes: Sizes, context: Context, name: str) -> Tensors:
-    task = _task(sizes, context)
-    cells = [cell for cell in sizes.cells if cell.group == name]
-    public = _public_weights(context, cells[0], task)
-    return packed([_attacked(context, cell, task, public) for cell in cells])
-
-
-def _task(sizes: Sizes, context: Context) -> Task:
+def _task(sizes: Sizes, context: Context, cell: Cell) -> Task:
     """Training images are drawn as the others are, and not balanced: else the classes tell."""
     pool, of, n = context.pool, backbone("lite0", sizes.side), sizes.n_train
-    places = {part: np.flatnonzero(pool.part == part) for part in ("train", "init", "held_out")}
-    order = np.random.default_rng(0).permutation(places["train"])
+    drawn, public, others = (np.flatnonzero(pool.part == part) for part in PARTS)
+    order = np.random.default_rng(0).permutation(drawn)
     rows = {
         "train": np.roll(order, -n * context.seed)[:n],  # other ones for each seed
-        "public": places["init"][: sizes.public],
-        "others": places["held_out"][: sizes.others],
+        "public": public[: sizes.public][:-n],
+        "strangers": public[: sizes.public][-n:],
+        "others": others[: sizes.others],
     }
-    held = {name: features(pool.pixels(part), of) for name, part in rows.items()}
-    rows["strangers"], rows["public"] = rows["public"][-n:], rows["public"][:-n]
-    held["strangers"], held["public"] = held["public"][-n:], held["public"][:-n]
-    candidates = Inputs(torch.cat([held["train"], held["others"]]), held["public"])
-    return Task(held, rows, candidates)
-
-
-def _labels(context: Context, cell: Cell, task: Task, *names: str) -> Tensor:
-    """Of these images."""
-    labels = context.pool.y if cell.classes == 2 else context.pool.labels
-    return torch.from_numpy(np.concatenate([labels[task.rows[name]] for name in names])).long()
+    x = {name: features(pool.pixels(part), of) for name, part in rows.items()}
+    y = {name: labels_of(pool, cell.classes)[part] for name, part in rows.items()}
+    return Task(x, y, Inputs(torch.cat([x["train"], x["others"]]), x["public"]))
 
 
 # ----------------------------------------------------------------------------------------- training
-def _public_weights(context: Context, cell: Cell, task: Task) -> nn.Sequential:
+def _public_weights(cell: Cell, task: Task, seed: int) -> nn.Sequential:
     """As they are drawn, or trained on the public images."""
-    generator = named(context.seed, f"adapters {cell.group}")
+    generator = named(seed, f"adapters {cell.group}")
     recipe = replace(TAUGHT, depth=2, width=cell.outputs, classes=cell.classes)
     module = build(recipe, task.candidates.h.shape[1], generator)
     module = module if cell.layers == BLOCK else module[:1]
     if cell.public == KNOWN:
-        y = _labels(context, cell, task, "public")
-        train(recipe, task.features["public"], y, generator, module=module)
+        train(recipe, task.x["public"], task.y["public"], generator, module=module)
     return module.requires_grad_(False)
 
 
 def _adapter(
-    context: Context, cell: Cell, task: Task, public: nn.Sequential, images: str
+    cell: Cell, task: Task, public: nn.Sequential, images: str, seed: int
 ) -> nn.Sequential:
     """Trained on the first of these images."""
-    name = f"adapters {cell.group} {cell.recipe} {cell.rank} {cell.n}"
-    generator = named(context.seed, name)
+    generator = named(seed, f"adapters {cell.name}")
     recipe = replace(BASE, classes=cell.classes, **RECIPES[cell.recipe])
     layers = [
         Adapted(part, cell.rank, generator, recipe.dropout) if isinstance(part, nn.Linear) else part
         for part in public
     ]
-    x, y = task.features[images][: cell.n], _labels(context, cell, task, images)[: cell.n]
+    x, y = task.x[images][: cell.n], task.y[images][: cell.n]
     return train(recipe, x, y, generator, module=nn.Sequential(*layers)).module
 
 
 # ------------------------------------------------------------------------------------------ attacks
-def _attacked(context: Context, cell: Cell, task: Task, public: nn.Sequential) -> Record:
-    known, y = len(task.rows["train"]), _labels(context, cell, task, "train", "others")
-    n, every = min(cell.n, known), np.arange(len(y))
-    asked = (every < n) | (every >= known)  # other training images are no candidates
-    inputs = replace(task.candidates, signal=_signal(public, task.candidates.h, y))
-    vars(inputs)["own"] = task.candidates.own  # which takes longest, and is the same for all
-    module, stranger = (
-        _adapter(context, cell, task, public, images) for images in ("train", "strangers")
-    )
-    released = _factors(module, cell)
+def _attacked(sizes: Sizes, context: Context, cell: Cell) -> list[Record]:
+    task, seed = _task(sizes, context, cell), context.seed
+    public = _public_weights(cell, task, seed)
+    known, y = len(task.y["train"]), torch.cat([task.y["train"], task.y["others"]])
+    n, x = min(cell.n, known), task.candidates.h
+    inputs = replace(task.candidates, signal=_signal(public, x, y))
+    module, stranger = (_adapter(cell, task, public, of, seed) for of in ("train", "strangers"))
+    released = _factors(module[0], cell)
     attack = by_adapter_nullspace(released, inputs)
     seen, left = (attack.diagnostics[name] for name in ("certificate", "residual"))
+    with torch.no_grad():
+        outputs = module(x)
+        guess = (outputs[:, 0] > 0) if outputs.shape[1] == 1 else outputs.argmax(1)
+        loss = loss_of(outputs, y, "none")
+        fallen = loss_of(public(x), y, "none") - loss
+    simple = {"confidence": -loss_of(outputs, guess, "none"), "low loss": -loss}
+    simple |= {"fallen loss": fallen}
     scores = {
         "attack": attack.score,
         "certificate": -left,
         "filter": attack.diagnostics["filter"],
         "merged": response(released.merged, inputs),
     }
-    others = by_adapter_nullspace(_factors(stranger, cell), inputs).score.numpy()
+    others = by_adapter_nullspace(_factors(stranger[0], cell), inputs).score
+    every = np.arange(len(y))
+    asked = (every < n) | (every >= known)  # other training images are no candidates
     member = every[asked] < n
-    rates = {
-        name: _rates(score[asked].double().numpy(), member)
-        for name, score in (scores | _answers(module, public, inputs.h, y)).items()
-    }
-    low, high = intervals(attack.score[asked].numpy(), member, context.seed, 200)["tpr_0.01"]
-    return Record(
+    told = {name: rates(score[asked], member) for name, score in (scores | simple).items()}
+    row = Record(
         **vars(cell) | {"n": n},
-        accuracy=accuracy(module, task.features["others"], y[known:]),
+        accuracy=accuracy(module, task.x["others"], task.y["others"]),
         seen=len(seen.rows),
         gap=seen.gap,
         holds=seen.holds,
         condition=cell.exact and cell.fits and len(seen.rows) == n,
         inside=left[:n].max().item(),
         outside=left[known:].min().item(),
-        **{name: rates.pop(name) for name in scores},
-        simple=rates,
-        interval=[low, high],
-        strangers=true_rate(others, every < known, 0.01),
+        **{name: told[name] for name in scores},
+        simple={name: told[name] for name in simple},
+        interval=judged(attack.score[asked], member.astype(int), seed, 200).from_to_at_1pct,
+        strangers=rates(others, every < known).tpr_at_1pct,
     )
+    return [row]
 
 
-def _factors(module: nn.Sequential, cell: Cell) -> Adapter:
+def _factors(first: nn.Module, cell: Cell) -> Adapter:
     """Of the first layer, whose inputs do not move, as they are published."""
-    first, kind = module[0], torch.float16 if cell.recipe == HALF else torch.float32
     assert isinstance(first, Adapted)
-    return Adapter(first.a.detach().to(kind).float(), first.b.detach().to(kind).float())
+    kind = torch.float16 if cell.recipe == HALF else torch.float32
+    a, b = (part.detach().to(kind).float() for part in (first.a, first.b))
+    return Adapter(a, b)
 
 
 def _signal(public: nn.Sequential, x: Tensor, y: Tensor) -> Tensor:
     """Minus the gradient of each loss at the outputs of the first layer (N, m)."""
     outputs = public[0](x).requires_grad_(True)
     return -torch.autograd.grad(loss_of(public[1:](outputs), y, "none").sum(), outputs)[0]
-
-
-@torch.no_grad()
-def _answers(module: nn.Sequential, public: nn.Sequential, x: Tensor, y: Tensor) -> Tensors:
-    """What simpler scores say of images x (N, d) with classes y (N,)."""
-    outputs = module(x)
-    loss, before = (loss_of(part, y, "none") for part in (outputs, public(x)))
-    confidence = -loss_of(
-        outputs, outputs[:, 0] > 0 if outputs.shape[1] == 1 else outputs.argmax(1), "none"
-    )  # noqa: E501
-    return {"confidence": confidence, "low loss": -loss, "fallen loss": before - loss}
-
-
-def _rates(score: np.ndarray, member: np.ndarray) -> Record:
-    shares = {f"tpr_at_{k}pct": true_rate(score, member, k / 100) for k in (1, 0.1)}
-    return Record(shares | {"auc": auc(score, member)})

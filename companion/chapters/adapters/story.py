@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import product
+from statistics import fmean
+
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-from companion.chapters.adapters.experiment import BOTH, CLASSES, KNOWN, LAYERS, NEW, Metrics, Sizes
+from companion.chapters.adapters.experiment import BOTH, CLASSES, KNOWN, LAYERS, Metrics, Sizes
 from companion.chapters.claims import claim
+from companion.chapters.members import finding
 from companion.chapters.pictures import PAGE, heatmap
 from companion.store.record import Record
 from companion.store.results import Claim, Result, graded
@@ -26,18 +30,8 @@ def identified(cells: list[Record], name: str = "attack") -> float:
     """Share of the members at 1 % of false alarms, the mean of cells; by "simple" the best of those
     scores.
     """
-    best = [
-        max(
-            rates.tpr_at_1pct
-            for rates in (cell.simple.values() if name == "simple" else [cell[name]])
-        )  # noqa: E501
-        for cell in cells
-    ]
-    return float(np.mean(best))
-
-
-def _strangers(cells: list[Record]) -> float:
-    return float(np.mean([cell.strangers for cell in cells]))
+    scores = [cell.simple.values() if name == "simple" else [cell[name]] for cell in cells]
+    return fmean(max(rates.tpr_at_1pct for rates in of) for of in scores)
 
 
 def _certificate(metrics: Metrics, sizes: Sizes) -> Claim:
@@ -49,25 +43,25 @@ def _certificate(metrics: Metrics, sizes: Sizes) -> Claim:
     allowed = [vars(cell) for cell in sizes.cells if cell.exact and cell.fits]
     wrong = [cell for cell in believed if cell.only(*allowed[0]) not in allowed]
     least = min(min(c.certificate.auc, c.certificate.tpr_at_01pct) for c in true)
+    right, quiet = sum(cell.holds for cell in true), fmean(c.strangers for c in metrics.cells)
     values = {
         "all": len(metrics.cells),
         "true": len(true),
         "least": least,
         "inside": max(cell.inside for cell in true),
         "outside": min(cell.outside for cell in true),
-        "believed": sum(cell.holds for cell in true),
+        "believed": right,
         "wrong": len(wrong),
-        "less": len(believed) - len(wrong) - sum(cell.holds for cell in true),
-        "strangers": _strangers(metrics.cells),
+        "less": len(believed) - len(wrong) - right,
+        "strangers": quiet,
         "simple": identified(true, "simple"),
     }
-    return claim(
+    return finding(
         "adapter-certificate",
         values,
-        verdict=graded(least >= ONE and not wrong and values["strangers"] <= QUIET),
         value=least,
         null_value=values["simple"],
-        margin=-1.0 if wrong else min(least - ONE, QUIET - values["strangers"]),
+        margin=-1.0 if wrong else min(least - ONE, QUIET - quiet),
     )
 
 
@@ -76,23 +70,21 @@ def _adamw(metrics: Metrics) -> Claim:
     adamw = [c for c in metrics.cells if (c.recipe, c.classes) == ("AdamW", CLASSES)]
     most = max(cell.n for cell in adamw)
     cells = [cell for cell in adamw if cell.n == most]
+    kinds = {kind: [c for c in cells if c.public == f"{kind} classes"] for kind in ("new", "known")}
+    quiet = fmean(cell.strangers for cell in adamw)
     values = {
         name: identified(cells, name) for name in ("attack", "merged", "certificate", "simple")
-    } | {
-        "n": most,
-        "new": identified([cell for cell in cells if cell.public == NEW]),
-        "known": identified([cell for cell in cells if cell.public == KNOWN]),
-        "strangers": _strangers(adamw),
     }
-    bound = max(MOST, 2 * values["simple"])
+    values |= {kind: identified(of) for kind, of in kinds.items()}
+    ours, bound = values["attack"], max(MOST, 2 * values["simple"])
     believed = any(cell.holds for cell in adamw)
     return claim(
         "adapter-adamw",
-        values,
-        verdict=graded(values["attack"] > bound and values["strangers"] <= QUIET and not believed),
-        value=values["attack"],
+        {**values, "n": most, "strangers": quiet},
+        verdict=graded(ours > bound and quiet <= QUIET and not believed),
+        value=ours,
         null_value=values["simple"],
-        margin=values["attack"] - bound,
+        margin=ours - bound,
     )
 
 
@@ -102,22 +94,19 @@ def plot_map(result: Result[Metrics]) -> Figure:
     where the certificate is true.
     """
     cells = [cell for cell in result.metrics.cells if cell.classes == CLASSES]
-    rows = sorted({(cell.public == KNOWN, cell.rank) for cell in cells})
+    ranks = sorted({(cell.public == KNOWN, cell.rank) for cell in cells})
     columns = sorted({cell.n for cell in cells})
     figure, axes = plt.subplots(2, 2, figsize=(PAGE, 4.0), sharex=True, sharey=True)
-    for ax, layers, recipe in zip(axes.flat, 2 * LAYERS, np.repeat(BOTH, 2), strict=True):
-        shares = np.full((len(rows), len(columns)), np.nan)
-        for cell in cells:
-            if (cell.recipe, cell.layers) == (recipe, layers):
-                y, x = rows.index((cell.public == KNOWN, cell.rank)), columns.index(cell.n)
-                shares[y, x] = share = 100 * cell.attack.tpr_at_1pct
-                colour = "white" if share > 60 else "black"
-                ax.text(
-                    x, y, f"{share:.0f}" + " *" * cell.condition, c=colour, ha="center", va="center"
-                )  # noqa: E501
+    for ax, panel in zip(axes.flat, product(BOTH, LAYERS), strict=True):
+        shares = np.full((len(ranks), len(columns)), np.nan)
+        for cell in [c for c in cells if (c.recipe, c.layers) == panel]:
+            y, x = ranks.index((cell.public == KNOWN, cell.rank)), columns.index(cell.n)
+            shares[y, x] = share = 100 * cell.attack.tpr_at_1pct
+            words = f"{share:.0f}" + " *" * cell.condition
+            ax.text(x, y, words, c="wk"[share <= 60], ha="center", va="center")
         ax.imshow(shares, vmin=0, vmax=100, cmap="Blues", aspect="auto")
-        ax.set(title=f"{layers}, {recipe}", xticks=range(len(columns)), xticklabels=columns)
-        ax.set_yticks(range(len(rows)), [f"r = {r}" + f", {KNOWN}" * known for known, r in rows])
+        ax.set(title=", ".join(reversed(panel)), xticks=range(len(columns)), xticklabels=columns)
+        ax.set_yticks(range(len(ranks)), [f"r = {r}" + f", {KNOWN}" * known for known, r in ranks])
         ax.grid(visible=False)
     figure.supxlabel("training images", size=9)
     return figure

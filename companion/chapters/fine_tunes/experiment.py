@@ -16,20 +16,17 @@ from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity, cross_entropy, interpolate
 from torchvision.transforms import v2
 
-from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.tables import packed, unpacked
+from companion.chapters.base import Context, Outcome
+from companion.chapters.members import judged, part_of, table
 from companion.store.record import Record
 from recon.attacks.fine_tunes import at_head, label_filter, re_estimated
 from recon.attacks.heads import Public, matched_filter, span_of, span_test
 from recon.attacks.separation import FirstLayer
 from recon.images.features import Backbone, backbone, features
 from recon.images.partitions import Partition, partition
-from recon.images.pool import ImagePool
 from recon.optim.rng import named
 from recon.optim.trace import note_step
-from recon.scoring.membership import intervals
-from recon.scoring.roc import auc, true_rate
-from recon.training.recipes import OPTIMISERS, Recipe, build
+from recon.training.recipes import OPTIMISERS, Recipe, build, first_weight
 
 WIDTH, CLASSES, BATCH = 512, 10, 25
 SETS = 3  # of images, at each seed
@@ -157,72 +154,54 @@ class Network(nn.Module):
 
     def __init__(self, of: Backbone, generator: torch.Generator) -> None:
         super().__init__()
-        self.side, self.mean, self.std = of.side, of.mean, of.std
-        self.body = deepcopy(of.module)
-        with torch.no_grad():
-            width = of.module(torch.zeros(1, 3, of.side, of.side)).shape[1]
+        self.of, self.body = of, deepcopy(of.module)
+        width = of(torch.zeros(1, 3, 8, 8)).shape[1]
         self.head = build(Recipe(depth=2, width=WIDTH, classes=CLASSES), width, generator)
-
-    @property
-    def first(self) -> nn.Linear:
-        """The head's first layer."""
-        layer = self.head[0]
-        assert isinstance(layer, nn.Linear)
-        return layer
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits (n, K) of images (n, C, H, W) in [0, 1]."""
-        x = interpolate(x.expand(-1, 3, -1, -1), size=(self.side, self.side), mode="bicubic")
-        x = ((x - self.mean) / self.std).contiguous(memory_format=torch.channels_last)
+        x = interpolate(x.expand(-1, 3, -1, -1), size=2 * [self.of.side], mode="bicubic")
+        x = ((x - self.of.mean) / self.of.std).contiguous(memory_format=torch.channels_last)
         return self.head(self.body(x))
 
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
-    """All networks, then all attacks."""
-    cells = {cell.name: cell for cell in sizes.cells}
-    names = list(cells)
-    networks = context.sweep(partial(_trained, sizes, context, cells), names, label="networks")
-    attack = partial(_attacked, sizes, context, cells, networks)
-    rows = context.sweep(attack, names, label="attacks")
-    found = [unpacked(rows[name]) for name in names]
-    return Outcome(Metrics(n_train=sizes.n_train, cells=found), {})
+    """All networks, and the attacks on them."""
+    rows = table(_attacked, sizes, context, "networks")
+    return Outcome(Metrics(n_train=sizes.n_train, cells=rows), {})
 
 
 # ----------------------------------------------------------------------------------------- training
-def _groups(cell: Cell, network: Network) -> list[dict[str, Any]]:
+def rates_by_layer(cell: Cell, network: Network) -> list[dict[str, Any]]:
     """Parameters with their rates: the head's, and those of the backbone by block."""
-    parts: list[nn.Module] = []
-    for child in network.body.net.children():  # type: ignore[union-attr, operator]
-        parts += child if isinstance(child, nn.ModuleList) else [child]
-    blocks = [block for part in parts if (block := list(part.parameters()))]
-    rates = [cell.body_lr * cell.layerwise**k for k in range(len(blocks))]
-    return [
-        {"params": list(network.head.parameters()), "lr": cell.lr},
-        *({"params": b, "lr": rate} for b, rate in zip(reversed(blocks), rates, strict=True)),
+    children = network.body.net.children()  # type: ignore[union-attr, operator]
+    parts = [[*child] if isinstance(child, nn.ModuleList) else [child] for child in children]
+    blocks = [block for of in sum(parts, []) if (block := list(of.parameters()))]
+    bodies = [
+        {"params": block, "lr": cell.body_lr * cell.layerwise**k}
+        for k, block in enumerate(reversed(blocks))
     ]
+    return [{"params": list(network.head.parameters()), "lr": cell.lr}, *bodies]
 
 
 def fine_tuned(
     cell: Cell, x: Tensor, y: Tensor, of: Backbone, generator: torch.Generator
 ) -> Network:
     """The network, trained on images x (n, C, H, W) with classes y (n,)."""
-    network = Network(of, generator)
+    network, step = Network(of, generator), 0
     more = {"momentum": 0.9} if cell.optimiser == "sgd" else {}
     optimiser = OPTIMISERS[cell.optimiser](
-        _groups(cell, network), weight_decay=cell.weight_decay, fused=True, **more
+        rates_by_layer(cell, network), weight_decay=cell.weight_decay, fused=True, **more
     )
     vary = v2.Compose([v2.RandomHorizontalFlip(), v2.RandomCrop(x.shape[-1], padding=4)])
-    step = 0
     with torch.random.fork_rng(devices=[]):  # what is dropped and varied is drawn from the global
         drawn = int(torch.randint(2**31, (), generator=generator))
         torch.set_rng_state(torch.Generator().manual_seed(drawn).get_state())
+        network.train()
+        network.body.train(not cell.frozen_statistics)
         for _ in range(cell.epochs):
-            network.train()
-            network.body.train(not cell.frozen_statistics)
             for rows in torch.randperm(len(x), generator=generator).split(BATCH):
-                images = x[rows]
-                if cell.augment:
-                    images = torch.stack([vary(image) for image in images])
+                images = torch.stack([vary(im) for im in x[rows]]) if cell.augment else x[rows]
                 loss = cross_entropy(network(images), y[rows])
                 optimiser.zero_grad()
                 loss.backward()
@@ -232,103 +211,52 @@ def fine_tuned(
     return network.eval()
 
 
-def _trained(sizes: Sizes, context: Context, cells: dict[str, Cell], name: str) -> Tensors:
-    """Weights and buffers of a network."""
-    data, of = _train_part(context, cells[name]), backbone("lite0", sizes.side)
-    generator = named(context.seed, f"fine-tunes {name}")
-    network = fine_tuned(cells[name], data.x, data.labels, of, generator)
-    return {key: value.clone().contiguous() for key, value in network.state_dict().items()}
-
-
 def _train_part(context: Context, cell: Cell) -> Partition:
     seed = SETS * context.seed + cell.images
     return partition(context.pool, cell.n, n_held_out=2, seed=seed).train
 
 
 # ------------------------------------------------------------------------------------------ attacks
-def _part(pool: ImagePool, part: str, free: np.ndarray, most: int) -> tuple[Tensor, Tensor]:
-    """Images and labels of a part of the pool."""
-    rows = np.flatnonzero((pool.part == part) & free)[:most]
-    return pool.pixels(rows), torch.from_numpy(pool.labels[rows]).long()
-
-
-def _attacked(
-    sizes: Sizes,
-    context: Context,
-    cells: dict[str, Cell],
-    networks: dict[str, Tensors],
-    name: str,
-) -> Tensors:
-    """The row of a network."""
-    cell, pool, of = cells[name], context.pool, backbone("lite0", sizes.side)
-    data = _train_part(context, cell)
+def _attacked(sizes: Sizes, context: Context, cell: Cell) -> list[Record]:
+    """A network, and its row."""
+    pool, of = context.pool, backbone("lite0", sizes.side)
+    data, began = _train_part(context, cell), time.process_time()
     used = torch.cat([_train_part(context, other).index for other in sizes.cells])
     free = ~np.isin(pool.index, used.numpy())
-    public = _part(pool, "init", free, sizes.public)
-    others, unseen = (
-        _part(pool, part, free, most)
-        for part, most in (("held_out", sizes.others), ("train", sizes.unseen))
-    )
-    asked = [(data.x, data.labels), others, unseen]
-    counts = [len(labels) for _, labels in asked]
+    sizes_of = {"held_out": sizes.others, "train": sizes.unseen, "init": sizes.public}
+    *asked, known = [
+        (data.x, data.labels),
+        *(part_of(pool, k, free, m) for k, m in sizes_of.items()),
+    ]
+    kind = np.repeat([1, 0, 2], [len(labels) for _, labels in asked])
+    images, y = map(torch.cat, zip(*asked, strict=True))
+    frozen, public = (features(x, of) for x in (images, known[0]))
 
-    before = Network(of, named(context.seed, f"fine-tunes {name}")).eval()
-    network = deepcopy(before)
-    network.load_state_dict(networks[name])
-    began = time.process_time()
-    # an adversary sees whether they moved; where they did not, training used those
-    moved = running(before) != running(network)
-    again = re_estimated(network, public[0], BATCH) if moved else network
-    scores: dict[str, Tensor] = {}
-    y = torch.cat([labels for _, labels in asked])
-    w, bias = (p.detach() for p in network.first.parameters())
-    frozen = [features(x, of) for x, _ in [*asked, public]]
-    scores[PUBLIC_BODY] = matched_filter(w, bias, torch.cat(frozen[:-1]), Public(frozen[-1]))
+    stream = partial(named, context.seed, f"fine-tunes {cell.name}")
+    network = fine_tuned(cell, data.x, data.labels, of, stream())
+    initial = first_weight(Network(of, stream()).head).detach()
+    # an adversary sees whether statistics moved; where they did not, training used those
+    again = network if cell.frozen_statistics else re_estimated(network, known[0], BATCH)
+    w, bias = (p.detach() for p in network.head[0].parameters())
+    scores = {PUBLIC_BODY: matched_filter(w, bias, frozen, Public(public))}
     for module, suffix in ((network, ""), (again, AGAIN)):
         assert isinstance(module, Network)
-        seen = [at_head(module, module.first, *images, BATCH) for images in [*asked, public]]
-        x, toward = (torch.cat(parts[:-1]) for parts in zip(*seen, strict=True))
-        known = Public(seen[-1][0])
+        x, toward = at_head(module, module.head[0], images, y, BATCH)
+        clutter = Public(at_head(module, module.head[0], *known, BATCH)[0])
         logits = network.head(x).detach()
         scores[LOSS + suffix] = -cross_entropy(logits, y, reduction="none")
-        scores[FILTER + suffix] = matched_filter(w, bias, x, known)
-        scores[LABEL + suffix] = label_filter(w, toward, x, known)
+        scores[FILTER + suffix] = matched_filter(w, bias, x, clutter)
+        scores[LABEL + suffix] = label_filter(w, toward, x, clutter)
         if not suffix:
-            right = logits.argmax(1) == y
-            near = cosine_similarity(x, torch.cat(frozen[:-1]))
-    layer, bent = FirstLayer(w, before.first.weight.detach()), cell.optimiser != "sgd"
-    rank = max(len(span_of(layer, known, None, bent)), 1)
-    scores[SPAN] = span_test(layer, x, known, rank, bent)
-    held_out = slice(counts[0], counts[0] + counts[1])
+            right, near = logits.argmax(1) == y, cosine_similarity(x, frozen)
+    layer, bent = FirstLayer(w, initial), cell.optimiser != "sgd"
+    rank = max(len(span_of(layer, clutter, None, bent)), 1)
+    scores[SPAN] = span_test(layer, x, clutter, rank, bent)
     row = Record(
         **{key: value for key, value in vars(cell).items() if key in SHOWN},
-        test_accuracy=right[held_out].double().mean().item(),
-        moved=near[held_out].mean().item(),
-        attacks={attack: _rates(s, counts, context.seed) for attack, s in scores.items()},
+        test_accuracy=right[kind == 0].double().mean().item(),
+        moved=near[kind == 0].mean().item(),
+        attacks={attack: judged(s, kind, context.seed) for attack, s in scores.items()},
         seconds=round(time.process_time() - began),
     )
-    return packed(row)
-
-
-def running(module: nn.Module) -> list[float]:
-    """A number for each buffer."""
-    return [value.double().norm().item() for value in module.buffers()]
-
-
-def _rates(score: Tensor, counts: list[int], seed: int) -> Record:
-    """`attacks` of `Metrics`, of scores of members, others and unseen images, in this order."""
-    n, others, _ = counts
-    s, unseen = np.split(score.double().numpy(), [n + others])
-    member = np.arange(n + others) < n
-    threshold = np.sort(s[n:])[::-1][int(0.01 * others)]
-    between = intervals(s, member, seed)
-    return Record(
-        {
-            "auc": auc(s, member),
-            "tpr_at_1pct": true_rate(s, member, 0.01),
-            "tpr_at_0.1pct": true_rate(s, member, 0.001),
-            "from_to_at_1pct": list(between["tpr_0.01"]),
-            "from_to_at_0.1pct": list(between["tpr_0.001"]),
-            "false_alarms": float((unseen > threshold).mean()),
-        }
-    )
+    return [row]

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from statistics import fmean
-from typing import Any
 
 from matplotlib.figure import Figure
 
-from companion.chapters.claims import claim
 from companion.chapters.fine_tunes.experiment import (
     ADAMW,
     AGAIN,
@@ -20,7 +17,8 @@ from companion.chapters.fine_tunes.experiment import (
     Metrics,
     Sizes,
 )
-from companion.chapters.pictures import BASELINE, OTHERS, RECOVERED, SERIES, chart, dot_rows
+from companion.chapters.members import attack_rows, finding
+from companion.chapters.pictures import BASELINE, OTHERS, RECOVERED, SERIES, chart
 from companion.store.record import Record
 from companion.store.results import Claim, Result
 
@@ -36,47 +34,42 @@ def identified(cell: Record, attack: str) -> float:
 def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     """Of the two recipes, on all their sets of images."""
     cells = metrics.of(SGD, ADAMW)
-
-    def over(choose: Callable[[Any], float], attack: str) -> float:
-        return choose(identified(cell, attack) for cell in cells)
-
-    ours, loss = over(min, ATTACK), over(max, LOSS)
-    public = over(max, PUBLIC_BODY)
-    running, again = ([identified(c, FILTER + suffix) for c in cells] for suffix in ("", AGAIN))
+    attack, loss, public, running, again = (
+        [identified(cell, name) for cell in cells]
+        for name in (ATTACK, LOSS, PUBLIC_BODY, FILTER, FILTER + AGAIN)
+    )
+    ours, best = min(attack), max(public)
     gain = min(new - old for new, old in zip(again, running, strict=True))
     by_recipe = {
-        recipe: [identified(cell, ATTACK) for cell in found]
-        for recipe in (SGD, ADAMW)
-        if (found := metrics.of(recipe))
-    }
-    sets = {
-        recipe: {"least": min(shares), "most": max(shares)} for recipe, shares in by_recipe.items()
+        name: [identified(cell, ATTACK) for cell in metrics.of(name)]
+        for name in (SGD, ADAMW)
+        if metrics.of(name)
     }
     return [
-        claim(
+        finding(
             "fine-tune-members",
             {
-                "sets": sets,
-                "loss": loss,
+                "sets": {k: {"least": min(v), "most": max(v)} for k, v in by_recipe.items()},
+                "loss": max(loss),
                 "alarms": fmean(c.attacks[ATTACK].false_alarms for c in cells),
             },
-            verdict="finding" if ours > MOST and ours > loss else "not reproduced",
+            strict=True,
             value=ours,
-            null_value=loss,
-            margin=ours - max(MOST, loss),
+            null_value=max(loss),
+            margin=ours - max(MOST, *loss),
         ),
-        claim(
+        finding(
             "fine-tune-public-features",
-            {"public": public, "least": ours},
-            verdict="finding" if ours > MOST and public < ours / 2 else "not reproduced",
-            value=public,
+            {"public": best, "least": ours},
+            strict=True,
+            value=best,
             null_value=ours,
-            margin=min(ours - MOST, ours / 2 - public),
+            margin=min(ours - MOST, ours / 2 - best),
         ),
-        claim(
+        finding(
             "fine-tune-statistics",
             {"running": running, "again": again},
-            verdict="finding" if gain > MORE else "not reproduced",
+            strict=True,
             value=gain,
             null_value=0.0,
             margin=gain - MORE,
@@ -96,19 +89,12 @@ def plot_recipes(result: Result[Metrics]) -> Figure:
     main = sorted(result.metrics.of(SGD, ADAMW), key=lambda cell: cell.recipe)
     cells = [*main, *(cell for cell in result.metrics.cells if cell not in main)]
     marks = {
-        "public features": (PUBLIC_BODY, {"marker": "s", "color": OTHERS}),
-        "loss": (LOSS, {"marker": "x", "color": BASELINE}),
-        "matched filter": (FILTER, {"marker": "o", "color": SERIES[3]}),
-        "label filter, statistics re-estimated": (ATTACK, {"marker": "D", "color": RECOVERED}),
+        "public features": (PUBLIC_BODY, "s", OTHERS),
+        "loss": (LOSS, "x", BASELINE),
+        "matched filter": (FILTER, "o", SERIES[3]),
+        "label filter, statistics re-estimated": (ATTACK, "D", RECOVERED),
     }
-    return dot_rows(
-        [label(cell) for cell in cells],
-        {
-            name: ([identified(cell, attack) for cell in cells], style)
-            for name, (attack, style) in marks.items()
-        },
-        [cell.test_accuracy for cell in cells],
-    )
+    return attack_rows(cells, label, marks, identified, lambda cell: cell.test_accuracy)
 
 
 FIGURES = {"recipes": plot_recipes}

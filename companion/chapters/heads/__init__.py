@@ -28,6 +28,6 @@ MEMBERS = Experiment.of(
     experiment_members,
     story_members,
     name="heads-members",
-    rescored=None,
+    version=2,
     on_gpu=False,
 )

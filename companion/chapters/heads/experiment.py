@@ -1,131 +1,50 @@
-"""Train heads on the features of few images, read the features out of their first layers, and tell
-who was trained.
-"""
+"""Train heads on the features of few images, and read the features out of their first layers."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
+from scipy.optimize import linear_sum_assignment
 from torch import Tensor, nn
-from torch.nn.functional import normalize
-from torch.nn.utils.fusion import fuse_linear_bn_eval
+from torch.nn.functional import normalize, pad
 
-from companion.chapters.base import Context, Outcome, Tensors
-from companion.chapters.heads.scoring import cosines, pictures, rates, similarity
-from companion.chapters.separation_common import fast_ica_rows, noisy
-from companion.chapters.tables import packed, unpacked
+from companion.chapters.base import Context, Outcome
+from companion.chapters.members import Cells, part_of, table
+from companion.chapters.separation_common import fast_ica_rows
 from companion.store.record import Record
-from recon.attacks.heads import (
-    Public,
-    SparseSettings,
-    add_mean_row,
-    matched_filter,
-    span_test,
-    sparse_features,
-)
+from recon.attacks.heads import Public, SparseSettings, sparse_features
 from recon.attacks.separation import FirstLayer
 from recon.images.features import backbone, features
 from recon.images.partitions import partition
 from recon.optim.rng import named
-from recon.optim.spectrum import right_singular, signal_rank
-from recon.training.recipes import (
-    Recipe,
-    Trained,
-    accuracy,
-    build,
-    train,
-)
+from recon.training.recipes import Recipe, accuracy, build, train
 
 TRUE = 0.8  # a candidate is true above this cosine with a training feature
-
-
-Publish = Callable[[Tensor, torch.Generator], Tensor]
-
-
-def eight_bits(w: Tensor, _: torch.Generator) -> Tensor:
-    """w (h, d) in steps of its largest entry over 127."""
-    step = w.abs().max() / 127
-    return (w / step).round() * step
-
-
-def half_pruned(w: Tensor, _: torch.Generator) -> Tensor:
-    """w (h, d) with its smaller half at 0."""
-    return w * (w.abs() > w.abs().median())
-
-
-@dataclass(frozen=True, kw_only=True)
-class HeadRecipe:
-    """How a head is trained and published. A new one is an entry of `RECIPES`.
-
-    Attributes:
-        changes: fields of the base recipe (`Sizes.base`) that have other values.
-        epochs: passes over the images, of those of `Sizes.epochs`.
-        habit: whether people do it without thinking of privacy.
-        batch_norm: before the activation.
-        standardised: features of mean 0 and deviation 1.
-        views: flipped and shifted images too.
-        publish: what is done to the first layer in the end.
-    """
-
-    changes: Mapping[str, Any] = field(default_factory=dict)
-    epochs: float = 1.0
-    habit: bool = False
-    batch_norm: bool = False
-    standardised: bool = False
-    views: bool = False
-    publish: Publish | None = None
-
-    @property
-    def preconditioned(self) -> bool:
-        """Whether every weight has a step size of its own."""
-        return "optimiser" in self.changes
-
-
-def optimised(epochs: float = 1.0, **changes: Any) -> HeadRecipe:
-    """The base recipe by another optimiser."""
-    return HeadRecipe(changes=changes, epochs=epochs)
-
-
-def private(epsilon: float) -> HeadRecipe:
-    """DP-SGD; the best of fifteen pairs of step size and number of steps, on other images."""
-    changes = {"batch": None, "momentum": 0.0, "weight_decay": 0.0, "epsilon": epsilon}
-    return HeadRecipe(changes=changes, epochs=0.2)
-
-
-SGD, ADAMW = "SGD, decay 5e-3", "AdamW, default"
+SGD, ADAMW, ADAM = "SGD, decay 5e-3", "AdamW, default", "Adam, decay 1e-3"
 ADAMW_CHANGES = {"optimiser": "adamw", "lr": 1e-3, "weight_decay": 1e-2}
-RECIPES = {
-    SGD: optimised(),
-    "SGD, decay 5e-4": optimised(weight_decay=5e-4),
-    "SGD, no decay": optimised(weight_decay=0.0),
-    "Adam, decay 1e-3": optimised(0.6, optimiser="adam", lr=1e-3, weight_decay=1e-3),
-    ADAMW: optimised(0.3, **ADAMW_CHANGES),
-    "dropout 0.5": HeadRecipe(changes={"dropout": 0.5}, habit=True),
-    "batch norm": HeadRecipe(batch_norm=True, habit=True),
-    "standardised features": HeadRecipe(standardised=True, habit=True),
-    "flips and shifts": HeadRecipe(views=True, habit=True),
-    "8-bit weights": HeadRecipe(publish=eight_bits, habit=True),
-    "half of the weights pruned": HeadRecipe(publish=half_pruned, habit=True),
-    "noise 0.1 on the weights": HeadRecipe(publish=partial(noisy, sigma=0.1)),
-    "noise 0.3 on the weights": HeadRecipe(publish=partial(noisy, sigma=0.3)),
-    "noise 1 on the weights": HeadRecipe(publish=partial(noisy, sigma=1.0)),
-    "DP-SGD, ε = 8": private(8.0),
-    "DP-SGD, ε = 3": private(3.0),
-    "DP-SGD, ε = 1": private(1.0),
-    "AdamW, 10 epochs": HeadRecipe(changes=ADAMW_CHANGES, epochs=0.01),
+#: DP-SGD: the best of fifteen pairs of step size and number of steps, on other images
+DP_CHANGES = {"batch": None, "momentum": 0.0, "weight_decay": 0.0}
+PRIVATE = tuple(f"DP-SGD, ε = {epsilon}" for epsilon in (8, 3, 1))
+#: name -> passes over the images, as a share of `Sizes.epochs`, and what differs from `Sizes.base`
+RECIPES: dict[str, tuple[float, dict[str, Any]]] = {
+    SGD: (1.0, {}),
+    "SGD, decay 5e-4": (1.0, {"weight_decay": 5e-4}),
+    "SGD, no decay": (1.0, {"weight_decay": 0.0}),
+    ADAM: (0.6, {"optimiser": "adam", "lr": 1e-3, "weight_decay": 1e-3}),
+    ADAMW: (0.3, ADAMW_CHANGES),
+    **{name: (0.2, DP_CHANGES | {"epsilon": float(name[-1])}) for name in PRIVATE},
 }
+BENT = (ADAM, ADAMW)  # recipes in which every weight has a step size of its own
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
     """One head: n training images, hidden units, classes, backbone, a recipe of `RECIPES`, and what
-    is known of the start in the attacks on it.
+    is known of the initial weights in the attacks on it.
     """
 
     n: int = 100
@@ -136,17 +55,10 @@ class Cell:
     starts: tuple[str, ...] = ("unknown",)
 
     @property
-    def how(self) -> HeadRecipe:
-        """The recipe of this name."""
-        return RECIPES[self.recipe]
-
-    @property
     def name(self) -> str:
-        """For people and checkpoints."""
-        return (
-            f"{self.backbone}, n = {self.n}, h = {self.width}, {self.classes} classes,"
-            f" {self.recipe}"
-        )
+        """For checkpoints and random streams."""
+        size = f"{self.backbone}, n = {self.n}, h = {self.width}"
+        return f"{size}, {self.classes} classes, {self.recipe}"
 
 
 BASE = Recipe(depth=2, lr=0.05, momentum=0.9, batch=25, weight_decay=5e-3, cosine=False, classes=10)
@@ -173,26 +85,12 @@ class Sizes:
 
 
 BOTH = ("unknown", "known")
-PAPER = (
-    *(Cell(n=n) for n in (100, 20, 50, 200, 300, 500)),
-    Cell(n=500, width=1024),
-    *(Cell(width=width) for width in (128, 256, 1024)),
-    *(Cell(backbone=name) for name in ("lite1", "lite2")),
-    Cell(classes=2),
-    Cell(recipe="SGD, decay 5e-4", starts=BOTH),
-    Cell(recipe="SGD, decay 5e-4", classes=2, starts=BOTH),
-    Cell(n=300, recipe="SGD, decay 5e-4", starts=("known",)),
-    *(Cell(recipe=name, starts=BOTH) for name in ("SGD, no decay", "Adam, decay 1e-3", ADAMW)),
-    *(Cell(n=n, recipe=ADAMW) for n in (20, 500)),
-    *(Cell(recipe=name) for name in list(RECIPES)[5:]),  # those before vary the optimiser alone
-)
-
 SIZES = {
     "smoke": Sizes(
         n_train=20,
         cells=(
             Cell(n=20, width=64, recipe="SGD, decay 5e-4", starts=("known",)),
-            *(Cell(n=20, width=64, recipe=name) for name in (SGD, ADAMW, "8-bit weights")),
+            *(Cell(n=20, width=64, recipe=name) for name in (SGD, ADAMW)),
         ),
         side=64,
         public=100,
@@ -205,267 +103,198 @@ SIZES = {
         n_train=100,
         cells=(Cell(), *(Cell(recipe=name, starts=BOTH) for name in ("SGD, decay 5e-4", ADAMW))),
     ),
-    "paper": Sizes(n_train=100, cells=PAPER),
+    "paper": Sizes(
+        n_train=100,
+        cells=(
+            *(Cell(n=n) for n in (100, 20, 50, 200, 300, 500)),
+            Cell(n=500, width=1024),
+            *(Cell(width=width) for width in (128, 256, 1024)),
+            *(Cell(backbone=name) for name in ("lite1", "lite2")),
+            Cell(classes=2),
+            *(Cell(classes=k, recipe="SGD, decay 5e-4", starts=BOTH) for k in (10, 2)),
+            Cell(n=300, recipe="SGD, decay 5e-4", starts=("known",)),
+            *(Cell(recipe=name, starts=BOTH) for name in ("SGD, no decay", *BENT)),
+        ),
+    ),
 }
+NULLS = ("null", "span_null", "public_null", "projected_null")
 
 
 def best_null(cell: Record) -> Record:
     """The largest of the nulls, at each cosine."""
-    nulls = (cell.null, cell.span_null, cell.public_null, cell.projected_null)
-    return Record({name: max(null[name] for null in nulls) for name in cell.null})
+    return Record({name: max(cell[null][name] for null in NULLS) for name in cell.null})
 
 
-class Metrics(Record):
+class Metrics(Cells):
     """All cells.
 
     cells: A head and an attack on it. start: what is known of it · rank: of the span searched ·
     matches: training features with a candidate of their own · null: held-out features in their
     place · span_null: mixtures of the span as candidates · public_null: public features, and
     projected: those projected on the span · certified: candidates with too many zeros for chance,
-    and certified_true: those above cosine 0.8 of a training feature · span: membership by the
-    distance to the span · filter: by the matched filter · margin: by the head's own confidence ·
-    fast_ica: matches by scikit-learn's FastICA on the same span, where it was tried. cells.matches:
-    Features with a partner of their own above these cosines, both standardised by public mean and
-    deviation. cells.span: How well a score tells n members from other images: area under the ROC
-    curve, and the share of members found at 1 % and 0.1 % of false alarms.
+    and certified_true: those above cosine 0.8 of a training feature · fast_ica: matches by
+    scikit-learn's FastICA on the same span, where it was tried. cells.matches: Features with a
+    partner of their own above these cosines, both standardised by public mean and deviation.
     """
 
-    def at(self, start: str = "unknown", **of: object) -> Record | None:
-        """The first cell with these fields, None where there is none."""
-        wanted = {"start": start, **of}
-        return next((cell for cell in self.cells if cell.only(*wanted) == wanted), None)
-
-    def by_images(self) -> list[Record]:
-        """The first head, and those that differ from it in their number of images alone."""
-        same = ("recipe", "start", "backbone", "width", "classes")
-        alike = [cell for cell in self.cells if cell.only(*same) == self.cells[0].only(*same)]
-        return sorted(alike, key=lambda cell: cell.n_train)
+    usual = {"start": "unknown"}
 
 
 @dataclass(frozen=True)
 class Task:
-    """Features and pictures of a cell: train (n, d), trained (v n, d) all that the head sees, y and
-    labels of those, public (k, d), which of two classes these are, others (l, d), their labels;
-    pictures (·, C·H·W) of each; indices of train and others.
+    """Features of a cell's images: train (n, d) with labels (n,), public, others (l, d) with labels
+    (l,); pictures (·, C, H, W) of "train", "public" and "others"; indices of train.
     """
 
     train: Tensor
-    trained: Tensor
     labels: Tensor
     public: Public
-    public_y: Tensor
     others: Tensor
     other_labels: Tensor
     pixels: dict[str, Tensor]
-    train_index: Tensor
-    other_index: Tensor
+    index: np.ndarray
+
+
+@dataclass(frozen=True)
+class Head:
+    """A trained head, and the initial weights (h, d) of its first layer."""
+
+    module: nn.Sequential
+    w1_init: Tensor
+
+    @staticmethod
+    def of(recipe: Recipe, x: Tensor, y: Tensor, generator: torch.Generator) -> Head:
+        """Trained by the recipe on x (n, d) and y (n,).
+
+        All that plain SGD writes into the first layer lies in the span of x, and decay shrinks what
+        is there of the initial weights. So n coordinates suffice, and one more, which is always 0
+        and whose weights tell the decay; exactly, but for rounding.
+        """
+        module = build(recipe, x.shape[1], generator)
+        first, plain = module[0], recipe.optimiser == "sgd" and recipe.epsilon is None
+        assert isinstance(first, nn.Linear)
+        initial = first.weight.detach().clone()
+        if plain:
+            basis = torch.linalg.qr(x.mT).Q.mT
+            x = pad(x @ basis.mT, (0, 1))
+            first.weight = nn.Parameter(pad(initial @ basis.mT, (0, 1), value=1.0))
+        train(recipe, x, y, generator, module=module)
+        if plain:
+            w = first.weight.detach()
+            outside = initial - (initial @ basis.mT) @ basis
+            first.weight = nn.Parameter(w[:, :-1] @ basis + w[:, -1:] * outside)
+        return Head(module.requires_grad_(False), initial)
+
+    @property
+    def parts(self) -> list[Tensor]:
+        """Weights and biases (h, d), (h,), (c, h), (c,)."""
+        return list(self.module.parameters())
 
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
-    """Every cell; of the first one also the pictures that its features make."""
-    names = [f"cell-{k}" for k in range(len(sizes.cells))]
-    units = context.sweep(partial(_unit, sizes, context), names, label="heads")
-    cells = [cell for name in names for cell in unpacked(units[name])]
-    task = _task(sizes, context, sizes.cells[0])
-    x_hat = units[names[0]]["x_hat"]
-    arrays = {
-        "x_hat": x_hat,
-        "train_index": task.train_index,
-        "heldout_index": task.other_index,
-        **pictures(x_hat, task.train, task.pixels["train"], task.public, task.pixels["public"]),
-    }
-    return Outcome(Metrics(n_train=len(task.train), cells=cells), arrays)
+    """Every cell."""
+    cells = table(_attacks, sizes, context, "heads")
+    return Outcome(Metrics(n_train=sizes.n_train, cells=cells), {})
 
 
-def rescored(sizes: Sizes, context: Context, x_hat: Tensor) -> Record:
-    """How many kept features (r, d) of the first cell are those of training images."""
-    task = _task(sizes, context, sizes.cells[0])
-    return Record(cells=[Record(matches=cosines(x_hat, task.train, task.public))])
+def _attacks(sizes: Sizes, context: Context, cell: Cell) -> list[dict[str, Any]]:
+    """One head, and an attack for each of its starts."""
+    task = task_of(sizes, context, cell)
+    released = head_of(sizes, context, cell, task)
+    return [_attack(sizes, context, cell, task, released, start) for start in cell.starts]
 
 
-def _unit(sizes: Sizes, context: Context, name: str) -> Tensors:
-    """One head, and an attack for each of its starts; x_hat of the first."""
-    cell = sizes.cells[int(name.removeprefix("cell-"))]
-    task = _task(sizes, context, cell)
-    released = _head(sizes, context, cell, task)
-    attacks = [_attack(sizes, context, cell, task, released, start) for start in cell.starts]
-    return {**packed([row for row, _ in attacks]), **attacks[0][1]}
-
-
-def _task(sizes: Sizes, context: Context, cell: Cell) -> Task:
+def task_of(sizes: Sizes, context: Context, cell: Cell) -> Task:
+    """Images, and what the backbone makes of them."""
     pool, of = context.pool, backbone(cell.backbone, sizes.side)
     data = partition(pool, cell.n, n_held_out=2, seed=context.seed).train
     free = ~np.isin(pool.index, data.index.numpy())
-    public = np.flatnonzero((pool.part == "init") & free)[: sizes.public]
-    others = np.flatnonzero((pool.part == "held_out") & free)[: sizes.others]
-    images = {"train": data.x, "public": pool.pixels(public), "others": pool.pixels(others)}
-    known = {name: features(x, of) for name, x in images.items()}
-    views = [known["train"]]
-    if cell.how.views:
-        views = [features(x, of) for x in _views(data.x)]
-    classes = torch.from_numpy(pool.y if cell.classes == 2 else pool.labels).long()
-    labels = data.y.long() if cell.classes == 2 else data.labels
+    public, _ = part_of(pool, "init", free, sizes.public)
+    others, labels = part_of(pool, "held_out", free, sizes.others, cell.classes)
     return Task(
-        train=known["train"],
-        trained=torch.cat(views),
-        labels=labels.repeat(len(views)),
-        public=Public(known["public"]),
-        public_y=torch.from_numpy(pool.y)[public],
-        others=known["others"],
-        other_labels=classes[others],
-        pixels={name: x.flatten(1) for name, x in images.items()},
-        train_index=data.index,
-        other_index=torch.from_numpy(pool.index[others]),
+        train=features(data.x, of),
+        labels=data.y.long() if cell.classes == 2 else data.labels,
+        public=Public(features(public, of)),
+        others=features(others, of),
+        other_labels=labels,
+        pixels={"train": data.x, "public": public, "others": others},
+        index=data.index.numpy(),
     )
 
 
-def _views(x: Tensor) -> list[Tensor]:
-    """x (n, C, H, W) as it is, flipped, shifted by two pixels, and both."""
-    return [x, x.flip(-1), x.roll((2, 2), (2, 3)), x.flip(-1).roll((-2, 2), (2, 3))]
-
-
-# ----------------------------------------------------------------------------------------- training
-def _head(sizes: Sizes, context: Context, cell: Cell, task: Task) -> Trained:
-    """The released head.
-
-    module: takes features as they are, with a standardiser or batch norm put into its first layer ·
-    w1: as trained.
+def recipe_of(sizes: Any, name: str, n: int, width: int, classes: int) -> Recipe:
+    """A recipe of `RECIPES`, for n images: as many passes for any number of them, but at least the
+    steps of a hundred, and at most three times those.
     """
-    how, x, generator = cell.how, task.trained, named(context.seed, f"heads {cell.name}")
-    recipe = replace(sizes.base, width=cell.width, classes=cell.classes, **how.changes)
-    recipe = replace(recipe, steps=steps_of(recipe, len(task.train), sizes.epochs * how.epochs))
-    mean, std = _standard(x)
-    if how.standardised:
-        x = (x - mean) / std
-    module = build(recipe, x.shape[1], generator)
-    if how.batch_norm:
-        module.insert(1, nn.BatchNorm1d(cell.width))
-    trained = train(recipe, x, task.labels, generator, module=module)
-    first = trained.module[0]
-    assert isinstance(first, nn.Linear)
-    with torch.no_grad():
-        if how.publish:
-            first.weight.copy_(how.publish(first.weight, generator))
-        trained = replace(trained, w1=first.weight.clone())
-        if how.standardised:
-            first.weight.div_(std)
-            first.bias.sub_(first.weight @ mean)
-    if how.batch_norm:  # in use it is affine, and scales the rows of the first layer
-        norm = trained.module[1]
-        assert isinstance(norm, nn.BatchNorm1d)
-        bare = nn.Sequential(fuse_linear_bn_eval(first, norm), *trained.module[2:])
-        trained = replace(trained, module=bare)
-    return trained
-
-
-def steps_of(recipe: Recipe, n: int, epochs: float) -> int:
-    """As many passes for any number of images, but at least the steps of a hundred, and at most
-    three times those.
-    """
+    share, changes = RECIPES[name]
+    recipe = replace(sizes.base, width=width, classes=classes, **changes)
     batches = min(max(math.ceil(n / recipe.batch), 4), 12) if recipe.batch else 1
-    return round(epochs * batches)
+    return replace(recipe, steps=round(sizes.epochs * share * batches))
 
 
-def _standard(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and deviation (d,) of features (n, d), 1 for what is constant, as scikit-learn's
-    StandardScaler has it.
-    """
-    std = x.std(0)
-    return x.mean(0), torch.where(std > 1e-3, std, 1.0)
+def head_of(sizes: Sizes, context: Context, cell: Cell, task: Task) -> Head:
+    """The released head."""
+    recipe = recipe_of(sizes, cell.recipe, len(task.train), cell.width, cell.classes)
+    return Head.of(recipe, task.train, task.labels, named(context.seed, f"heads {cell.name}"))
 
 
-# ------------------------------------------------------------------------------------------ attacks
 def _attack(
-    sizes: Sizes, context: Context, cell: Cell, task: Task, released: Trained, start: str
-) -> tuple[Record, Tensors]:
+    sizes: Sizes, context: Context, cell: Cell, task: Task, released: Head, start: str
+) -> dict[str, Any]:
     generator, public = named(context.seed, f"heads nulls {cell.name} {start}"), task.public
-    preconditioned, others, n = cell.how.preconditioned, task.others, len(task.train)
     known = released.w1_init if start == "known" else None
     if known is not None:
         torch.randn(known.shape, generator=generator)  # kept runs drew an error of the start here
-    update = FirstLayer(released.w1, known).update
-    layer, rank = _searched(cell, task, update)
-    settings = replace(sizes.attack, rank=rank or sizes.attack.rank)
-    candidates = sparse_features(layer, public, settings, preconditioned)
-    x_hat, basis, rank = candidates.x_hat, candidates.basis, len(candidates.basis)
-    mixtures = (
-        torch.randn(rank, rank, generator=generator) @ basis * public.units if rank else x_hat
+    found = sparse_features(
+        FirstLayer(released.parts[0], known), public, sizes.attack, cell.recipe in BENT
     )
-    projected = (public.features / public.units) @ basis.mT @ basis * public.units
-    certified = candidates.certified
-    true = similarity(x_hat, task.train, public).amax(1) > TRUE if rank else certified
-    features = torch.cat([task.train, others])
-    member = np.arange(len(features)) < n
-    w, bias = _first(released.module)
-    w = w if known is None else update
-    baseline = others[torch.randperm(len(others), generator=generator)[:n]]
-
-    def matches(of: Tensor, images: Tensor = task.train) -> Record:
-        return cosines(of, images, public)
-
+    x_hat, basis, units, rank = found.x_hat, found.basis, public.units, len(found.basis)
+    normal = torch.randn(rank, rank, generator=generator)
+    queries = {
+        "matches": x_hat,
+        "span_null": normal @ basis * units,
+        "public_null": public.features,
+        "projected_null": (public.features / units) @ basis.mT @ basis * units,
+    }
+    if cell.recipe == SGD and rank:
+        queries["fast_ica"] = as_features(
+            fast_ica_rows(basis, context.seed) @ basis * units, public
+        )
+    baseline = task.others[torch.randperm(len(task.others), generator=generator)[: cell.n]]
+    true = similarity(x_hat, task.train, public).amax(1) > TRUE
     row = Record(
-        backbone=cell.backbone,
-        n_train=n,
-        width=cell.width,
-        classes=cell.classes,
-        recipe=cell.recipe,
+        n_train=len(task.train),
         start=start,
-        test_accuracy=accuracy(released.module, others, task.other_labels),
+        test_accuracy=accuracy(released.module, task.others, task.other_labels),
         rank=rank,
-        matches=matches(x_hat),
-        null=matches(x_hat, baseline),
-        span_null=matches(mixtures),
-        public_null=matches(public.features),
-        projected_null=matches(projected),
-        certified=int(certified.sum()),
-        certified_true=int((certified & true).sum()),
-        span=rates(span_test(layer, features, public, max(rank, 1), preconditioned), member),
-        filter=rates(matched_filter(w, bias, features, public), member),
-        margin=rates(_margin(released.module, features), member),
-        fast_ica=matches(_fast_ica(basis, public, context.seed)) if cell.recipe == SGD else None,
+        null=cosines(x_hat, baseline, public),
+        certified=int(found.certified.sum()),
+        certified_true=int((found.certified & true).sum()),
+        fast_ica=None,
     )
-    return row, {"x_hat": x_hat}
+    row |= {name: getattr(cell, name) for name in ("backbone", "width", "classes", "recipe")}
+    return row | {name: cosines(of, task.train, public) for name, of in queries.items()}
 
 
-def _searched(cell: Cell, task: Task, update: Tensor) -> tuple[FirstLayer, int | None]:
-    """The layer whose rows mix features, and the rank of their span where its spectrum does not
-    tell.
+def as_features(x: Tensor, public: Public) -> Tensor:
+    """Rows (k, d) as features are: of the sign that leaves less below zero, nothing there, of the
+    length of a public one.
     """
-    if not (cell.how.standardised or cell.how.batch_norm):
-        return FirstLayer(update), None
-    mean, deviation = _standard(task.trained)  # released with the head
-    if cell.how.batch_norm:
-        mean, deviation = task.public.mean, torch.ones_like(mean)
-    rank = signal_rank(right_singular(update)[0], (update.shape[0], update.shape[1]))
-    return FirstLayer(add_mean_row(update, mean, deviation)), rank + 1
-
-
-def _first(module: nn.Sequential) -> tuple[Tensor, Tensor]:
-    """Weight and bias of the first layer."""
-    first = module[0]
-    assert isinstance(first, nn.Linear)
-    return first.weight.detach(), first.bias.detach()
-
-
-@torch.no_grad()
-def _margin(module: nn.Sequential, x: Tensor) -> Tensor:
-    """The head's confidence in its own answer (k,), which needs no label: what ten lines would ask
-    it.
-    """
-    outputs = module(x)
-    if outputs.shape[1] == 1:
-        return outputs[:, 0].abs()
-    two = outputs.topk(2, dim=1).values
-    return two[:, 0] - two[:, 1]
-
-
-def _fast_ica(basis: Tensor, public: Public, seed: int) -> Tensor:
-    """Features (r, d) by scikit-learn's FastICA as it comes, of the sign that leaves less below
-    zero.
-    """
-    if not len(basis):
-        return basis
-    x = fast_ica_rows(basis, seed) @ basis
-    below, above = x.clamp_max(0).square().sum(1), x.clamp_min(0).square().sum(1)
-    x = torch.where((below > above)[:, None], -x, x).clamp_min(0) * public.units
+    flipped = x.clamp_max(0).norm(dim=1) > x.clamp_min(0).norm(dim=1)
+    x = torch.where(flipped[:, None], -x, x).clamp_min(0)
     return normalize(x, dim=1) * public.features.norm(dim=1).median()
+
+
+def similarity(x_hat: Tensor, images: Tensor, public: Public) -> Tensor:
+    """Cosines (m, n) of features (m, d) and (n, d), less the public mean and in units of the public
+    deviation.
+    """
+    a, b = (normalize(public.standardised(x), dim=1) for x in (x_hat, images))
+    return a @ b.mT
+
+
+def cosines(x_hat: Tensor, images: Tensor, public: Public) -> Record:
+    """One-to-one matches of images (n, d) with candidates (m, d)."""
+    scores = similarity(x_hat, images, public).numpy()
+    matched = scores[linear_sum_assignment(scores, maximize=True)]
+    return Record({f"cos_0.{k}": int((matched > k / 10).sum()) for k in (7, 8, 9)})

@@ -10,22 +10,30 @@ from io import BytesIO
 import numpy as np
 import torch
 from PIL import Image
+from scipy.optimize import linear_sum_assignment
 from torch import Tensor
-from torch.nn.functional import normalize, pad
-from torchvision.transforms.functional import pil_to_tensor, to_pil_image
+from torch.nn.functional import pad
+from torchvision.transforms.functional import to_pil_image, to_tensor
 
 from companion.chapters.base import Context, Outcome
 from companion.chapters.heads import experiment
-from companion.chapters.heads.experiment import BASE, Cell, Task, _first, _head, _task
-from companion.chapters.heads.scoring import assigned, similarity
+from companion.chapters.heads.experiment import (
+    BASE,
+    Cell,
+    as_features,
+    head_of,
+    similarity,
+    task_of,
+)
+from companion.chapters.members import part_of
 from companion.store.record import Record
-from recon.attacks.heads import Public, span_test, sparse_features
+from recon.attacks.heads import span_test, sparse_features
 from recon.attacks.separation import FirstLayer
 from recon.images.features import backbone, features
 from recon.optim.rng import named
 
 QUALITY = 50  # of JPEG
-SHOWN = 3  # names of a feature
+SHOWN, COLUMNS = 3, 8  # names of a feature, features in the figure
 FRONT = "mirrored"  # the copies of the figure
 
 
@@ -36,12 +44,10 @@ def shifted(x: Tensor) -> Tensor:
 
 def compressed(x: Tensor) -> Tensor:
     """Images (n, C, H, W) in [0, 1], in grey or in colour, after JPEG."""
-    pictures = []
-    for image in (255 * x).round().to(torch.uint8):
-        file = BytesIO()
+    files = [BytesIO() for _ in x]
+    for image, file in zip((255 * x).round().to(torch.uint8), files, strict=True):
         to_pil_image(image).save(file, "JPEG", quality=QUALITY)
-        pictures.append(pil_to_tensor(Image.open(file)))
-    return torch.stack(pictures).float() / 255
+    return torch.stack([to_tensor(Image.open(file)) for file in files])
 
 
 #: what the gallery holds of a training image
@@ -89,61 +95,47 @@ class Metrics(Record):
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """One head, its features, and what galleries with each kind of copy say of them."""
-    cell, n = sizes.cells[0], sizes.n_train
-    task = _task(sizes, context, cell)
-    w, _ = _first(_head(sizes, context, cell, task).module)
-    layer, public = FirstLayer(w), task.public
+    pool, of, cell, n = context.pool, backbone(side=sizes.side), sizes.cells[0], sizes.n_train
+    task = task_of(sizes, context, cell)
+    layer, public = FirstLayer(head_of(sizes, context, cell, task).parts[0]), task.public
     found = sparse_features(layer, public)
-    rank = len(found.basis)
+    rank, order = len(found.basis), layer.w1.norm(dim=1).argsort(descending=True)
     normal = torch.randn(rank, rank, generator=named(context.seed, "heads mixtures"))
     queries = {
         "named": found.x_hat,
         "ceiling": task.train,
-        "span_null": _as_feature(normal @ found.basis * public.units, public),
-        "row_null": _as_feature(w[w.norm(dim=1).argsort(descending=True)[:rank]], public),
+        "span_null": as_features(normal @ found.basis * public.units, public),
+        "row_null": as_features(layer.w1[order[:rank]], public),
     }
-    galleries, pixels = _galleries(sizes, context, task)
-    table = []
-    for kind, known in galleries.items():
+    drawn = torch.randperm(len(task.others), generator=named(context.seed, "heads gallery"))
+    asked = torch.cat([task.pixels["train"], task.pixels["others"][drawn[:n]]])
+    rest, _ = part_of(pool, "train", ~np.isin(pool.index, task.index), sizes.rest)
+    others = torch.cat([public.features, task.others[drawn[n:]], features(rest, of)])
+    table, galleries = [], {}
+    for kind, copy in COPIES.items():
+        known = galleries[kind] = torch.cat([features(copy(asked), of), others])
         first = {key: similarity(x, known, public).argmax(1) for key, x in queries.items()}
         first["span"] = span_test(layer, known, public, max(rank, 1)).topk(n).indices
-        counts = {key: _copies(names, n) for key, names in first.items()}
-        table.append(Record(kind=kind, **counts, heldout=_copies(first["named"] - n, n)))
-    matched = assigned(found.x_hat, task.train, public)
-    likeness, names = similarity(matched, galleries[FRONT], public).topk(SHOWN)
-    arrays = {"x_train": task.pixels["train"], "names": pixels[names], "likeness": likeness}
-    metrics = Metrics(
-        n_train=n, gallery=len(pixels) - 2 * n, features=len(found.x_hat), copies=table
-    )
-    return Outcome(metrics, arrays | {"copy": names < n})
+        counts = {key: copies(names, n) for key, names in first.items()}
+        table.append(Record(kind=kind, **counts, heldout=copies(first["named"] - n, n)))
+    metrics = Metrics(n_train=n, gallery=len(others), features=len(found.x_hat), copies=table)
+    # of the figure: training images, from the one whose feature is nearest to its first name to the
+    # farthest, in even steps
+    scores = similarity(found.x_hat, task.train, public).numpy()
+    rows, columns = map(torch.from_numpy, linear_sum_assignment(scores, maximize=True))
+    likeness, names = similarity(found.x_hat[rows], galleries[FRONT], public).topk(SHOWN)
+    steps = torch.linspace(0, len(rows) - 1, COLUMNS).round().long()
+    picked = likeness[:, 0].argsort(descending=True)[steps]
+    pixels = COPIES[FRONT](asked), task.pixels["public"], task.pixels["others"][drawn[n:]], rest
+    arrays = {
+        "x_train": task.pixels["train"][columns[picked]].flatten(1),
+        "names": torch.cat(pixels).flatten(1)[names[picked]],
+        "likeness": likeness[picked],
+        "copy": names[picked] < n,
+    }
+    return Outcome(metrics, arrays)
 
 
-def _galleries(sizes: Sizes, context: Context, task: Task) -> tuple[dict[str, Tensor], Tensor]:
-    """Features (2 n + k, d) by the kind of copy: of copies of the n training images, of copies of n
-    held-out ones, and of other images; pixels (2 n + k, C·H·W) of the gallery in the figure.
-    """
-    pool, of, n = context.pool, backbone(side=sizes.side), len(task.train)
-    order = torch.randperm(len(task.others), generator=named(context.seed, "heads gallery"))
-    heldout = task.pixels["others"]
-    asked = torch.cat([task.pixels["train"], heldout[order[:n]]]).unflatten(1, pool.shape)
-    copies = {kind: copy(asked) for kind, copy in COPIES.items()}
-    free = (pool.part == "train") & ~np.isin(pool.index, task.train_index)
-    rest = pool.pixels(np.flatnonzero(free)[: sizes.rest])
-    others = task.public.features, task.others[order[n:]], features(rest, of)
-    pixels = copies[FRONT].flatten(1), task.pixels["public"], heldout[order[n:]], rest.flatten(1)
-    known = {kind: torch.cat([features(x, of), *others]) for kind, x in copies.items()}
-    return known, torch.cat(pixels)
-
-
-def _as_feature(x: Tensor, public: Public) -> Tensor:
-    """Rows (k, d) as features are: of the sign that leaves less below zero, nothing there, of the
-    length of a public one.
-    """
-    flipped = x.clamp_max(0).norm(dim=1) > x.clamp_min(0).norm(dim=1)
-    x = torch.where(flipped[:, None], -x, x).clamp_min(0)
-    return normalize(x, dim=1) * public.features.norm(dim=1).median()
-
-
-def _copies(names: Tensor, n: int) -> int:
+def copies(names: Tensor, n: int) -> int:
     """How many different ones of a gallery's first n images are among names (k,)."""
     return len(names[(names >= 0) & (names < n)].unique())

@@ -18,31 +18,30 @@ from functools import partial
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.functional import pad
 
-from companion.chapters.base import Context, Outcome, Tensors
+from companion.chapters.base import Context, Outcome
 from companion.chapters.heads.attackers import (
     alignment,
     inverse_hessian,
     lira_offline,
     lira_online,
-    log_odds,
     loss_quantile,
 )
-from companion.chapters.heads.experiment import ADAMW, BASE, RECIPES, SGD, steps_of
-from companion.chapters.heads.stacked import Heads, passed, train_heads
-from companion.chapters.tables import packed, unpacked
+from companion.chapters.heads.experiment import ADAMW, BASE, PRIVATE, SGD, Head, recipe_of
+from companion.chapters.members import Cells, judged, labels_of, table
 from companion.store.record import Record
 from recon.attacks.heads import SIGNED, Public, matched_filter, span_test, toward_label
+from recon.attacks.multipliers import confidence
 from recon.attacks.separation import FirstLayer
 from recon.images.features import backbone, features
 from recon.images.partitions import partition
 from recon.images.pool import PARTS
 from recon.images.registry import load_pool
 from recon.optim.rng import named
-from recon.scoring.membership import intervals, rmia
-from recon.scoring.roc import auc, true_rate
-from recon.training.recipes import Recipe
+from recon.scoring.membership import rmia
+from recon.training.recipes import Recipe, accuracy
 
 FILTER, SPAN = "matched filter", "span test"
 UNLABELLED = "filter without labels"
@@ -67,9 +66,7 @@ NEEDS = {
 }
 SHADOW = ("LiRA, online", "LiRA, offline", "RMIA")
 OTHER_POOLS = {"photos": "digits"}  # pool -> the other one, where it is not the bundled photographs
-KIND = ("recipe", "classes", "balanced")
 DRAWS = 200  # of a bootstrap
-TOGETHER = 2  # heads with all coordinates, trained at once: more leave the processor's cache
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +104,6 @@ class Sizes:
     width: int = 512
 
 
-PRIVATE = tuple(f"DP-SGD, ε = {epsilon}" for epsilon in (8, 3, 1))
 SIZES = {
     "smoke": Sizes(
         cells=(
@@ -140,7 +136,7 @@ SIZES = {
 }
 
 
-class Metrics(Record):
+class Metrics(Cells):
     """cells: heads of one kind, with the accuracy of each set's head, and attacks by name.
     attacks: auc, and counts of each set: at_1pct and at_01pct, of the members above all but 1 % and
     0.1 % of the held-out images, and the least and most in 95 % of bootstraps over images ·
@@ -148,10 +144,7 @@ class Metrics(Record):
     milliseconds.
     """
 
-    def at(self, **of: object) -> Record | None:
-        """The first cell with these fields, not the balanced one, None where there is none."""
-        wanted = {"balanced": False, "classes": 10, **of}
-        return next((cell for cell in self.cells if cell.only(*wanted) == wanted), None)
+    usual = {"balanced": False, "classes": 10}
 
 
 @dataclass(frozen=True)
@@ -169,81 +162,22 @@ class Images:
     members: list[np.ndarray]
     foreign: Tensor
 
-    @property
-    def known(self) -> Public:
-        """The adversary's public images."""
-        return Public(self.x[self.public])
-
-
-@dataclass(frozen=True)
-class Released:
-    """A head: its parts (of `stacked`), initial weights of the first layer, and recipe."""
-
-    parts: Heads
-    initial: Tensor
-    recipe: Recipe
-
-    @property
-    def w1(self) -> Tensor:
-        """(h, d)."""
-        return self.parts[0][0]
-
-    @property
-    def bias(self) -> Tensor:
-        """(h,) of the first layer."""
-        return self.parts[1][0]
-
-    def outputs(self, x: Tensor) -> Tensor:
-        """(m, c) for x (m, d)."""
-        return passed(self.parts, x[None], torch.zeros(1, len(x), dtype=torch.int64))[0][0]
-
-
-@dataclass(frozen=True)
-class Shadows:
-    """Log odds φ (k, N) of all images by all heads, whether they were trained on them (k, N), and
-    the rows asked about.
-    """
-
-    phi: Tensor
-    inside: Tensor
-    asked: np.ndarray
-
-    def of(self, k: int, sets: int) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """φ (N,) of head k, and what the shadows say: all but the first `sets`."""
-        return self.phi[k], (self.phi[sets:], self.inside[sets:])
-
-    def without(self, k: int) -> tuple[Tensor, Tensor]:
-        """What all heads but k say."""
-        others = torch.arange(len(self.phi)) != k
-        return self.phi[others], self.inside[others]
-
-
-Attacks = dict[str, Callable[[], Tensor]]
-
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """Every cell."""
-    cells = {cell.name: cell for cell in sizes.cells}
-    unit = partial(_unit, sizes, context, cells)
-    units = context.sweep(unit, list(cells), label="members")
-    return Outcome(Metrics(cells=[unpacked(units[name]) for name in cells]), {})
-
-
-def _unit(sizes: Sizes, context: Context, cells: dict[str, Members], name: str) -> Tensors:
-    return packed(_cell(sizes, context, cells[name]))
+    return Outcome(Metrics(cells=table(_cell, sizes, context, "members")), {})
 
 
 def _images(sizes: Sizes, context: Context, cell: Members) -> Images:
     pool, of = context.pool, backbone("lite0", sizes.side)
     parts = {name: np.flatnonzero(pool.part == name) for name in PARTS}
     made = torch.cat([features(pool.pixels(rows), of) for rows in parts.values()])
-    order = np.argsort(np.concatenate(list(parts.values())))
     sets = [partition(pool, cell.n, 2, context.seed + k).train.index for k in range(sizes.sets)]
     members = [np.flatnonzero(np.isin(pool.index, index)) for index in sets]
     foreign = load_pool(OTHER_POOLS.get(pool.name, "photos"))
     return Images(
-        x=made[order],
-        labels=torch.from_numpy(pool.y if cell.classes == 2 else pool.labels).long(),
+        x=made[np.argsort(np.concatenate(list(parts.values())))],
+        labels=labels_of(pool, cell.classes),
         two=pool.y,
         public=np.setdiff1d(parts["init"], np.concatenate(members)),
         held_out=parts["held_out"],
@@ -253,156 +187,115 @@ def _images(sizes: Sizes, context: Context, cell: Members) -> Images:
     )
 
 
-def _cell(sizes: Sizes, context: Context, cell: Members) -> Record:
+def _cell(sizes: Sizes, context: Context, cell: Members) -> list[Record]:
     """Heads asked about and shadows, all attacks on them."""
-    images, generator = _images(sizes, context, cell), named(context.seed, f"members {cell.name}")
-    random = np.random.default_rng([context.seed, cell.n, cell.balanced])
-    asked = np.union1d(np.concatenate(images.members), images.held_out)
+    images, seed = _images(sizes, context, cell), context.seed
+    random = np.random.default_rng([seed, cell.n, cell.balanced])
+    sets, held_out, fresh = images.members, images.held_out, images.fresh
+    first, asked = sets[0], np.union1d(np.concatenate(sets), held_out)
     if cell.balanced:
-        others = random.permutation(np.setdiff1d(images.held_out, images.members[0]))
-        asked = np.union1d(images.members[0], others[: cell.n])
-    n = len(images.members[0])
-    drawn = [_drawn(asked, images.two, n, random) for _ in range(cell.shadows)]
-    rows = np.stack(([] if cell.balanced else images.members) + drawn)
-    changes = RECIPES[cell.recipe].changes
-    recipe = replace(sizes.base, width=sizes.width, classes=cell.classes, **changes)
-    recipe = replace(recipe, steps=steps_of(recipe, n, sizes.epochs * RECIPES[cell.recipe].epochs))
-    heads: list[Released] = []
-    phi: list[Tensor] = []
-    together = len(rows) if recipe.optimiser == "sgd" else TOGETHER
-    for at in torch.from_numpy(rows).split(together):
-        trained, initial = train_heads(recipe, images.x[at], images.labels[at], generator)
-        for k in range(len(at)):
-            head = Released([part[k : k + 1] for part in trained], initial[k], recipe)
-            if cell.balanced or len(heads) < sizes.sets:
-                heads.append(head)
-            phi.append(log_odds(head.outputs(images.x), images.labels))
-    shadows = Shadows(torch.stack(phi), _inside(rows, len(images.x)), asked)
-    table = (_turns if cell.balanced else _sets)(images, heads, shadows, context.seed)
-    return Record(
-        n_train=n, **{name: getattr(cell, name) for name in KIND}, shadows=cell.shadows, **table
-    )
+        others = random.permutation(np.setdiff1d(held_out, first))
+        held_out = asked = np.union1d(first, others[: cell.n])
+        fresh, sets = fresh[:0], []
+    drawn = [drawn_from(asked, images.two, len(first), random) for _ in range(cell.shadows)]
+    rows = torch.from_numpy(np.stack(sets + drawn))
+    inside = torch.zeros(len(rows), len(images.x), dtype=torch.bool).scatter_(1, rows, True)
+    recipe = recipe_of(sizes, cell.recipe, len(first), sizes.width, cell.classes)
+    generator = named(seed, f"members {cell.name}")
+    heads = [Head.of(recipe, images.x[row], images.labels[row], generator) for row in rows]
+    outputs = torch.stack([head.module(images.x) for head in heads])
+    phi = confidence(outputs, images.labels)
+    scores, kinds, right = [], [], []
+    for k, head in enumerate(heads[: len(sets) or None]):  # where balanced, others are shadows
+        members = sets[k] if sets else asked[inside[k, asked].numpy()]
+        parts = [members, *(np.setdiff1d(part, members) for part in (held_out, fresh))]
+        kinds.append(np.repeat([1, 0, 2], [len(part) for part in parts]))
+        shadow = torch.arange(len(rows)) >= len(sets)
+        shadow[k] = False
+        at, by_shadows = np.concatenate(parts), (phi[shadow], inside[shadow])
+        attacks = _attacks(images, head, recipe, phi[k], by_shadows, at, len(members))
+        if cell.balanced:
+            attacks = {name: attacks[name] for name in (*SHADOW, LOSS, FILTER)}
+        scores.append({name: _timed(attack) for name, attack in attacks.items()})
+        right.append(accuracy(nn.Identity(), outputs[k, parts[1]], images.labels[parts[1]]))
+    row = Record(n_train=len(first), shadows=cell.shadows)
+    row |= {key: getattr(cell, key) for key in ("recipe", "classes", "balanced")}
+    if cell.balanced:  # all heads together
+        pooled = {key: torch.cat([scored[key][0] for scored in scores]) for key in scores[0]}
+        scores, kinds = [{key: (score, 0) for key, score in pooled.items()}], [np.hstack(kinds)]
+    else:
+        row["accuracy"] = [round(share, 3) for share in right]
+    row["attacks"] = Record()
+    for name in scores[0]:
+        told = [_rates(*of[name], kind, seed) for of, kind in zip(scores, kinds, strict=True)]
+        row.attacks[name] = {key: [each[key] for each in told] for key in told[0]}
+    return [row]
 
 
-def _drawn(asked: np.ndarray, two: np.ndarray, n: int, random: np.random.Generator) -> np.ndarray:
+def _timed(attack: Callable[[], Tensor]) -> tuple[Tensor, int]:
+    """Scores, and milliseconds of one core."""
+    began = time.process_time()
+    return attack(), round(1000 * (time.process_time() - began))
+
+
+def drawn_from(
+    asked: np.ndarray, two: np.ndarray, n: int, random: np.random.Generator
+) -> np.ndarray:
     """n of the images asked about, as many of each of the two classes, as `partition` has them."""
     parts = [random.permutation(asked[two[asked] == label])[: n // 2] for label in (0, 1)]
     return np.sort(np.concatenate(parts))
 
 
-def _inside(rows: np.ndarray, count: int) -> Tensor:
-    inside = torch.zeros(len(rows), count, dtype=torch.bool)
-    return inside.scatter_(1, torch.from_numpy(rows), True)
-
-
-def _sets(images: Images, heads: list[Released], shadows: Shadows, seed: int) -> Record:
-    """Every attack on the head of each set: its members, held-out images, and fresh ones."""
-    rates, accuracy, sets = [], [], len(heads)
-    for k, head in enumerate(heads):
-        members = images.members[k]
-        held_out = np.setdiff1d(images.held_out, members)
-        fresh = np.setdiff1d(images.fresh, members)
-        at = np.concatenate([members, held_out, fresh])
-        kind = np.repeat([1, 0, 2], [len(members), len(held_out), len(fresh)])
-        scores = _attacks(images, head, shadows.of(k, sets), at, kind == 1)
-        rates.append({name: _rates(score, kind, seed, ms) for name, (score, ms) in scores.items()})
-        answers, labels = head.outputs(images.x[held_out]), images.labels[held_out]
-        given = answers.argmax(1) if answers.shape[1] > 1 else answers[:, 0] > 0
-        accuracy.append(round((given == labels).float().mean().item(), 3))
-    lists = {
-        name: Record({key: [row[name][key] for row in rates] for key in rates[0][name]})
-        for name in rates[0]
-    }
-    return Record(accuracy=accuracy, attacks=lists)
-
-
-def _turns(images: Images, heads: list[Released], shadows: Shadows, seed: int) -> Record:
-    """The filter and attacks by shadow heads; every head is asked about once, and a shadow of the
-    others.
-    """
-    every: dict[str, list[Tensor]] = {}
-    at = shadows.asked
-    for k, head in enumerate(heads):
-        scores = _by_shadows(shadows.phi[k], shadows.without(k), at)
-        scores[FILTER] = partial(_filter, head, images, at, images.known)
-        for name, score in scores.items():
-            every.setdefault(name, []).append(score())
-    kind = shadows.inside[:, at].flatten().numpy().astype(int)
-    rates = {name: _rates(torch.cat(score), kind, seed, 0) for name, score in every.items()}
-    return Record(attacks={name: {key: [v] for key, v in r.items()} for name, r in rates.items()})
-
-
-def _by_shadows(phi: Tensor, shadows: tuple[Tensor, Tensor], at: np.ndarray) -> Attacks:
-    """Those that compare φ (N,) at the rows `at` with that of shadow heads."""
-    others, inside = (part[:, at] for part in shadows)
-    return {
-        "LiRA, online": lambda: lira_online(phi[at], others, inside),
-        "LiRA, offline": lambda: lira_offline(phi[at], others, inside),
-        "RMIA": lambda: rmia(phi[at], others),
-        LOSS: lambda: phi[at],
-    }
-
-
-def _filter(head: Released, images: Images, at: np.ndarray, public: Public) -> Tensor:
-    toward = toward_label(head.parts[2][0], images.labels[at])
-    return matched_filter(head.w1, head.bias, images.x[at], public, SIGNED, toward)
-
-
 def _attacks(
     images: Images,
-    head: Released,
-    shadows: tuple[Tensor, tuple[Tensor, Tensor]],
+    head: Head,
+    recipe: Recipe,
+    phi: Tensor,
+    shadows: tuple[Tensor, Tensor],
     at: np.ndarray,
-    member: np.ndarray,
-) -> dict[str, tuple[Tensor, int]]:
-    """Scores of images at these rows by every attack, and milliseconds of one core."""
-    x, y, public, phi = images.x[at], images.labels[at], images.known, shadows[0]
-    response = partial(matched_filter, head.w1, head.bias, x, public)
-    answers = head.outputs(x)
-    two = torch.cat([answers, torch.zeros_like(answers)], 1) if answers.shape[1] == 1 else answers
-    best = two.topk(2).values
-    linear = head.recipe.optimiser == "sgd"
-    trained, right = images.x[at[member]], y[member]
-    attacks: Attacks = {
-        FILTER: lambda: _filter(head, images, at, public),
-        FEW: lambda: _filter(
-            head, images, at, Public(public.features[:: len(public.features) // 50])
+    n: int,
+) -> dict[str, Callable[[], Tensor]]:
+    """Scores of images at these rows, of which the first n are members, by every attack; φ (N,) are
+    log odds of all images by the head, and shadows those by shadow heads (k, N), and whether these
+    were trained on them.
+    """
+    public_phi, (others, inside) = phi[images.public], (part[:, at] for part in shadows)
+    x, y, public, phi = images.x[at], images.labels[at], Public(images.x[images.public]), phi[at]
+    w, bias, outer, _ = head.parts
+    response = partial(matched_filter, w, bias, x)
+    labelled = partial(response, ridge=SIGNED, toward=toward_label(outer, y))
+    answers = head.module(x)
+    best = (pad(answers, (0, 1)) if answers.shape[1] == 1 else answers).topk(2).values
+    few = Public(public.features[:: len(public.features) // 50])
+    return {
+        "LiRA, online": partial(lira_online, phi, others, inside),
+        "LiRA, offline": partial(lira_offline, phi, others, inside),
+        "RMIA": partial(rmia, phi, others),
+        LOSS: lambda: phi,
+        FILTER: partial(labelled, public),
+        FEW: partial(labelled, few),
+        FOREIGN: lambda: labelled(Public(images.foreign)),
+        UNLABELLED: partial(response, public),
+        ENERGY: partial(response, public, 1e6),
+        SPAN: partial(
+            span_test, FirstLayer(w), x, public, min(n, len(w)), recipe.optimiser != "sgd"
         ),
-        FOREIGN: lambda: _filter(head, images, at, Public(images.foreign)),
-        UNLABELLED: lambda: response(),
-        ENERGY: lambda: response(ridge=1e6),
-        SPAN: lambda: span_test(
-            FirstLayer(head.w1), x, public, min(len(trained), len(head.w1)), not linear
-        ),
-        **_by_shadows(phi, shadows[1], at),
-        # members come first, and are left out themselves
-        "IHA": lambda: inverse_hessian(
-            head.parts, x, y, trained, right, torch.arange(len(x)) % len(trained), head.recipe.lr
-        ),
-        "loss quantile": lambda: loss_quantile(phi[at], x, phi[images.public], public),
-        "gradient alignment": lambda: alignment(head.parts, x, y, head.w1 - head.initial),
+        "IHA": partial(inverse_hessian, head.parts, x, y, n, recipe.lr),
+        "loss quantile": partial(loss_quantile, phi, x, public_phi, public),
+        "gradient alignment": partial(alignment, head.parts, x, y, w - head.w1_init),
         CONFIDENCE: lambda: best[:, 0] - best[:, 1],
     }
-    scores = {}
-    for name, attack in attacks.items():
-        began = time.process_time()
-        scores[name] = attack(), round(1000 * (time.process_time() - began))
-    return scores
 
 
-def _rates(score: Tensor, kind: np.ndarray, seed: int, milliseconds: int) -> Record:
+def _rates(score: Tensor, milliseconds: int, kind: np.ndarray, seed: int) -> Record:
     """`cells.attacks` of `Metrics`, of scores of members (kind 1), held-out images (0) and fresh
     ones (2).
     """
-    s = score.double().numpy()
-    known, fresh = kind < 2, kind != 1
-    member = kind[known] == 1
-    spread, n = intervals(s[known], member, seed, draws=DRAWS), int(member.sum())
-    row = Record(auc=auc(s[known], member), of=n, milliseconds=milliseconds)
-    for name, rate in (("1pct", 0.01), ("01pct", 0.001)):
-        row[f"at_{name}"] = round(n * true_rate(s[known], member, rate))
-        row[f"between_{name}"] = [round(n * share) for share in spread[f"tpr_{rate:g}"]]
-    if (kind == 2).any():
-        row["fresh"] = int((kind == 2).sum())
-        row["false_alarms"] = round(row.fresh * true_rate(s[fresh], kind[fresh] == 2, 0.01))
+    told, (_, n, fresh) = judged(score, kind, seed, DRAWS), np.bincount(kind, minlength=3).tolist()
+    shares = {"at_1pct": told.tpr_at_1pct, "between_1pct": told.from_to_at_1pct}
+    shares |= {"at_01pct": told.tpr_at_01pct, "between_01pct": told.from_to_at_01pct}
+    counts = {name: np.rint(n * np.array(share)).astype(int) for name, share in shares.items()}
+    row = Record(auc=told.auc, of=n, milliseconds=milliseconds)
+    row |= {name: count.tolist() for name, count in counts.items()}
+    row |= {"fresh": fresh, "false_alarms": round(fresh * told.false_alarms)} if fresh else {}
     return row

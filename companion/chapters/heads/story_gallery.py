@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from matplotlib.figure import Figure
 
 from companion.chapters.base import Tensors
@@ -13,7 +12,6 @@ from companion.store.results import Claim, Result, graded
 from recon.scoring.nulls import clears
 
 MOST = 0.5
-COLUMNS = 8
 
 
 def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
@@ -35,13 +33,8 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
 
 
 def selected(_: Metrics, arrays: Tensors) -> Tensors:
-    """Training images from the one whose feature is nearest to its first name to the farthest, in
-    even steps; their names.
-    """
-    order = arrays["likeness"][:, 0].argsort(descending=True)
-    picked = order[torch.linspace(0, len(order) - 1, COLUMNS).round().long()]
-    shown = {name: array[picked] for name, array in arrays.items()}
-    return shown | {name: levels(shown[name]) for name in ("x_train", "names")}
+    """All, photographs as 8 bits."""
+    return arrays | {name: levels(arrays[name]) for name in ("x_train", "names")}
 
 
 @photographs

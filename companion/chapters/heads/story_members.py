@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
+from functools import partial
+from statistics import fmean
+from typing import Any
+
 import matplotlib.pyplot as plt
+import numpy as np
 from matplotlib.figure import Figure
 
-from companion.chapters.claims import claim
 from companion.chapters.heads.experiment import ADAMW, SGD
 from companion.chapters.heads.experiment_members import (
     CONFIDENCE,
@@ -21,7 +27,8 @@ from companion.chapters.heads.experiment_members import (
     Metrics,
     Sizes,
 )
-from companion.chapters.pictures import BASELINE, PAGE, REFERENCE, SERIES, chart, end_labels, note
+from companion.chapters.members import attack_rows, finding
+from companion.chapters.pictures import BASELINE, PAGE, RECOVERED, chart
 from companion.store.record import Record
 from companion.store.results import Claim, Result
 
@@ -31,6 +38,7 @@ SIMPLE = (CONFIDENCE, LOSS, ENERGY)
 OURS = (FILTER, UNLABELLED, SPAN)
 #: attacks of others that the figure has
 DRAWN = ("LiRA, online", "RMIA", "IHA", "loss quantile", "gradient alignment", CONFIDENCE)
+COLOURS = RECOVERED, BASELINE, BASELINE
 POORER = (FEW, FOREIGN)  # the filter, with less than it needs
 HIDDEN = 0.1  # a larger share of the members, over all sets, is not hidden
 COST = 0.75  # of its accuracy or less is left to a head that pays for privacy
@@ -39,18 +47,19 @@ ALARMS = 0.012
 
 def shares(cell: Record, name: str, at: str = "at_1pct") -> list[float]:
     """Of each set's members, those that an attack identifies."""
-    row = cell.attacks[name]
-    return [count / of for count, of in zip(row[at], row.of, strict=True)]
+    return np.divide(cell.attacks[name][at], cell.attacks[name].of).tolist()
 
 
-def pooled(cell: Record, names: tuple[str, ...]) -> float:
+def pooled(cell: Record, *names: str) -> float:
     """The same over all sets, of the best of these attacks."""
-    return max(sum(cell.attacks[name].at_1pct) / sum(cell.attacks[name].of) for name in names)
+    rows = [cell.attacks[name] for name in names]
+    return max(sum(row.at_1pct) / sum(row.of) for row in rows)
 
 
 def headline(metrics: Metrics) -> Record:
     """The cell of AdamW and ten classes with most shadows."""
-    cells = [c for c in metrics.cells if (c.recipe, c.classes, c.balanced) == (ADAMW, 10, False)]
+    wanted = {"recipe": ADAMW, "classes": 10, "balanced": False}
+    cells = [cell for cell in metrics.cells if cell.only(*wanted) == wanted]
     return max(cells, key=lambda cell: cell.shadows)
 
 
@@ -69,30 +78,25 @@ def claims(metrics: Metrics, sizes: Sizes) -> list[Claim]:
 
 
 def _members(cell: Record) -> Claim:
-    ours = min(shares(cell, FILTER))
-    simple = {name: max(shares(cell, name)) for name in SIMPLE}
+    ours, simple = shares(cell, FILTER), {name: max(shares(cell, name)) for name in SIMPLE}
     null = max(simple.values())
-    return claim(
+    return finding(
         "heads-members",
-        {
-            "shares": shares(cell, FILTER),
-            "rare": shares(cell, FILTER, "at_01pct"),
-            "simple": simple,
-        },
-        verdict="finding" if ours > MOST and ours > 2 * null else "not reproduced",
-        value=ours,
+        {"shares": ours, "rare": shares(cell, FILTER, "at_01pct"), "simple": simple},
+        strict=True,
+        value=min(ours),
         null_value=null,
-        margin=ours - max(MOST, 2 * null),
+        margin=min(ours) - max(MOST, 2 * null),
     )
 
 
 def _public(cell: Record) -> Claim:
-    ours = max(max(shares(cell, name)) for name in POORER)
-    null = min(shares(cell, FILTER))
-    return claim(
+    few, foreign, full = (shares(cell, name) for name in (*POORER, FILTER))
+    ours, null = max(few + foreign), min(full)
+    return finding(
         "heads-public",
-        {"few": shares(cell, FEW), "foreign": shares(cell, FOREIGN), "all": shares(cell, FILTER)},
-        verdict="finding" if ours < FEWER * null and null > MOST else "not reproduced",
+        {"few": few, "foreign": foreign, "all": full},
+        strict=True,
         value=ours,
         null_value=null,
         margin=min(FEWER * null - ours, null - MOST),
@@ -101,161 +105,120 @@ def _public(cell: Record) -> Claim:
 
 def _lira(default: Record, metrics: Metrics) -> Claim:
     """By every set, and where every image is in half of the heads."""
-    cells = [default, *(cell for cell in metrics.cells if cell.balanced)]
-    margins = [
-        ours - max(theirs)
-        for cell in cells
-        for ours, *theirs in zip(*(shares(cell, name) for name in (FILTER, *SHADOW)), strict=True)
-    ]
-    return claim(
+    balanced = [cell for cell in metrics.cells if cell.balanced]
+    ours, *theirs = (shares(default, name) for name in (FILTER, *SHADOW))
+    tables = [[shares(cell, name) for name in (FILTER, *SHADOW)] for cell in (default, *balanced)]
+    values = {
+        "ours": ours,
+        "theirs": {name: pooled(default, name) for name in SHADOW},
+        "shadows": default.shadows,
+        "balanced": [{"ours": pooled(c, FILTER), "theirs": pooled(c, *SHADOW)} for c in balanced],
+    }
+    return finding(
         "heads-against-lira",
-        {
-            "ours": shares(default, FILTER),
-            "theirs": {name: pooled(default, (name,)) for name in SHADOW},
-            "shadows": default.shadows,
-            "balanced": [
-                {"ours": pooled(cell, (FILTER,)), "theirs": pooled(cell, SHADOW)}
-                for cell in cells[1:]
-            ],
-        },
-        verdict="finding" if min(margins) > 0 else "not reproduced",
-        value=min(shares(default, FILTER)),
-        null_value=max(max(shares(default, name)) for name in SHADOW),
-        margin=min(margins),
+        values,
+        strict=True,
+        value=min(ours),
+        null_value=max(map(max, theirs)),
+        margin=min(np.subtract(of[0], np.max(of[1:], axis=0)).min() for of in tables).item(),
     )
+
+
+def best_of(cell: Record, names: Iterable[str]) -> dict[str, Any]:
+    """Of these attacks the one that identifies most members over all sets, and their share."""
+    best = max(names, key=partial(pooled, cell))
+    return {**cell.only("recipe", "n_train"), "best": best, "share": pooled(cell, best)}
 
 
 def _best(table: list[Record]) -> Claim:
     """Over all sets; attacks of others have all that they ask for."""
     rows = []
     for cell in table:
-        best = best_other(cell)
-        ours, theirs = pooled(cell, OURS), pooled(cell, (best,))
-        rows.append(
-            {**cell.only("recipe", "n_train"), "ours": ours, "theirs": theirs, "best": best}
-        )
-    margin = min(row["ours"] - row["theirs"] for row in rows)
-    return claim(
-        "heads-best-attack",
-        {"rows": rows},
-        verdict="finding" if margin >= 0 else "not reproduced",
-        value=margin,
-        margin=margin,
-    )
+        others = [name for name in cell.attacks if name not in (*OURS, *POORER, ENERGY)]
+        rows.append({**best_of(cell, others), "ours": pooled(cell, *OURS)})
+    margin = min(row["ours"] - row["share"] for row in rows)
+    return finding("heads-best-attack", {"rows": rows}, value=margin, margin=margin)
 
 
 def _private(private: list[Record], table: list[Record]) -> Claim:
     """Of accuracies the mean over sets; the same number of images by plain SGD beside it."""
     rows = []
     for cell in private:
-        plain = next((c for c in table if (c.recipe, c.n_train) == (SGD, cell.n_train)), None)
-        if plain:
-            best = max(cell.attacks, key=lambda name: pooled(cell, (name,)))
-            accuracy, before = (sum(c.accuracy) / len(c.accuracy) for c in (cell, plain))
-            rows.append(
-                {
-                    **cell.only("recipe", "n_train"),
-                    "share": pooled(cell, (best,)),
-                    "best": best,
-                    "accuracy": accuracy,
-                    "before": before,
-                }
-            )
-    margin = min(min(HIDDEN - row["share"], COST * row["before"] - row["accuracy"]) for row in rows)
-    return claim(
+        for plain in [c for c in table if (c.recipe, c.n_train) == (SGD, cell.n_train)]:
+            accuracy, before = (fmean(c.accuracy) for c in (cell, plain))
+            rows.append({**best_of(cell, cell.attacks), "accuracy": accuracy, "before": before})
+    margins = (min(HIDDEN - row["share"], COST * row["before"] - row["accuracy"]) for row in rows)
+    return finding(
         "heads-dp",
         {"rows": rows},
-        verdict="finding" if margin >= 0 else "not reproduced",
         value=max(row["share"] for row in rows),
         null_value=HIDDEN,
-        margin=margin,
+        margin=min(margins),
     )
 
 
 def _two_classes(ten: Record, two: Record) -> Claim:
     ours, before = shares(two, FILTER), shares(ten, FILTER)
-    margin = min(min(ours) - HIDDEN, FEWER * min(before) - max(ours))
-    return claim(
+    return finding(
         "heads-two-classes",
-        {"two": ours, "ten": before, "others": pooled(two, SHADOW)},
-        verdict="finding" if margin >= 0 else "not reproduced",
+        {"two": ours, "ten": before, "others": pooled(two, *SHADOW)},
         value=max(ours),
         null_value=min(before),
-        margin=margin,
+        margin=min(min(ours) - HIDDEN, FEWER * min(before) - max(ours)),
     )
 
 
 def _alarms(metrics: Metrics) -> Claim:
     """Over all heads and sets; of the attack with most."""
-    rows: dict[str, list[int]] = {}
-    for cell in metrics.cells:
-        for name, row in cell.attacks.items():
-            if "fresh" in row:
-                alarms, fresh = rows.get(name, [0, 0])
-                rows[name] = [alarms + sum(row.false_alarms), fresh + sum(row.fresh)]
-    rates = {name: alarms / fresh for name, (alarms, fresh) in rows.items()}
+    alarms, fresh = Counter[str](), Counter[str]()
+    for name, row in (pair for cell in metrics.cells for pair in cell.attacks.items()):
+        alarms[name] += sum(row.get("false_alarms", []))
+        fresh[name] += sum(row.get("fresh", []))
+    rates = {name: alarms[name] / count for name, count in fresh.items()}
     most = max(rates.values())
-    return claim(
+    return finding(
         "heads-false-alarms",
         {"rates": rates, "most": most},
-        verdict="finding" if most <= ALARMS else "not reproduced",
         value=most,
         null_value=0.01,
         margin=ALARMS - most,
     )
 
 
-def best_other(cell: Record) -> str:
-    """The attack of others that identifies most members over all sets."""
-    others = [name for name in cell.attacks if name not in (*OURS, *POORER, ENERGY)]
-    return max(others, key=lambda name: pooled(cell, (name,)))
-
-
 @chart
 def plot_attacks(result: Result[Metrics]) -> Figure:
-    """Share of members identified at 1 % false alarms by the number of training images, over all
-    sets: the matched filter and the span test, orange, and the attacks of others, grey and dashed.
+    """Share of members identified at 1 % false alarms, a row the heads of one recipe and number of
+    images, over all sets: by the matched filter and the span test, orange, and by others.
     """
-    cells = [cell for cell in result.metrics.cells if cell.classes == 10 and not cell.balanced]
-    recipes = [name for name in (SGD, ADAMW) if any(c.recipe == name for c in cells)]
-    figure, panels = plt.subplots(
-        1, len(recipes), figsize=(PAGE, 3.4), sharey=True, squeeze=False, layout="constrained"
+    cells = [c for c in result.metrics.cells if c.classes == 10 and not c.balanced]
+    marks = {
+        name: (name, marker, RECOVERED if name in OURS else BASELINE)
+        for name, marker in zip((*DRAWN, SPAN, FILTER), "vs^P*xoD", strict=True)
+    }
+    return attack_rows(
+        sorted(cells, key=lambda cell: (cell.recipe, cell.n_train)),
+        lambda cell: f"{cell.recipe}, n = {cell.n_train}",
+        marks,
+        pooled,
+        lambda cell: fmean(cell.accuracy),
     )
-    for ax, recipe in zip(panels[0], recipes, strict=True):
-        rows = sorted((c for c in cells if c.recipe == recipe), key=lambda c: c.n_train)
-        n, ends = [row.n_train for row in rows], []
-        for name in (FILTER, SPAN, *DRAWN):
-            values = [100 * pooled(row, (name,)) for row in rows]
-            ours = name in OURS
-            colour = SERIES[1] if ours else REFERENCE
-            ax.plot(n, values, ("o-" if name == FILTER else "o:") if ours else ".--", color=colour)
-            ends.append((values[-1], name, colour))
-        ax.set(xscale="log", xticks=n, xticklabels=n, ylim=(-3, 103), xlabel="training images")
-        ax.minorticks_off()
-        ax.set_title(recipe)
-        end_labels(ax, ends)
-    panels[0, 0].set_ylabel("members identified, %")
-    return figure
 
 
 @chart
 def plot_three_bars(result: Result[Metrics]) -> Figure:
     """Members of a head of a hundred images by AdamW that are identified at 1 % false alarms: from
-    the weights, by the head's own confidence, and by chance; the mean of sets, and each set.
+    the weights, by the head's own confidence, and by chance; the mean of sets, least and most.
     """
     cell = headline(result.metrics)
     bars = {
-        "from the weights": (shares(cell, FILTER), SERIES[1]),
-        "by the head's own confidence": (shares(cell, CONFIDENCE), REFERENCE),
-        "by chance": ([0.01], BASELINE),
+        "from the weights": shares(cell, FILTER),
+        "by the head's own confidence": shares(cell, CONFIDENCE),
+        "by chance": [0.01],
     }
     figure, ax = plt.subplots(figsize=(PAGE, 1.9))
-    for y, (values, colour) in enumerate(bars.values()):
-        mean = 100 * sum(values) / len(values)
-        ax.barh(y, mean, color=colour, height=0.6)
-        ax.plot([100 * value for value in values], [y] * len(values), "|", color="black", ms=12)
-        note(ax, f"{mean:.0f} %", (max(mean, *(100 * v for v in [*values, 0])), y), (6, 0), colour)
-    ax.set_yticks(range(len(bars)), bars)
+    low, mean, high = 100 * np.array([[min(v), fmean(v), max(v)] for v in bars.values()]).T
+    drawn = ax.barh([*bars], mean, xerr=[mean - low, high - mean], color=COLOURS, height=0.6)
+    ax.bar_label(drawn, fmt="%.0f %%", padding=6)
     ax.set(xlim=(0, 108), ylim=(len(bars) - 0.5, -0.5), xlabel="members identified, %")
     return figure
 
