@@ -48,13 +48,12 @@ def of_an_appendix(item: pytest.Item) -> bool:
     an appendix.
     """
     from companion.chapters import entries
-    from companion.press.edition import is_appendix
 
     if getattr(getattr(item, "module", None), "APPENDIX", False):
         return True
     parameters = item.callspec.params if hasattr(item, "callspec") else {}
     entry = entries().get(str(parameters.get("name")))
-    return entry is not None and is_appendix(Path(entry.chapter))
+    return entry is not None and not entry.chapter[0].isdigit()
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -373,7 +373,7 @@ def not_attempted(sources: Sources) -> str:
 
 
 def replays(sources: Sources) -> str:
-    """What `recon replay --all` says of every kept result, a row each."""
+    """What `recon replay` says of every kept result, a row each."""
     lines = ["| Result | Seed | Kept at | Replayed | Agrees |", "|---|---:|---|---|---|"]
     for row in read_replays(sources.root):
         agrees = (

@@ -40,7 +40,6 @@ from sphinx.util.docutils import SphinxDirective
 
 from companion.chapters.catalogue import best, rows
 from companion.chapters.claims import PAPERS, claims_page
-from companion.press.edition import is_appendix
 from companion.press.numbers import rendered
 from recon.errors import ReconError
 
@@ -106,7 +105,7 @@ def contents(sources: Sources) -> str:
     for page in sources.chapters:
         nb = nbformat.read(page, as_version=4)
         title = re.search(r"^# (.+)$", nb.cells[0].source, re.MULTILINE)
-        if is_appendix(page):
+        if not page.stem[0].isdigit():
             continue  # appendices stand in the menu
         lines += [
             f"::::{{grid-item-card}} {int(page.stem[:2])}. {title[1] if title else page.stem}"

@@ -12,7 +12,16 @@ import torch
 from scipy.stats import norm
 from sklearn.metrics import roc_auc_score
 
-from recon.scoring.membership import guessed, intervals, lira, permutation_p, probability, rmia
+from recon.scoring.membership import (
+    FALSE_RATES,
+    guessed,
+    intervals,
+    lira,
+    named,
+    permutation_p,
+    probability,
+    rmia,
+)
 from recon.scoring.roc import auc, true_rate
 
 
@@ -106,3 +115,11 @@ def test_the_permutation_p_value_is_uniform_under_the_null():
     member = np.arange(40) < 20
     p = np.array([permutation_p(random.normal(size=40), member, seed, 199) for seed in range(200)])
     assert 0.02 < (p < 0.1).mean() < 0.19 and p.min() >= 1 / 200
+
+
+def test_rates_are_named_as_counts_of_members():
+    names = [f"tpr_{rate:g}" for rate in FALSE_RATES]
+    row = {**dict.fromkeys(names, 0.3), "intervals": dict.fromkeys(names, (0.2, 0.42))}
+    found = named(row, 50, 200)["0.01"]
+    assert (found["count"], found["low"], found["high"], found["false_alarms"]) == (15, 10, 21, 2)
+    assert (found["guess"], found["guess_most"]) == guessed(50, 200, 2) and found["resolved"]

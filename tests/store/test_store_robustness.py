@@ -53,7 +53,6 @@ STORED = [("result.json", how) for how in ANY | JSON] + [
 def test_claims_and_keep_say_that_a_result_is_damaged(store, how):
     READ[how](store / NAME / "result.json")
     refused(("claims", "--out", str(store)), "damaged")
-    refused(("claims", "--json", "--out", str(store)), "damaged")
     refused(("keep", str(store / NAME)), "damaged")
 
 
