@@ -214,17 +214,6 @@ def span_of(
     return rows.to(public.features)
 
 
-def add_mean_row(update: Tensor, mean: Tensor, deviation: Tensor | None = None) -> Tensor:
-    """Rows (h + 1, d) that mix features, of a layer (h, d) that was trained on z = (f − mean) /
-    deviation. Σ_i a_i z_i · deviation = Σ_i a_i f_i − (Σ_i a_i) mean: with the mean as one more
-    row, as long as all others together, features are in their span. So it is under batch norm,
-    after which the a_i of a row sum to zero in every batch; there the public mean stands in for
-    theirs.
-    """
-    rows = update if deviation is None else update * deviation
-    return torch.cat([rows, mean[None] * rows.norm() / mean.norm()])
-
-
 def column_norms(w: Tensor) -> Tensor:
     """(d,), at least a millionth of the largest."""
     norms = w.norm(dim=0)

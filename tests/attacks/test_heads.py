@@ -13,7 +13,6 @@ from torch.nn.functional import normalize
 from recon.attacks.heads import (
     Public,
     SparseSettings,
-    add_mean_row,
     chance_zeros,
     count_zeros,
     distinct,
@@ -117,25 +116,6 @@ def test_the_rank_is_told_in_the_weights_as_they_are(public, trained):
     torch.testing.assert_close(basis @ basis.mT, torch.eye(N), atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("deviation", [None, 0.2 + torch.arange(D) / D])
-def test_a_mean_that_was_subtracted_is_put_back(public, trained, deviation):
-    """Of a standardiser, whose mean is known, and of batch norm, whose rows sum to zero (no
-    deviation).
-    """
-    mean = trained.mean(0)
-    seen = (trained - mean) / (1 if deviation is None else deviation)
-    layer, settings = FirstLayer(layer_of(seen)), SparseSettings(rank=N)
-    back = FirstLayer(add_mean_row(layer.w1, mean, deviation))
-    near = [
-        (
-            normalize(sparse_features(x, public, settings).x_hat, dim=1)
-            @ normalize(trained, dim=1).mT
-        )
-        for x in (back, layer)
-    ]
-    assert near[0].amax(0).min() > 0.999 > 0.95 > near[1].amax(0).median()
-
-
 def test_distinct_keeps_one_of_each():
     x = torch.tensor([[1.0, 0.0, 0.0], [0.99, 0.01, 0.0], [0.0, 1.0, 1.0]])
     assert distinct(x).tolist() == [[1.0, 0.0, 0.0], [0.0, 1.0, 1.0]]
@@ -203,13 +183,6 @@ def test_zeros_and_what_chance_gives():
     x = torch.tensor([[0.0, 0.0, 1.0, 3.0], [1.0, 1.0, 1.0, 1.0]])
     assert count_zeros(x).tolist() == [2, 0]
     assert chance_zeros(torch.eye(11, 100), SparseSettings(excess=1.2)) == pytest.approx(17)
-
-
-def test_the_mean_weighs_as_much_as_all_rows_together():
-    update, mean = torch.eye(4, 6), torch.arange(1.0, 7.0)
-    rows = add_mean_row(update, mean)
-    assert torch.equal(rows[:4], update)
-    torch.testing.assert_close(rows[4], mean * 2 / mean.norm())
 
 
 def test_nothing_stands_out_of_a_layer_of_zeros(public):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -46,41 +47,40 @@ def test_a_head_is_that_of_training_in_all_coordinates(changes):
         torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-4)
 
 
+def linear_loss(at, slope, label, step: torch.Tensor) -> torch.Tensor:
+    return loss_of((at + slope @ step)[None], label[None])
+
+
 @pytest.mark.parametrize("classes", [1, 3])
 def test_the_inverse_hessian_is_that_of_all_images_but_one(classes):
-    n, m, module = 4, 6, network(classes).double()
-    x, y = (part.double() for part in images(m, max(classes, 2)))
-    scores = attackers.inverse_hessian(parts(module), x, y.long(), n, lr=0.1)
-    names = list(dict(module.named_parameters()))
+    """That of Gauss and Newton is the Hessian where the network is linear in its weights."""
+    n, module = 4, network(classes).double()
+    x, y = images(6, max(classes, 2))
+    scores = attackers.inverse_hessian(parts(module), x, y, n, lr=0.1)
+    theta, names = tuple(parts(module)), [name for name, _ in module.named_parameters()]
+    zero = torch.zeros(sum(part.numel() for part in theta), dtype=torch.float64)
+    losses, slopes, hessians = [], [], []
+    for image, label in zip(x.double(), y, strict=True):
 
-    def outputs(k: int, *theta: torch.Tensor) -> torch.Tensor:
-        called = dict(zip(names, theta, strict=True))
-        return torch.func.functional_call(module, called, (x[k][None],))
+        def outputs(*theta: torch.Tensor, image=image) -> torch.Tensor:
+            weights = dict(zip(names, theta, strict=True))
+            return torch.func.functional_call(module, weights, (image,))
 
-    def flat(made: tuple[torch.Tensor, ...], rows: int) -> torch.Tensor:
-        return torch.cat([part.reshape(rows, -1) for part in made], 1)
+        made = torch.autograd.functional.jacobian(outputs, theta)
+        slope = torch.cat([part.reshape(classes, -1) for part in made], 1)
 
-    theta = tuple(parts(module))
-    jacobians, gradients, curvatures = [], [], []
-    for k in range(m):
-        made = torch.autograd.functional.jacobian(lambda *t, k=k: outputs(k, *t)[0], theta)
-        jacobians.append(flat(made, classes))
-        answers = outputs(k, *theta).detach().requires_grad_()
-        loss = loss_of(answers, y[k][None])
-        slope = torch.autograd.grad(loss, answers, create_graph=True)[0]
-        gradients.append(slope.detach()[0] @ jacobians[-1])
-        rows = [torch.autograd.grad(part, answers, retain_graph=True)[0] for part in slope[0]]
-        curvatures.append(torch.cat(rows))
-    for k in range(m):
+        loss = partial(linear_loss, outputs(*theta), slope, label)
+        losses.append(loss(zero))
+        slopes.append(torch.func.grad(loss)(zero))
+        hessians.append(torch.func.hessian(loss)(zero))
+    for k, score in enumerate(scores.tolist()):
         rest = [j for j in range(n) if j != k % n]
-        hessian = attackers.DAMPING * torch.eye(jacobians[0].shape[1], dtype=torch.float64)
-        for j in rest:
-            hessian += jacobians[j].mT @ curvatures[j] @ jacobians[j] / (n - 1)
-        of = torch.linalg.solve(hessian, gradients[k])
-        mean = torch.linalg.solve(hessian, torch.stack([gradients[j] for j in rest]).mean(0))
-        loss = loss_of(outputs(k, *theta), y[k][None])
-        wanted = loss / 1.9 - (of @ of / n + 2 * of @ mean) / 0.1
-        assert scores[k].item() == pytest.approx(wanted.item(), rel=1e-4, abs=1e-3)
+        hessian = torch.stack([hessians[j] for j in rest]).mean(0)
+        hessian.diagonal().add_(attackers.DAMPING)
+        mean = torch.stack([slopes[j] for j in rest]).mean(0)
+        a, b = torch.linalg.solve(hessian, torch.stack([slopes[k], mean], 1)).mT
+        wanted = losses[k] / 1.9 - (a @ a / n + 2 * a @ b) / 0.1
+        assert score == pytest.approx(wanted.item(), rel=1e-4, abs=1e-3)
 
 
 def test_shadows_tell_of_images_that_none_was_trained_on():
