@@ -249,14 +249,15 @@ def plot_three_bars(result: Result[Metrics]) -> Figure:
         "by the head's own confidence": (shares(cell, CONFIDENCE), REFERENCE),
         "by chance": ([0.01], BASELINE),
     }
-    figure, ax = plt.subplots(figsize=(PAGE, 1.9))
-    for y, (values, colour) in enumerate(bars.values()):
+    figure, ax = plt.subplots(figsize=(PAGE, 2.3))
+    for y, (name, (values, colour)) in enumerate(bars.items()):
         mean = 100 * sum(values) / len(values)
-        ax.barh(y, mean, color=colour, height=0.6)
-        ax.plot([100 * value for value in values], [y] * len(values), "|", color="black", ms=12)
-        note(ax, f"{mean:.0f} %", (max(mean, *(100 * v for v in [*values, 0])), y), (6, 0), colour)
-    ax.set_yticks(range(len(bars)), bars)
-    ax.set(xlim=(0, 108), ylim=(len(bars) - 0.5, -0.5), xlabel="members identified, %")
+        ax.barh(y, mean, color=colour, height=0.4)
+        ax.plot([100 * value for value in values], [y] * len(values), "|", color="black", ms=10)
+        note(ax, f"{name}: {mean:.0f} %", (0, y - 0.38), (0, 0), colour)
+    ax.set(xlim=(0, 100), ylim=(len(bars) - 0.6, -0.6), yticks=[])
+    ax.spines["left"].set_visible(False)
+    ax.set_xlabel("members identified, % (lines: image sets)", loc="left")
     return figure
 
 
