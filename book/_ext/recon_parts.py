@@ -153,7 +153,7 @@ def write_thumbnails(app: Sphinx) -> None:
             write_small(image.crop(box), folder / f"{stem}.png", 480)
     rows = [row for of_paper in claims_page(root)["figures"].values() for row in of_paper]
     for item in (row for row in rows if "picture" in row):
-        stem, name, row = item["picture"].split("#")
+        stem, name, row = f"{item['picture']}#0".split("#")[:3]
         if stem in books:
             image = opened(figure_named(books[stem], name))
             write_small(
