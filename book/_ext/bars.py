@@ -1,5 +1,5 @@
-"""The map in five bars: what the adversary has, and what share of the images comes out, beside its
-null.
+"""The map in five bars: what the adversary has, and what share of the images is recovered, beside
+its baseline; and the members of a head in three.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 from sphinx.application import Sphinx
 
-from companion.chapters import load
+from companion.chapters import kept, load
+from companion.chapters.heads.story_members import plot_three_bars
 from companion.chapters.pictures import BASELINE, PAGE, RECOVERED, chart
-
-FIGURE = "knowledge.png"
 
 
 @dataclass(frozen=True)
@@ -98,12 +97,18 @@ def plot_bars(found: list[Bar]) -> Figure:
 
 
 def write_bars(app: Sphinx) -> None:
-    """Before pages are read: the figure, in the folder of the page."""
-    if not (Path(app.srcdir) / "book" / "publish.md").is_file():
-        return  # no page shows it
+    """Before pages are read: both figures, in the folder of the page."""
+    root = Path(app.srcdir)
+    if not (root / "book" / "publish.md").is_file():
+        return  # no page shows them
     mpl.use("Agg")
-    folder = Path(app.srcdir) / "book" / "figures"
+    folder = root / "book" / "figures"
     folder.mkdir(exist_ok=True)
-    figure = plot_bars(bars(Path(app.srcdir)))
-    figure.savefig(folder / FIGURE, dpi=200, facecolor=figure.get_facecolor())
-    plt.close(figure)
+    for name, figure in {
+        "knowledge": plot_bars(bars(root)),
+        "members": plot_three_bars(kept("heads-members")),
+    }.items():
+        figure.savefig(
+            folder / f"{name}.png", dpi=200, facecolor=figure.get_facecolor(), bbox_inches="tight"
+        )
+        plt.close(figure)

@@ -13,6 +13,7 @@ import re
 from pathlib import Path
 
 import nbformat
+import numpy as np
 from audit_parts import PARTS as AUDIT_PARTS
 from audit_parts import write_calibration
 from bars import write_bars
@@ -28,6 +29,7 @@ from claim_parts import (
     not_attempted,
     replays,
     replies,
+    small,
     verdicts,
 )
 from docutils import nodes
@@ -37,6 +39,7 @@ from PIL import Image
 from reference_parts import attack_table, modules
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
+from strips import ICONS, icon
 
 from companion.chapters.catalogue import best, rows
 from companion.chapters.claims import PAPERS, claims_page
@@ -132,8 +135,8 @@ def thumbnail(nb: NotebookNode) -> tuple[bytes, str] | None:
 
 
 def write_thumbnails(app: Sphinx) -> None:
-    """Before pages are read: the upper left of each chapter's figure, and of those that stand for a
-    paper's figure.
+    """Before pages are read: the upper left of each chapter's figure, and photographs of those that
+    stand for a paper's figure.
     """
     root = Path(app.srcdir)
     folder = root / "book" / THUMBNAILS
@@ -144,12 +147,17 @@ def write_thumbnails(app: Sphinx) -> None:
     }
     for stem, nb in books.items():
         if found := thumbnail(nb):
-            write_small(found[0], folder / f"{stem}.png", 480)
+            image = opened(found[0])
+            box = (0, 0, image.width, min(image.height, image.width * 5 // 8))
+            write_small(image.crop(box), folder / f"{stem}.png", 480)
     rows = [row for of_paper in claims_page(root)["figures"].values() for row in of_paper]
     for item in (row for row in rows if "picture" in row):
-        stem, _, name = item["picture"].partition("#")
+        stem, name, row = f"{item['picture']}#0".split("#")[:3]
         if stem in books:
-            write_small(figure_named(books[stem], name), folder / f"{stem}-{name}.png", 200)
+            image = opened(figure_named(books[stem], name))
+            write_small(
+                image.crop(first_tiles(image, int(row))), folder / Path(small(item)).name, 300
+            )
 
 
 def figure_named(nb: NotebookNode, name: str) -> bytes:
@@ -162,13 +170,25 @@ def figure_named(nb: NotebookNode, name: str) -> bytes:
     raise ReconError(f"book/claims.yml asks for the figure '{name}', which no page has")
 
 
-def write_small(png: bytes, target: Path, width: int) -> None:
-    """The upper left of a picture, so many pixels wide."""
-    image = Image.open(io.BytesIO(png)).convert("RGB")
-    height = min(image.height, image.width * 5 // 8)
-    image.crop((0, 0, image.width, height)).resize((width, width * height // image.width)).save(
-        target, optimize=True
-    )
+def opened(png: bytes) -> Image.Image:
+    return Image.open(io.BytesIO(png)).convert("RGBA")
+
+
+def first_tiles(image: Image.Image, row: int, tiles: int = 3) -> tuple[int, int, int, int]:
+    """The box of the first photographs of a row, of a figure without a ground."""
+    solid = np.asarray(image)[..., 3] > 0
+    edges = np.flatnonzero(np.diff(np.r_[0, solid.mean(1) > 0.1, 0])).reshape(-1, 2)
+    top, bottom = edges[np.diff(edges)[:, 0] > 40][row]
+    left = np.flatnonzero(solid[top:bottom].mean(0) > 0.95)[0]
+    return left, top, min(image.width, left + tiles * (bottom - top)), bottom
+
+
+def write_small(image: Image.Image, target: Path, width: int) -> None:
+    """A picture on white, so many pixels wide."""
+    ground = Image.new("RGBA", image.size, "white")
+    ground.alpha_composite(image)
+    size = (width, image.height * width // image.width)
+    ground.convert("RGB").resize(size).save(target, optimize=True)
 
 
 def proof(sources: Sources) -> str:
@@ -209,10 +229,11 @@ def reading_minutes(nb: nbformat.NotebookNode) -> int:
 
 
 def landing(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Before one of `NUMBERED` is read: its numbers."""
+    """Before one of `NUMBERED` is read: its numbers, and `:NAME:` for one of `ICONS`."""
     if docname in NUMBERED:
         root = Path(app.srcdir)
-        source[0] = rendered(source[0], root, root / EXECUTED / "results")
+        text = rendered(source[0], root, root / EXECUTED / "results")
+        source[0] = re.sub(f":({'|'.join(ICONS)}):", lambda found: icon(found[1]), text)
 
 
 PARTS = {

@@ -14,6 +14,7 @@ from fontTools import subset
 from PIL import Image, ImageColor
 from sphinx.application import Sphinx
 from sphinx.config import Config
+from sphinx.environment import BuildEnvironment
 
 from companion.chapters.pictures import CHART_GROUND
 
@@ -86,6 +87,14 @@ def add_links(
             pagename,
         )
         context["header_buttons"] += found
+
+
+def letter_appendices(app: Sphinx, env: BuildEnvironment) -> None:
+    """Once all is numbered: A.1, A.2, … for what appendix A numbers, instead of the book's next."""
+    for page, of_kind in env.toc_fignumbers.items():
+        if found := re.fullmatch(f"{EXECUTED}([a-z])-.*", page):
+            for numbers in of_kind.values():
+                numbers.update({key: (found[1].upper(), k) for k, key in enumerate(numbers, 1)})
 
 
 # -------------------------------------------------------------------------------------- light pages
@@ -284,5 +293,6 @@ def setup(app: Sphinx) -> dict:
     app.connect("html-page-context", tidy, priority=1000)
     app.connect("html-page-context", add_links, priority=1001)
     app.connect("config-inited", less_mathjax)
+    app.connect("env-check-consistency", letter_appendices)
     app.connect("build-finished", slim)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -189,12 +189,12 @@ def as_pixels(image: Tensor) -> np.ndarray:
 
 @photographs
 def image_rows(
-    rows: Sequence[tuple[str, Tensor | Sequence[Tensor | None], str]],
+    rows: Sequence[tuple[str, Tensor | Sequence[Tensor | None], str | Sequence[str]]],
     titles: Sequence[Sequence[str]] | None = None,
     size: float = 0.95,
 ) -> Figure:
-    """A figure of labelled rows: (label, images (k, d), frame); titles[r][c] is printed above an
-    image. None is an empty place.
+    """A figure of labelled rows: (label, images (k, d), frame of all, or of each); titles[r][c] is
+    printed above an image. None is an empty place.
 
     Args:
         size: the side of an image in inches, at most; it is less where the rows would be wider than
@@ -218,7 +218,10 @@ def image_rows(
             if image is not None:
                 pixels = as_pixels(image)
                 ax.imshow(pixels, interpolation="nearest", cmap="gray", vmin=0, vmax=1)
-                ax.spines[:].set(**{"visible": True, "linewidth": 2} | FRAMES[frame])
+                ax.spines[:].set(
+                    **{"visible": True, "linewidth": 2}
+                    | FRAMES[frame if isinstance(frame, str) else frame[c]]
+                )
             if r < len(titles) and c < len(titles[r]):
                 ax.set_title(titles[r][c], fontsize=SMALLEST, pad=2, linespacing=1.1)
     return figure

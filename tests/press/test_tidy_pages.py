@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from types import SimpleNamespace
 
 from PIL import Image
 
@@ -10,7 +11,7 @@ from companion.chapters import ROOT
 
 sys.path.append(str(ROOT / "book" / "_ext"))
 
-from tidy_pages import MATHJAX, fewer_rules, slimmer  # noqa: E402
+from tidy_pages import MATHJAX, fewer_rules, letter_appendices, slimmer  # noqa: E402
 
 
 def test_rules_that_no_page_can_meet_are_left_out():
@@ -27,3 +28,10 @@ def test_a_page_keeps_its_pictures_and_the_scripts_that_it_uses(tmp_path):
     assert [name for name in names if name in lean] == [MATHJAX, "zoom.js"]
     assert 'src="a.png"' in lean and 'alt="1"' in lean
     assert MATHJAX not in slimmer(page.replace('class="math"', ""), tmp_path)
+
+
+def test_an_appendix_numbers_its_figures_by_its_letter():
+    pages = {"b-x": {"p": (3,), "q": (4,)}, "01-x": {"r": (1, 1)}}
+    numbers = {f"book/executed/{name}": {"figure": of} for name, of in pages.items()}
+    letter_appendices(None, SimpleNamespace(toc_fignumbers=numbers))
+    assert pages == {"b-x": {"p": ("B", 1), "q": ("B", 2)}, "01-x": {"r": (1, 1)}}
