@@ -219,7 +219,11 @@ def plot_three_bars(result: Result[Metrics]) -> Figure:
     low, mean, high = 100 * np.array([[min(v), fmean(v), max(v)] for v in bars.values()]).T
     drawn = ax.barh([*bars], mean, xerr=[mean - low, high - mean], color=COLOURS, height=0.6)
     ax.bar_label(drawn, fmt="%.0f %%", padding=6)
-    ax.set(xlim=(0, 108), ylim=(len(bars) - 0.5, -0.5), xlabel="members identified, % (lines: image sets)")
+    ax.set(
+        xlim=(0, 108),
+        ylim=(len(bars) - 0.5, -0.5),
+        xlabel="members identified, % (lines: image sets)",
+    )
     return figure
 
 
