@@ -1,4 +1,4 @@
-"""Editions of the book: chapters executed one after the other, each page whole or not there at all.
+"""Editions of the book: chapters executed side by side, each page whole or not there at all.
 
     build/<profile>-<data>/executed/*.ipynb   executed, checked, stamped chapters
                           /results/           what the experiments stored; reused by the next run
@@ -9,14 +9,19 @@ a strict build.
 """
 
 import os
+import re
 import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Lock
 
+from joblib import cpu_count
 from nbformat import NotebookNode
 
 from companion.chapters import ROOT
@@ -28,6 +33,8 @@ from companion.press.stamps import Edition
 from recon.errors import ReconError
 from recon.images.registry import load_pool
 from recon.store.files import only_one
+
+RUNS = re.compile(r'recon\.run\(\s*\\"([\w-]+)')  # in the text of a notebook
 
 
 def chapters_of(root: Path = ROOT, names: Iterable[str] | None = None) -> list[Path]:
@@ -94,10 +101,12 @@ def executed(
     settings: Edition,
     stamp: Callable[[Path, float], dict],
 ) -> Iterator[tuple[str, NotebookNode]]:
-    """(file name, executed and stamped notebook), one after the other, until one fails.
+    """(file name, executed and stamped notebook) in this order, as many at a time as there are
+    cores, until one fails.
 
     Kernels compute on one thread, unless `OMP_NUM_THREADS` says otherwise: the threads decide how
-    numbers round.
+    numbers round. An experiment that two chapters run is not run by both at once: the store would
+    refuse the second.
 
     Args:
         work: a folder that this run holds; a chapter that fails is left in `work`/failed.
@@ -105,20 +114,29 @@ def executed(
         stamp: of a source that took so many seconds.
     """
     parameters = {name: getattr(settings, name) for name in runner.PARAMETERS}
+    runs = {source: sorted({*RUNS.findall(source.read_text("utf-8"))}) for source in sources}
+    locks = {name: Lock() for names in runs.values() for name in names}
+
+    def execute(source: Path) -> tuple[NotebookNode, float]:
+        with ExitStack() as stack:
+            for name in runs[source]:
+                stack.enter_context(locks[name])
+            begun, target = time.perf_counter(), work / "failed" / source.name
+            target.parent.mkdir(exist_ok=True)
+            nb = runner.execute(source, target, parameters)
+            target.unlink()
+            return nb, time.perf_counter() - begun
+
     with TemporaryDirectory(dir=work, prefix=".run-") as run:
         threads = os.environ.get("OMP_NUM_THREADS", "1")
         env = {"OMP_NUM_THREADS": threads, "RECON_OUT": os.path.join(run, "results"), **env}
-        with runner.kernels(Path(run), env):
-            for source in sources:
-                begun, target = time.perf_counter(), work / "failed" / source.name
-                target.parent.mkdir(exist_ok=True)
-                nb = runner.execute(source, target, parameters)
-                shutil.rmtree(target.parent)
-                seconds = time.perf_counter() - begun
+        with runner.kernels(Path(run), env), ThreadPoolExecutor(cpu_count()) as pool:
+            for source, (nb, seconds) in zip(sources, pool.map(execute, sources), strict=True):
                 stamps.put_stamp(nb, stamp(source, seconds))
                 fill_in(nb, Path(env["RECON_OUT"]))
                 _log(f"{source.stem} done in {seconds:.0f} s")
                 yield source.name, nb
+    shutil.rmtree(work / "failed", ignore_errors=True)
 
 
 def replace_pages(folder: Path, pages: dict[str, NotebookNode], keep: bool = False) -> None:
