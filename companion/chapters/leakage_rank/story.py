@@ -143,10 +143,10 @@ def drawing() -> str:
         ' move with the arrow keys and switch a pixel with Space"></canvas><figcaption><span'
         ' class="ask">Your image. Draw on it.</span><span class="paper">An'
         ' image.</span></figcaption></figure><figure><canvas class="seen" width="16" height="16"'
-        ' role="img" aria-label="One row of the gradient"></canvas><figcaption>What is sent: one of'
-        " ten rows of the gradient of the weights.</figcaption></figure><figure><canvas"
+        ' role="img" aria-label="One row of the gradient"></canvas><figcaption>Sent: the gradient'
+        " of the weights. Shown: one of ten rows.</figcaption></figure><figure><canvas"
         ' class="back" width="16" height="16" role="img" aria-label="The image got'
-        ' back"></canvas><figcaption>That row over its entry of the gradient of the bias: eq.'
+        ' back"></canvas><figcaption>That row divided by its entry of the gradient of the bias: eq.'
         ' (4).</figcaption></figure></div><p class="said" role="status"></p><label hidden>Images in'
         ' the batch: yours and others <input type="range" name="batch" min="1" max="16" step="1"'
         ' value="1"></label><label hidden>Noise on the gradient <input type="range" name="sigma"'
