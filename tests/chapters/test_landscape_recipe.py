@@ -31,7 +31,7 @@ def test_it_starts_where_eq_10_says(smoke):
 
 
 def test_a_start_that_was_not_run_is_named(smoke):
-    with pytest.raises(KeyError, match=r"not run from \(0, 0.5\)"):
+    with pytest.raises(KeyError, match=r"\(0, 0.5\)"):
         smoke.metrics.at(0, 0.5)
 
 
