@@ -11,18 +11,19 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from recon.attacks import Candidates, by_decoreco, by_separation
+from recon.attacks import by_decoreco, by_separation
 from recon.attacks.decoreco import image_span
 from recon.attacks.heads import Public, SparseSettings, span_of, sparse_features
 from recon.attacks.recover import RecoverSettings
 from recon.attacks.separation import PIXEL_STD, FirstLayer, SeparationSettings
+from recon.errors import ReconError
 from recon.nets.gram import layer_norms
-from recon.optim.rng import named
 from recon.released import Weights
 from recon_audit.anatomy import Classifier, first_layer_of
 
@@ -45,10 +46,10 @@ class Attempt:
     """
 
     x_hat: Tensor
-    how: str = ""
-    why_not: str | None = None
-    name: str = ""
-    seconds: float = 0.0
+    how: str
+    why_not: str | None
+    name: str
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -71,26 +72,23 @@ class Released:
     public: Tensor | None = None
 
     @classmethod
-    def of(cls, classifier: Classifier, start: nn.Module | None, public: Tensor | None) -> Released:
+    def of(cls, seen: Classifier, start: nn.Module | None, public: Tensor | None) -> Released:
         """Of a module as `examine` saw it;
 
         Args:
             start: the module before training, as far as it is known.
         """
-        first, seen = first_layer_of(classifier, start), classifier
-        if public is None:
-            return cls(first, seen.first_why_not, seen.dense, seen.dense_why_not)
-        why_not = "It is not tried on features: separation reads those."
-        return cls(first, seen.first_why_not, dense_why_not=why_not, public=public)
+        first, dense, why_not = first_layer_of(seen, start), seen.dense, seen.dense_why_not
+        if public is not None:
+            dense, why_not = None, "It is not tried on features: separation reads those."
+        return cls(first, seen.first_why_not, dense, why_not, public)
 
     def to(self, device: torch.device) -> Released:
         """On a device."""
-        there = {
-            name: part.to(device)
-            for name, part in vars(self).items()
-            if isinstance(part, Tensor | Weights)
+        there: dict[str, Any] = {
+            name: part.to(device) for name, part in vars(self).items() if hasattr(part, "to")
         }
-        return replace(self, **there)  # type: ignore[arg-type]
+        return replace(self, **there)
 
 
 @dataclass(frozen=True)
@@ -113,6 +111,11 @@ class Task:
         return torch.Generator().manual_seed(self.seed)
 
 
+#: candidates (m, d) and what was done, in words, of a task and the weights that the attack needs;
+#: ReconError where it cannot run
+Run = Callable[[Task, Weights], tuple[Tensor, str]]
+
+
 @dataclass(frozen=True)
 class Kind:
     """An attack that an audit tries.
@@ -127,7 +130,7 @@ class Kind:
     title: str
     phrase: str
     needs: str
-    run: Callable[[Task], Attempt]
+    run: Run
 
 
 def attempts(task: Task, names: Sequence[str]) -> list[Attempt]:
@@ -135,143 +138,107 @@ def attempts(task: Task, names: Sequence[str]) -> list[Attempt]:
     results = []
     for name in names:
         kind, began = KINDS[name], time.perf_counter()
-        if getattr(task.released, kind.needs) is None:
-            attempt = _not_applicable(task, getattr(task.released, f"{kind.needs}_why_not"))
-        else:
-            attempt = kind.run(task)
-        results.append(replace(attempt, name=name, seconds=time.perf_counter() - began))
+        x_hat, how, why_not = torch.empty(0, math.prod(task.shape)), "", None
+        try:
+            weights = getattr(task.released, kind.needs)
+            if weights is None:
+                raise ReconError(getattr(task.released, f"{kind.needs}_why_not"))
+            x_hat, how = kind.run(task, weights)
+        except ReconError as error:
+            why_not = str(error)
+        results.append(Attempt(x_hat, how, why_not, name, time.perf_counter() - began))
     return results
 
 
-def _not_applicable(task: Task, why_not: str) -> Attempt:
-    return Attempt(torch.empty(0, math.prod(task.shape)), why_not=why_not)
-
-
-def run_with_defaults(attack: Callable[..., Candidates]) -> Callable[[Task], Attempt]:
-    """A function of `recon.attacks` as what a `Kind` runs, with its own settings."""
-
-    def run(task: Task) -> Attempt:
-        weights = task.released.dense
-        assert weights is not None
-        # a stream of its own: a reader's own images may have been drawn with the same seed
-        stream = named(task.seed, f"audit.{attack.__name__.removeprefix('by_')}")
-        candidates = attack(replace(weights, n_train=task.n_train), task.shape, None, stream)
-        x_hat = candidates.images.flatten(1)[:MAX_CANDIDATES]
-        return Attempt(x_hat, f"{len(x_hat)} candidates")
-
-    return run
-
-
-def separation(task: Task) -> Attempt:
+def separation(task: Task, weights: Weights) -> tuple[Tensor, str]:
     """`by_separation` in the strongest directions of the first layer, minus its start where that is
     known, at most as many as there are training images: of Adam's steps from a tiny start far more
     stand out of the spectrum.
     """
-    weights, public = task.released.first, task.released.public
-    assert weights is not None
-    if public is not None:
-        return _of_features(task, FirstLayer.of(weights), Public(public))
+    if task.released.public is not None:
+        return _of_features(task, FirstLayer.of(weights), Public(task.released.public))
     if len(task.shape) != 3 or min(task.shape[1:]) < 2:
         size = " × ".join(map(str, task.shape))
-        why_not = f"Images of {size} numbers have no neighbouring pixels in both directions."
-        return _not_applicable(task, why_not)
+        raise ReconError(
+            f"Images of {size} numbers have no neighbouring pixels in both directions."
+        )
     settings = SeparationSettings(rank=min(task.n_train, MAX_CANDIDATES))
     candidates = by_separation(weights, task.shape, settings, task.generator)
-    sources = len(candidates) // 2
-    if not sources:
-        why_not = (
+    if not len(candidates):
+        raise ReconError(
             "Nothing that varies from pixel to pixel stands out from the first layer's random"
             " start."
         )
-        return _not_applicable(task, why_not)
-    how = f"{sources} directions of the first layer, unmixed; both signs of each source"
-    return Attempt(candidates.images.flatten(1), how)
+    how = (
+        f"{len(candidates) // 2} directions of the first layer, unmixed; both signs of each source"
+    )
+    return candidates.images.flatten(1), how
 
 
-def _of_features(task: Task, layer: FirstLayer, public: Public) -> Attempt:
+def _of_features(task: Task, layer: FirstLayer, public: Public) -> tuple[Tensor, str]:
     """Of a head: sparse vectors of the span that are not negative (`recon.attacks.heads`)."""
-    n_train, mixtures = task.n_train, len(layer.w1)
+    n_train, mixtures, results = task.n_train, len(layer.w1), []
     if (public.features < 0).any():
-        return _not_applicable(
-            task, "Some features are negative, and separation of features needs a ReLU."
-        )
+        raise ReconError("Some features are negative, and separation of features needs a ReLU.")
     if mixtures < n_train:
-        few = f"The head's first layer has {mixtures} rows for {n_train} training features"
-        return _not_applicable(task, f"{few}: so few mixtures cannot be unmixed.")
-    results = []
+        raise ReconError(
+            f"The head's first layer has {mixtures} rows for {n_train} training features: so few"
+            " mixtures cannot be unmixed."
+        )
     for preconditioned in (False, True):
         rank = min(len(span_of(layer, public, None, preconditioned)), n_train)
         if rank:
             settings = SparseSettings(rank=rank)
             results.append(sparse_features(layer, public, settings, preconditioned))
     if not results:
-        return _not_applicable(task, "Nothing stands out from the first layer's random start.")
+        raise ReconError("Nothing stands out from the first layer's random start.")
     best = max(results, key=lambda sparse: int(sparse.certified.sum()))
     x_hat = public.standardised(best.x_hat[:MAX_CANDIDATES])
     certified = f"{int(best.certified.sum())} of them with more zeros than chance"
-    return Attempt(x_hat, f"{len(x_hat)} sparse features of the first layer's span, {certified}")
+    return x_hat, f"{len(x_hat)} sparse features of the first layer's span, {certified}"
 
 
-def rows(task: Task) -> Attempt:
+def rows(task: Task, weights: Weights) -> tuple[Tensor, str]:
     """The largest rows of ±W1, as many as there are training images, both signs: no attack at
     all.
     """
-    weights, public = task.released.first, task.released.public
-    assert weights is not None
-    w1 = FirstLayer.of(weights).update
+    w1, public = FirstLayer.of(weights).update, task.released.public
     if public is not None:
         w1 = w1 / Public(public).scale
     if not w1.any():
-        return _not_applicable(task, "The first layer is zero.")
+        raise ReconError("The first layer is zero.")
     count = min(task.n_train, MAX_CANDIDATES // 2)
     largest = w1[w1.norm(dim=1).argsort(descending=True, stable=True)[:count]]
-    x_hat = torch.stack([largest, -largest], dim=1).flatten(0, 1)
-    return Attempt(
-        x_hat, f"the {len(largest)} largest rows of the first layer as they are; both signs of each"
-    )
+    how = f"the {len(largest)} largest rows of the first layer as they are; both signs of each"
+    return torch.stack([largest, -largest], dim=1).flatten(0, 1), how
 
 
-def decoreco(task: Task) -> Attempt:
-    """`by_decoreco` with `settings_for`, where that is possible, in the `image_span` where the
-    weights show one.
+def decoreco(task: Task, weights: Weights) -> tuple[Tensor, str]:
+    """`by_decoreco`, in the `image_span` where the weights show one: two candidates per training
+    image, up to a limit; the first layer only, as in `recover`; multipliers around
+    `multiplier_unit`.
     """
-    weights = task.released.dense
-    assert weights is not None
     basis = image_span(weights).basis
     if len(basis) == 1:  # nothing stands out from noise
         basis = basis[:0]
-    settings = settings_for(weights, basis, task.n_train, task.profile)
-    if settings is None:
-        return _not_applicable(
-            task, "The network answers 0 to everything, or numbers too large to work with."
-        )
-    candidates = by_decoreco(weights, task.shape, settings, task.generator)
-    budget = f"{settings.restarts} restarts of {settings.steps} steps"
-    how = f"{settings.m} candidates, {budget} in {len(basis) or weights.network.dim} dimensions"
-    return Attempt(candidates.images.flatten(1), how)
-
-
-def settings_for(
-    weights: Weights, basis: Tensor, n_train: int, profile: str
-) -> RecoverSettings | None:
-    """Two candidates per training image, up to a limit; the first layer only, as in `recover`; in
-    the span of `basis` (r, d), r = 0 for all of pixel space; multipliers around `multiplier_unit`,
-    None without one.
-    """
-    restarts, steps, scale_steps = BUDGETS[profile]
-    m = min(2 * n_train, MAX_CANDIDATES)
+    m = min(2 * task.n_train, MAX_CANDIDATES)
     unit = multiplier_unit(weights, m, basis)
-    if not 0 < unit < float("inf"):
-        return None
-    return RecoverSettings(
-        m=m,
-        restarts=restarts,
-        steps=steps,
+    if not 0 < unit < math.inf:
+        raise ReconError("The network answers 0 to everything, or numbers too large to work with.")
+    restarts, steps, scale_steps = BUDGETS[task.profile]
+    settings = RecoverSettings(
+        m,
+        restarts,
+        steps,
         multiplier_scales=tuple(float(f"{factor * unit:.2g}") for factor in SCALES),
         scale_steps=scale_steps,
         layer_weights=(1.0,) + (0.0,) * (weights.network.depth - 1),
         project=len(basis) > 0,
     )
+    candidates = by_decoreco(weights, task.shape, settings, task.generator)
+    dimensions = len(basis) or weights.network.dim
+    how = f"{m} candidates, {restarts} restarts of {steps} steps in {dimensions} dimensions"
+    return candidates.images.flatten(1), how
 
 
 def multiplier_unit(weights: Weights, m: int, basis: Tensor) -> float:
@@ -283,8 +250,7 @@ def multiplier_unit(weights: Weights, m: int, basis: Tensor) -> float:
     answers 0 everywhere.
     """
     network = weights.network
-    dimensions = len(basis) or network.dim
-    z = torch.randn(256, dimensions, generator=torch.Generator().manual_seed(0))
+    z = torch.randn(256, len(basis) or network.dim, generator=torch.Generator().manual_seed(0))
     z = normalize(z, dim=1).to(weights.theta_star) * PIXEL_STD * network.dim**0.5
     size = network(weights.params, z @ basis if len(basis) else z).abs().mean()
     return (layer_norms(network, weights.params)[0] / (m * size)).item()

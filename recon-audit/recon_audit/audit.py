@@ -10,13 +10,11 @@ tried on networks of which we know the truth, too.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from math import inf
 from pathlib import Path
-from secrets import token_hex
 from time import monotonic, perf_counter
 from typing import Any
 
@@ -27,37 +25,20 @@ import recon
 from recon.errors import ReconError, one_reason
 from recon.store.machine import check_seed, device_name, resolve_device, versions
 from recon_audit import words
-from recon_audit.aggregates import aggregates, check_salt
+from recon_audit.aggregates import aggregates
 from recon_audit.attacks import RECONSTRUCTIONS
 from recon_audit.comparison import Comparison, Settings, save_attempts
 from recon_audit.exchange import Exchangeability, compare_sets
 from recon_audit.places import FOLDER, fresh_place
-from recon_audit.prepare import PREDICTED, Case, prepare
+from recon_audit.prepare import PREDICTED, Case, prepare, whole
 from recon_audit.report import SCHEMA, Leaked, Report, digest, page
 from recon_audit.scoring import Json
 from recon_audit.shadows import Recipe, tell
 from recon_audit.verdict import INFERRED, LEAKS, attack_states, decide, lines, power_words
 
 ATTACKS = (*RECONSTRUCTIONS, "membership")
-SHADOWS = {"smoke": 4, "laptop": 8, "paper": 32}
-CANARIES = {"smoke": 1, "laptop": 2, "paper": 4}
-#: parts of the report that come last, and those that are there where an attack made them
-WORDS = (
-    "verdict",
-    "membership_verdict",
-    "lines",
-    "tried",
-    "power_words",
-    "summary",
-    "aggregates_only",
-    "leaked",
-)
-RESULTS = (
-    "recipe",
-    "result",
-    "power",
-    "membership",
-)
+#: profile -> shadows, canaries
+NETWORKS = {"smoke": (4, 1), "laptop": (8, 2), "paper": (32, 4)}
 SMALL = 3_000_000  # numbers
 SPENT = 0.85  # of the time on networks: the rest is for what comes after them
 
@@ -67,28 +48,18 @@ def audit(
     train: Any,
     held_out: Any = None,
     *,
-    labels: Any = None,
-    theta_init: Any = None,
-    start: Any = None,
-    backbone: Any = None,
-    base: Any = None,
-    transform: Any = None,
-    resize: int | None = None,
-    crop: int | None = None,
-    groups: Any = None,
     attacks: Sequence[str] | None = None,
     out: str | Path | None = None,
     seed: int = 0,
     device: str = "auto",
     profile: str = "laptop",
-    arch: str | None = None,
     recipe: Recipe | Mapping[str, Any] | None = None,
     shadows: int | None = None,
     canaries: int | None = None,
     time: float | None = None,
     claimed_epsilon: Any = None,
     aggregates_only: bool = False,
-    salt: str | None = None,
+    **inputs: Any,
 ) -> Report:
     """Attack `model`, compare with the images, and say whether it leaks.
 
@@ -121,91 +92,60 @@ def audit(
         time: seconds that it may take: fewer shadows and steps, and the report says so.
         claimed_epsilon: ε that is claimed for the training, or (ε, δ), to compare with.
         aggregates_only: no image, no name of one and no recovered picture in the report or in
-            `out`, and salted hashes for names; salt: theirs, by default a random one that
-            `Report.salt` holds.
+            `out`, and numbers for names.
     """
-    if profile not in SHADOWS:
-        raise ReconError(f"unknown profile '{profile}': choose one of {', '.join(SHADOWS)}")
-    if salt is not None:
-        check_salt(salt)
-    counts = (
-        whole(SHADOWS[profile] if shadows is None else shadows, "shadows"),
-        whole(CANARIES[profile] if canaries is None else canaries, "canaries"),
-    )
-    chosen = _chosen(attacks)
-    if min(counts) < 0 or ("membership" in chosen and counts[0] < 2):
+    if profile not in NETWORKS:
+        raise ReconError(f"unknown profile '{profile}': choose one of {', '.join(NETWORKS)}")
+    usual = NETWORKS[profile]
+    shadows = whole(usual[0] if shadows is None else shadows, "shadows")
+    canaries = whole(usual[1] if canaries is None else canaries, "canaries")
+    with one_reason("attacks must be names"):
+        names = attacks.split(",") if isinstance(attacks, str) else [*(attacks or ATTACKS)]
+    if unknown := [name for name in names if name not in ATTACKS]:
+        raise ReconError(f"unknown attack '{unknown[0]}': choose from {', '.join(ATTACKS)}")
+    if min(shadows, canaries) < 0 or ("membership" in names and shadows < 2):
         raise ReconError(
             "the numbers of shadows and canaries must not be negative, and membership needs two"
             " shadows"
         )
-    for name, size in (("resize", resize), ("crop", crop)):
-        if size is not None and whole(size, name) < 1:
-            raise ReconError(f"{name} must be a number of pixels, not {size}")
     if isinstance(recipe, Mapping):
         with one_reason("recipe must have the fields of recon_audit.shadows.Recipe"):
             recipe = Recipe(**recipe)
     if not isinstance(recipe, Recipe | None):
         raise ReconError(f"recipe must be a recon_audit.shadows.Recipe, not {recipe!r:.60}")
     check_seed(seed := whole(seed, "seed"))
-    name = f"cuda:{device}" if isinstance(device, int) else str(device)
-    until = inf if time is None else monotonic() + SPENT * positive(time, "time")
-    claimed = claim_of(claimed_epsilon)
     settings = Settings(
-        chosen, seed, profile, resolve_device(name), *counts, recipe, until, claimed
+        tuple(name for name in ATTACKS if name in names),
+        seed,
+        profile,
+        resolve_device(f"cuda:{device}" if isinstance(device, int) else str(device)),
+        shadows,
+        canaries,
+        recipe,
+        inf if time is None else monotonic() + SPENT * positive(time, "time"),
+        claim_of(claimed_epsilon),
     )
     torch.set_flush_denormal(True)
     with one_reason("out must be a path"):
         folder = None if out is None else Path(out)
     with fresh_place(folder) as fresh:
         try:
-            case = prepare(
-                model,
-                train,
-                held_out,
-                labels=labels,
-                theta_init=theta_init,
-                start=start,
-                backbone=backbone,
-                base=base,
-                transform=transform,
-                arch=arch,
-                resize=resize,
-                crop=crop,
-                groups=groups,
-            )
+            case = prepare(model, train, held_out, **inputs)
         except OSError as error:
             raise ReconError(f"{error.filename} cannot be read: {error.strerror}") from error
-        with few_threads(case):
-            report = audit_case(
-                case, settings, fresh, (salt or token_hex(16)) if aggregates_only else None
-            )
+        with few_threads(case.subject.module):
+            report = audit_case(case, settings, fresh, aggregates_only)
         if fresh:
             report.save(fresh)
     return report
 
 
-def whole(value: Any, name: str) -> int:
-    """A number that counts; ReconError for what is none."""
-    value = int(value) if isinstance(value, float) and value.is_integer() else value
-    with one_reason(f"{name} must be a whole number"):
-        return operator.index(value)
-
-
-def _chosen(attacks: Any) -> tuple[str, ...]:
-    with one_reason("attacks must be names"):
-        names = attacks.split(",") if isinstance(attacks, str) else list(attacks or ATTACKS)
-    if unknown := [name for name in names if name not in ATTACKS]:
-        raise ReconError(f"unknown attack '{unknown[0]}': choose from {', '.join(ATTACKS)}")
-    return tuple(name for name in ATTACKS if name in names)
-
-
 def positive(value: Any, name: str) -> float:
     """As a float; ReconError for what is no positive number."""
-    with one_reason(f"{name} must be a positive number"):
-        number = float(value)
-    if not 0 < number < inf:
-        raise ReconError(f"{name} must be a positive number, not {value}")
-    return number
+    with one_reason(f"{name} must be a positive number, not {value}"):
+        if not 0 < float(value) < inf:
+            raise ValueError("out of range")
+        return float(value)
 
 
 def claim_of(source: Any) -> tuple[float, float] | None:
@@ -213,20 +153,18 @@ def claim_of(source: Any) -> tuple[float, float] | None:
     if source is None:
         return None
     parts = source.split(",") if isinstance(source, str) else source
-    epsilon, *more = parts if isinstance(parts, list | tuple) else (parts,)
-    if len(more) > 1:
-        raise ReconError(f"claimed_epsilon must be ε or (ε, δ), not {source}")
-    return positive(epsilon, "ε"), positive(more[0], "δ") if more else 0.0
+    parts = parts if isinstance(parts, list | tuple) else (parts,)
+    with one_reason(f"claimed_epsilon must be ε or (ε, δ), not {source}"):
+        epsilon, delta = parts if len(parts) > 1 else (*parts, None)
+        return positive(epsilon, "ε"), 0.0 if delta is None else positive(delta, "δ")
 
 
 @contextmanager
-def few_threads(case: Case) -> Iterator[None]:
+def few_threads(module: nn.Module) -> Iterator[None]:
     """One thread for a small network: beside a busy process several wait for each other."""
-    threads, numbers = (
-        torch.get_num_threads(),
-        sum(p.numel() for p in case.subject.module.parameters()),
-    )
-    torch.set_num_threads(1 if numbers < SMALL else threads)
+    threads = torch.get_num_threads()
+    if sum(p.numel() for p in module.parameters()) < SMALL:
+        torch.set_num_threads(1)
     try:
         yield
     finally:
@@ -234,75 +172,66 @@ def few_threads(case: Case) -> Iterator[None]:
 
 
 def audit_case(
-    case: Case, settings: Settings, folder: Path | None = None, salt: str | None = None
+    case: Case, settings: Settings, folder: Path | None = None, aggregates_only: bool = False
 ) -> Report:
     """Of what was prepared;
 
     Args:
         folder: for what attacks recover.
-        salt: of a report of aggregates only, which keeps nothing of that, None for a whole one.
+        aggregates_only: without images and names.
     """
     began = perf_counter()
     train, held_out = case.pictures or (case.train, case.held_out)
     tell(f"{len(train)} training and {len(held_out)} held-out images are read, and compared")
-    alike = compare_sets(
-        train.flat,
-        held_out.flat,
-        settings.seed,
-        # what is predicted may differ because of who was trained on
-        None if case.labels.startswith(PREDICTED) else case.y,
-        train.names + held_out.names,
-        case.named,
-    )
+    # what is predicted may differ because of who was trained on
+    classes = None if case.labels.startswith(PREDICTED) else case.y
+    names = train.names + held_out.names
+    alike = compare_sets(train.flat, held_out.flat, settings.seed, classes, names, case.named)
     compared = case if alike.why_not else case.among(alike)
-    notes = [part.note for part in (case.train, case.held_out) if part.note]
-    notes += [*compared.notes, *alike.notes]
-    why_not = alike.why_not
-    report = _about_inputs(case, alike, notes, settings) | {"aggregates_only": salt is not None}
+    report = _about_inputs(case, compared, alike, settings)
+    report["aggregates_only"] = aggregates_only
     pairs, leaked, n = [], [], 0
-    if why_not is None:
-        counts = {"train": len(compared.train), "held_out": len(compared.held_out)}
-        report["exchangeability"]["compared"] = counts  # without the public sample
+    if alike.why_not is None:
         compare = Comparison(compared, settings)
         n = compare.n
         if compare.asked:
             tell(", ".join(compare.asked))
-            if n < min(compare.sizes):
-                notes.append(
-                    f"what came back is compared with {n} of the images of each kind, drawn at"
-                    " random"
-                )
+            attacking = monotonic()
             recovery = compare.images()
             report |= recovery.report
             leaked, pairs = recovery.leaked, recovery.pairs
-            if folder is not None and salt is None:
+            if folder is not None and not aggregates_only:
                 save_attempts(recovery.attempts, folder / FOLDER)
+            # canaries take as long as the network itself
+            until = settings.until - settings.canaries * (monotonic() - attacking)
+            compare = Comparison(compared, replace(settings, until=until))
         if compare.needs_shadows:
             inference = compare.with_shadows()
             report |= inference.report
             leaked = leaked + inference.leaked
-    misfit = None if case.fit is None else case.fit.why_not
     members = report["membership"]
     if members is None and "membership" in settings.attacks:
         members = {}  # where the sets cannot be compared, for the question
-    verdict = decide(report["result"], n, report["power"], members, why_not, misfit, case.unchecked)
+    misfit = case.fit and case.fit.why_not
+    verdict = decide(
+        report["result"], n, report["power"], members, alike.why_not, misfit, case.unchecked
+    )
     report |= {"verdict": verdict.images, "membership_verdict": verdict.membership}
     given_away = {True: verdict.membership == INFERRED, False: verdict.images == LEAKS}
     leaked = [image for image in leaked if given_away[image.how == "membership"]]
     report["leaked"] = [asdict(image) for image in _worst_of_each(leaked, members)]
     report["images"]["scored"] = n
-    if salt is not None:
-        report, pairs = aggregates(report, salt), []
+    if aggregates_only:
+        report, pairs = aggregates(report), []
+    report["lines"] = lines(report, verdict)
+    report |= {"tried": attack_states(report), "power_words": power_words(report)}
     report |= {
-        "lines": lines(report, verdict),
-        "tried": attack_states(report),
-        "power_words": power_words(report),
+        "summary": " ".join(report["lines"]),
+        "seconds": round(perf_counter() - began, 2),
     }
-    report["summary"] = " ".join(report["lines"])
-    report["seconds"] = round(perf_counter() - began, 2)
-    leaked = [Leaked(**image) for image in report["leaked"]]
+    images = [Leaked(**image) for image in report["leaked"]]
     html = page(report, pairs)
-    return Report(verdict.images, verdict.membership, report["lines"], leaked, report, html, salt)
+    return Report(verdict.images, verdict.membership, report["lines"], images, report, html)
 
 
 def _worst_of_each(leaked: list[Leaked], members: Json | None) -> list[Leaked]:
@@ -310,67 +239,64 @@ def _worst_of_each(leaked: list[Leaked], members: Json | None) -> list[Leaked]:
     on, of as many as can be named.
     """
     leaked = sorted(leaked, key=lambda image: (-image.probability, -image.score))
-    recovered = [image for image in leaked if image.how != "membership"]
-    rows = list(members["scores"][members["best"]]["named"].values()) if members else []
-    most = max(
-        [row["count"] for row in rows if row["resolved"]] or [row["count"] for row in rows[:1]],
-        default=0,
-    )  # noqa: E501
-    named = [image for image in leaked if image.how == "membership"][:most]
-    first = {image.index: image for image in [*named, *recovered[::-1]]}
+    named = [image for image in leaked if image.how == "membership"]
+    if members:
+        rows = members["scores"][members["best"]]["named"]
+        named = named[: next(iter(rows.values()))["count"]]
+    back = [image for image in leaked[::-1] if image.how != "membership"]
+    first = {image.index: image for image in [*named, *back]}
     return [image for image in leaked if first.get(image.index) is image]
 
 
-def _about_inputs(case: Case, alike: Exchangeability, notes: list[str], settings: Settings) -> Json:
+def _about_inputs(case: Case, compared: Case, alike: Exchangeability, settings: Settings) -> Json:
     """The report before anything is attacked."""
-    subject, fit = case.subject, case.fit
+    subject, fit, n = case.subject, case.fit, len(case.train)
     parameters = list(subject.module.parameters())
     code = [
-        path
+        path.read_bytes()
         for part in (recon, words)
         for path in sorted(Path(str(part.__file__)).parent.rglob("*.py"))
     ]
-    counts = {"train": len(case.train), "held_out": len(case.held_out)}
+    notes = [part.note for part in (case.train, case.held_out) if part.note]
+    sets = {"train": case.named[:n], "held_out": case.named[n:]}
+    # without the public sample
+    left = alike if alike.why_not else compared
     return {
         "schema": SCHEMA,
-        **dict.fromkeys(WORDS),
         "weights": {"file": subject.file, "sha256": subject.sha256, "arch": subject.arch},
         "tensors": subject.tensors,
         "sha256": {
             "train": digest(case.train.pixels.tobytes()),
             "held_out": digest(case.held_out.pixels.tobytes()),
-            "code": digest(*(path.read_bytes() for path in code)),
+            "code": digest(*code),
         },
         "network": {
             "outputs": case.classifier.outputs,
             "numbers": sum(p.numel() for p in parameters),
             "trained": sum(p.numel() for p in parameters if p.requires_grad),
             "head": bool(case.pictures or case.train.shape[:2] == (1, 1)),
-            "groups": {
-                "train": len({*case.named[: len(case.train)]} - {""}),
-                "held_out": len({*case.named[len(case.train) :]} - {""}),
-            },
+            "groups": {name: len({*part} - {""}) for name, part in sets.items()},
         },
         "images": {
-            **counts,
+            "train": n,
+            "held_out": len(case.held_out),
             "mean": case.transform.words,
             "inputs": "" if case.pictures else centring(case.x),
-            "notes": notes,
+            "notes": [*notes, *compared.notes, *alike.notes],
         },
-        "fit": None if fit is None else asdict(fit) | {"why_not": fit.why_not},
+        "fit": fit and asdict(fit) | {"why_not": fit.why_not},
         "exchangeability": {
             "near_copies": len({row for row, _, _ in alike.copies}),
             "p_value": alike.p,
             "why_not": alike.why_not,
-            "compared": {"train": len(alike.train), "held_out": len(alike.held_out)},
-            "groups": len(alike.groups.unique()),
+            "compared": {"train": len(left.train), "held_out": len(left.held_out)},
         },
         "attacks_asked": list(settings.attacks),
         "seed": settings.seed,
         "profile": settings.profile,
         "device": device_name(settings.device),
         "versions": versions(),
-        **dict.fromkeys(RESULTS),
+        **dict.fromkeys(("recipe", "result", "power", "membership")),
     }
 
 
@@ -379,8 +305,9 @@ def centring(x: Tensor) -> str:
     and what would follow otherwise.
     """
     mean, deviation = x.mean().item(), x.std().item()
-    what, otherwise = "Centred", "fewer images where they are raw pixels"
-    if 3 * abs(mean) > deviation:
-        what, otherwise = "Not centred", "more images where they are"
-    inputs = f"inputs have mean {mean:.2f} and deviation {deviation:.2f}"
-    return f"{what}: {inputs}. Separation recovers {otherwise}."
+    centred = 3 * abs(mean) <= deviation
+    return (
+        f"{'Centred' if centred else 'Not centred'}: inputs have mean {mean:.2f} and deviation"
+        f" {deviation:.2f}. Separation recovers"
+        f" {'fewer images where they are raw pixels' if centred else 'more images where they are'}."
+    )

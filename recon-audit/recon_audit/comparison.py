@@ -35,6 +35,7 @@ from recon_audit.membership import (
     fit_multipliers,
     infer,
     label_filter,
+    signed_filter,
     unseen,
     why_no_multipliers,
 )
@@ -328,7 +329,8 @@ class Comparison:
         bias = getattr(network.module.get_submodule(network.first), "bias", None)
         bias = None if bias is None else bias.detach().cpu()
         layer = FirstLayer.of(weights)
-        return spans(layer, bias, x.flatten(1), Public(public), len(self.case.x))
+        scores = spans(layer, bias, x.flatten(1), Public(public), len(self.case.x))
+        return scores | signed_filter(self.case, layer)
 
     def _canaries(self, shadows: Shadows, recipe: Recipe) -> Json:
         """Some of the shadows attacked as the network itself was, and scored by the same rule: how

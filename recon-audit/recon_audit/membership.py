@@ -27,13 +27,16 @@ from torch import Tensor, nn
 
 from recon.attacks import Candidates, by_fine_tune, by_multipliers
 from recon.attacks.from_weights import AskedPool, FineTuneSettings, Pool
+from recon.attacks.heads import SIGNED, Public, matched_filter, toward_label
 from recon.attacks.multipliers import confidence
+from recon.attacks.separation import FirstLayer
 from recon.errors import ReconError, one_reason
 from recon.released import Weights
 from recon.scoring.membership import FALSE_RATES, intervals, lira, named, permutation_p, rmia
 from recon.scoring.roc import auc, true_rate
 from recon_audit.anatomy import Classifier
 from recon_audit.exchange import by_group, standardised, two_sample
+from recon_audit.prepare import PREDICTED, Case
 from recon_audit.scoring import Json
 from recon_audit.shadows import Shadows
 
@@ -99,6 +102,20 @@ def label_filter(
     return {}
 
 
+def signed_filter(case: Case, layer: FirstLayer) -> dict[str, Tensor]:
+    """Of a head of two dense layers, scores of its features by the matched filter that knows the
+    sign which training wrote, from labels; none of other heads, nor of predictions.
+    """
+    dense = [part for part in case.classifier.module.modules() if isinstance(part, nn.Linear)]
+    if len(dense) != 2 or case.public is None or case.labels.startswith(PREDICTED):
+        return {}
+    bias, outer = dense[0].bias, dense[1].weight.detach().cpu()
+    bias = torch.zeros(1) if bias is None else bias.detach().cpu()
+    x, toward = torch.cat([case.x, case.x_held_out]).flatten(1), toward_label(outer, case.y)
+    score = matched_filter(layer.update, bias, x, Public(case.public), SIGNED, toward)
+    return {"filter": score}
+
+
 @dataclass(frozen=True)
 class Inferred:
     """
@@ -155,14 +172,13 @@ def power(shadows: Shadows, groups: Tensor) -> dict[str, float | None]:
     """Each shadow in the place of the audited network, compared with the others but for its
     complement: mean area and rates by LiRA. None for fewer than two pairs of shadows.
     """
-    phi, inside = shadows.phi, shadows.inside
-    rates = []
-    for k in range(len(phi)):
-        others = [j for j in range(len(phi)) if j // 2 != k // 2]
-        if others:
-            score = by_group(lira(phi[k], phi[others], inside[others]), groups)
-            member = by_group(inside[k].double(), groups) > 0.5
-            rates.append(_rates(score.numpy(), member.numpy()))
+    phi, inside, rates = shadows.phi, shadows.inside, []
+    pair = torch.arange(len(phi)) // 2
+    for k in range(len(phi)) if len(phi) > 2 else ():
+        others = pair != pair[k]
+        score = by_group(lira(phi[k], phi[others], inside[others]), groups)
+        member = by_group(inside[k].double(), groups) > 0.5
+        rates.append(_rates(score.numpy(), member.numpy()))
     names = ("auc", *(f"tpr_{rate:g}" for rate in FALSE_RATES))
     return {name: float(np.mean([row[name] for row in rates])) if rates else None for name in names}
 

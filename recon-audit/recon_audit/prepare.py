@@ -4,6 +4,7 @@ transform, start, head.
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor
 
 from recon.attacks.heads import Public
-from recon.errors import ReconError
+from recon.errors import ReconError, one_reason
 from recon_audit.adapters import adapter_scores, first_adapter, on_base
 from recon_audit.anatomy import Classifier, examine
 from recon_audit.attacks import Released
@@ -83,22 +84,22 @@ class Case:
     @property
     def released(self) -> Released:
         """What attacks on images are given of the network."""
-        start = self.start
-        if start and not (start.whole or f"{self.classifier.first}.weight" in start.public):
-            start = None
-        before = start.module if start else None
+        start, first = self.start, f"{self.classifier.first}.weight"
+        known = start is not None and (start.whole or first in start.public)
+        before = start.module if start and known else None
         return Released.of(self.classifier, before, self.public)
 
     @property
     def first(self) -> Tensor:
         """Rows (G,) of the first image of every group, the training ones first."""
-        return torch.from_numpy(np.unique(self.groups.numpy(), return_index=True)[1])
+        return torch.from_numpy(np.unique(self.groups, return_index=True)[1])
 
     @property
     def names(self) -> list[str]:
         """Of the groups of training images: as they were given, or of the first image."""
-        rows = [row for row in self.first.tolist() if row < len(self.train)]
-        return [self.named[row] or self.train.names[row] for row in rows]
+        both = zip(self.named, self.train.names, strict=False)
+        names = [given or name for given, name in both]
+        return [names[row] for row in self.first.tolist() if row < len(names)]
 
     def by_predictions(self, reason: str) -> Case:
         """With what the network answers in the place of labels."""
@@ -146,10 +147,11 @@ def prepare(
     """What is handed in to `recon.audit`, which see, read and checked; ReconError for what does not
     fit.
     """
-    errors, sources = [], (train, held_out)
-    handed_in = on_backbone(
-        subject_of(model, arch) if base is None else on_base(model, base, arch), backbone
-    )
+    for name, pixels in (("resize", resize), ("crop", crop)):
+        if pixels is not None and whole(pixels, name) < 1:
+            raise ReconError(f"{name} must be a number of pixels, not {pixels}")
+    subject = subject_of(model, arch) if base is None else on_base(model, base, arch)
+    handed_in, sources, errors = on_backbone(subject, backbone), (train, held_out), []
     # in the shape that the first registered layer takes; where the layer that sees the images is
     # another one, in the shape that they have
     for expected in (handed_in.expected, Expected()):
@@ -162,17 +164,15 @@ def prepare(
             errors.append(error)
     else:
         raise errors[0]
-    subject, classifier, classes, fit = known.subject, known.classifier, known.classes, known.fit
-    transform, began = known.transform, began_at(subject, arch, theta_init, start)
-    notes = [*known.notes, *_notes(subject, began)]
-    if fit is not None and fit.sharper:
-        notes.append(fit.sharper)
-    x, x_held_out = transform(train.scaled), transform(held_out.scaled)
+    subject, classifier, fit = known.subject, known.classifier, known.fit
+    began = began_at(subject, arch, theta_init, start)
+    x, x_held_out = known.transform(train.scaled), known.transform(held_out.scaled)
     logits = classifier.logits(torch.cat([x, x_held_out]))
     predicted = (logits[:, 0] > 0).long() if classifier.outputs == 1 else logits.argmax(1)
-    y, origin, doubt = _classes(logits, predicted, classes, fit)
-    if classes is None and train.labels is not None and held_out.labels is not None:
+    y, origin, doubt = _classes(logits, predicted, known.classes, fit)
+    if known.classes is None and train.labels is not None and held_out.labels is not None:
         doubt = "the images' labels do not fit its outputs"
+    notes = [*known.notes, *_notes(subject, began), fit.sharper if fit else ""]
     case = Case(
         subject=subject,
         classifier=classifier,
@@ -181,21 +181,28 @@ def prepare(
         held_out=held_out,
         x=x,
         x_held_out=x_held_out,
-        transform=transform,
+        transform=known.transform,
         y=y,
         labels=origin,
         predicted=predicted,
         named=groups_of(train, held_out, groups),
         fit=fit,
-        notes=tuple(notes),
+        notes=tuple(filter(None, notes)),
         unchecked=known.unchecked,
         n_train=len(train),
         rows=list(range(len(train))),
         groups=torch.arange(len(y)),
     )
-    case = case if doubt is None else case.by_predictions(doubt)
+    case = case.by_predictions(doubt) if doubt else case
     head = head_of(classifier, train.shape)
     return _on_features(case, head) if head else case
+
+
+def whole(value: Any, name: str) -> int:
+    """A number that counts; ReconError for what is none."""
+    value = int(value) if isinstance(value, float) and value.is_integer() else value
+    with one_reason(f"{name} must be a whole number"):
+        return operator.index(value)
 
 
 def _classes(
@@ -208,14 +215,11 @@ def _classes(
     y, n = torch.cat(parts), len(parts[0])
     if logits.shape[1] <= 2 and (y == predicted)[:n].double().mean() < 0.5:
         y, origin = 1 - y, f"{origin}, the other way round, as the network has them"
-    if fit is not None and fit.why_not is not None:
-        return y, origin, None
-    return y, origin, why_no_labels(logits[n:], y[:n], y[n:])
+    misfit = fit is not None and fit.why_not is not None
+    return y, origin, None if misfit else why_no_labels(logits[n:], y[:n], y[n:])
 
 
 def _notes(subject: Subject, start: Start | None) -> list[str]:
-    parameters = list(subject.module.parameters())
-    frozen = sum(not p.requires_grad for p in parameters)
     notes = []
     if start is not None and start.public:
         notes.append(
@@ -225,10 +229,6 @@ def _notes(subject: Subject, start: Start | None) -> list[str]:
     if first := first_adapter(subject.module):
         sure = "do" if "certificate" in adapter_scores(subject.module) else "do not"
         notes.append(f"the factors of the adapter of layer {first[0]} {sure} certify members")
-    if frozen:
-        notes.append(
-            f"{frozen} of {len(parameters)} parameters were frozen, and are in the shadow networks"
-        )
     return notes
 
 
@@ -256,27 +256,25 @@ def _on_features(case: Case, head: Head) -> Case:
 def _start_of_head(start: Start | None, head: Head) -> Start | None:
     if start is None:
         return None
-    module = part_at(start.module, *head.place)
-    if not start.public:
-        return Start(module)
-    public = {id(p) for name, p in start.module.named_parameters() if name in start.public}
-    if not all(id(p) in public for p in module.parameters()):
-        return None
-    return Start(module, frozenset(name for name, _ in module.named_parameters()))
+    module, known = part_at(start.module, *head.place), dict(start.module.named_parameters())
+    public = {id(known[name]) for name in start.public & known.keys()}
+    names = [name for name, p in module.named_parameters() if id(p) in public]
+    part = start.public and len(names) < len(list(module.parameters()))
+    return None if part else Start(module, frozenset(names))
 
 
 def _with_public(case: Case) -> Case:
     """Of features, and of a whole fine-tune, with every other group of held-out images as the
     public sample, and the rest to compare with.
     """
-    n = len(case.train)
-    own = case.groups[n:] - case.groups[:n].max() - 1
-    rows = case.train.shape[:2] == (1, 1) and case.train.shape[2] >= LEAST_FEATURES
-    tuned = case.pictures is None and case.start is not None and bool(case.start.public)
-    of_features = rows and case.classifier.first is not None
-    if not (of_features or tuned) or own.max() + 1 < 2 * LEAST:
+    n, shape = len(case.train), case.train.shape
+    inner, outer = case.groups[:n], case.groups[n:]
+    own = outer - (most := inner.max() + 1)
+    rows = shape[:2] == (1, 1) and shape[2] >= LEAST_FEATURES and case.classifier.first
+    tuned = case.pictures is None and case.start is not None and case.start.public
+    if not (rows or tuned) or own.max() + 1 < 2 * LEAST:
         return case
-    public = torch.nonzero(own % 2 == 0)[:MOST_PUBLIC, 0]
+    public, left = torch.nonzero(own % 2 == 0)[:MOST_PUBLIC, 0], torch.nonzero(own % 2)[:, 0]
     sample = case.x_held_out[public]
     features = sample.flatten(1)
     Public(features)  # which refuses those that do not vary, before anything is attacked
@@ -284,8 +282,6 @@ def _with_public(case: Case) -> Case:
         f"{len(public)} of the held-out images are the public sample that attacks on features are"
         " given: with public images of another kind far less comes back"
     )
-    left = torch.nonzero(own % 2 == 1)[:, 0]
-    groups = torch.cat([case.groups[:n], case.groups[:n].max() + 1 + own[left] // 2])
-    others = case._taken(list(range(n)), left.tolist(), groups)
-    others = replace(others, notes=(*case.notes, note))
-    return replace(others, sample=sample) if tuned else replace(others, public=features)
+    groups = torch.cat([inner, most + own[left] // 2])
+    taken = replace(case._taken([*range(n)], left.tolist(), groups), notes=(*case.notes, note))
+    return replace(taken, sample=sample) if tuned else replace(taken, public=features)

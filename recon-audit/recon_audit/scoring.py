@@ -74,32 +74,23 @@ class Nulls:
         """w1 (h, d) becomes its n largest singular values times their directions: the same
         mixtures, from less.
         """
-        n = len(train)
-        basis = signal_span(w1)[:n]
+        n, basis = len(train), signal_span(w1)[: len(train)]
         _, values, directions = torch.linalg.svd(w1, full_matrices=False)
-        return cls(
-            (values[:, None] * directions)[:n],
-            basis if len(basis) else None,
-            train,
-            held_out,
-            seed,
-        )
+        mixed = (values[:, None] * directions)[:n]
+        return cls(mixed, basis if len(basis) else None, train, held_out, seed)
 
     def excess(self, m: int) -> dict[str, Tensor]:
         """name -> (DRAWS, len(THRESHOLDS)): training minus held-out images found by m candidates
         that demix nothing. Other photographs of the pool are none of these: an audit has no further
         ones, and images that know of neither set are what the test against chance is exact for.
         """
-        if not m:
-            return {name: torch.zeros(DRAWS, len(THRESHOLDS)) for name in NULLS}
-        generator = torch.Generator().manual_seed(self.seed)
-        train, held_out = self.train, self.held_out
-        draws = (
-            null_candidates(self.w1, train, held_out, train[:0], m, generator, self.basis)
-            for _ in range(DRAWS)
-        )
-        rows = [{name: excess(sets[name], train, held_out) for name in NULLS} for sets in draws]
-        return {name: torch.stack([row[name] for row in rows]) for name in NULLS}
+        generator, sets = torch.Generator().manual_seed(self.seed), (self.train, self.held_out)
+        found: dict[str, list[Tensor]] = {name: [] for name in NULLS}
+        for _ in range(DRAWS):
+            free = null_candidates(self.w1, *sets, sets[0][:0], m or 1, generator, self.basis)
+            for name, rows in found.items():
+                rows.append(excess(free[name][:m], *sets))
+        return {name: torch.stack(rows) for name, rows in found.items()}
 
 
 def excess(x_hat: Tensor, train: Tensor, held_out: Tensor) -> Tensor:
@@ -141,30 +132,15 @@ def score(candidates: dict[str, Tensor], nulls: Nulls, looks: int) -> Json:
         looks: tests in the family, the factor of p.
     """
     by_size = {m: nulls.excess(m) for m in {len(x_hat) for x_hat in candidates.values()}}
-    attacks = {name: rows(x_hat, nulls, by_size[len(x_hat)]) for name, x_hat in candidates.items()}
-    # the best row at one of DECISIVE, of each attack and of all
-    best = {
-        name: min((table[THRESHOLDS.index(t)] for t in DECISIVE), key=_rank)
-        for name, table in attacks.items()
-    }
-    attack = min(best, key=lambda name: _rank(best[name]))
-    row = best[attack]
-    return {
-        "leak": row["p"] * looks < LEVEL,
-        "rule": RULE.format(looks=looks),
-        "looks": looks,
-        "attack": attack,
-        **{
-            name: row[name]
-            for name in ("threshold", "targets", "decoys", "fdr", "null", "null_mean", "null_max")
-        },
-        "p_value": min(1.0, row["p"] * looks),
-        "counts": attacks[attack],
-        "attacks": {
-            name: {"threshold": best[name]["threshold"], "counts": table}
-            for name, table in attacks.items()
-        },
-    }
+    attacks = {}
+    for name, x_hat in candidates.items():
+        table = rows(x_hat, nulls, by_size[len(x_hat)])
+        attacks[name] = {"counts": table} | min(table, key=_rank)
+    attack = min(attacks, key=lambda name: _rank(attacks[name]))
+    best = attacks[attack]
+    decided = {"leak": best["p"] * looks < LEVEL, "p_value": min(1.0, best["p"] * looks)}
+    rule = {"rule": RULE.format(looks=looks), "looks": looks, "attack": attack}
+    return best | rule | decided | {"attacks": attacks}
 
 
 def rows(x_hat: Tensor, nulls: Nulls, null: dict[str, Tensor]) -> list[Json]:
@@ -181,22 +157,21 @@ def rows(x_hat: Tensor, nulls: Nulls, null: dict[str, Tensor]) -> list[Json]:
         p = {name: blur_p(surplus, draws[:, k]) for name, draws in null.items()}
         hardest = max(p, key=lambda name: (p[name], null[name][:, k].double().mean().item()))
         draws = null[hardest][:, k].double()
-        against = {"null": hardest, "null_mean": draws.mean().item(), "null_max": int(draws.max())}
-        row |= against | {"null_p": p[hardest], "p": max(row["p_value"], p[hardest])}
-        table.append({"threshold": threshold, **row})
+        row |= {"threshold": threshold, "null": hardest, "null_p": p[hardest]}
+        row |= {"null_mean": draws.mean().item(), "null_max": int(draws.max())}
+        table.append(row | {"p": max(row["p_value"], p[hardest])})
     return table
 
 
-def _rank(row: Json) -> tuple[float, int]:
-    return row["p"], row["decoys"] - row["targets"]
+def _rank(row: Json) -> tuple[bool, float, int]:
+    """The best first, of those at which the decision is taken."""
+    return row["threshold"] not in DECISIVE, row["p"], row["decoys"] - row["targets"]
 
 
 def matches(x_hat: Tensor, images: Tensor, k: int) -> list[tuple[int, int, float]]:
     """The k best pairs (candidate, image, NCC), one-to-one, best first."""
-    few, many = sorted((images, x_hat), key=len)
-    best = one_to_one(few, many)
-    order = best.score.argsort(descending=True)[:k]
-    pairs = zip(
-        *(part.tolist() for part in (order, best.index[order], best.score[order])), strict=True
-    )
-    return [(b, a, value) if few is images else (a, b, value) for a, b, value in pairs]
+    best = one_to_one(images, padded(x_hat, len(images)))
+    order = best.score.argsort(descending=True)
+    columns = (part.tolist() for part in (best.index[order], order, best.score[order]))
+    pairs = [pair for pair in zip(*columns, strict=True) if pair[0] < len(x_hat)]
+    return pairs[:k]

@@ -73,12 +73,7 @@ class Recipe:
             raise ReconError(
                 f"unknown optimiser '{self.optimiser}': choose one of {', '.join(OPTIMISERS)}"
             )
-        if not (
-            self.lr > 0
-            and self.steps >= 1
-            and (self.batch is None or self.batch >= 1)
-            and self.weight_decay >= 0
-        ):
+        if self.lr <= 0 or min(self.steps, self.batch or 1) < 1 or self.weight_decay < 0:
             raise ReconError(
                 "a recipe needs a positive step size, number of steps and batch, no negative weight"
                 " decay"
@@ -133,11 +128,11 @@ def train_shadows(
         until: a time of `time.monotonic`; pairs that would end later are not begun, but for the
             first.
     """
-    classifiers: list[Classifier] = []
-    inside, phi, loss = [], [], []
     groups = torch.arange(len(x)) if groups is None else groups
-    size, began = int(groups.max()) + 1, time.monotonic()
-    count += count % 2
+    size, count, began = int(groups.max()) + 1, count + count % 2, time.monotonic()
+    classifier.logits(x)
+    asking = time.monotonic() - began  # of one network, once it is trained
+    classifiers, rows = [], []
     for k in range(count):
         now = time.monotonic()
         if k and k % 2 == 0 and now + 2 * (now - began) / k > until:
@@ -146,15 +141,14 @@ def train_shadows(
         tell(f"shadow network {k + 1} of {count}{told}")
         half = torch.randperm(size, generator=named(seed, "audit.halves", k // 2)) < size // 2
         members = (~half if k % 2 else half)[groups]
-        drawn = named(seed, "audit.shadow", k)
-        end = now + (until - now) / (2 - k % 2)
-        net = train_network(classifier, x[members], y[members], recipe, drawn, start, end)
+        end = now + (until - now) / (2 - k % 2) - asking
+        net = train_network(
+            classifier, x[members], y[members], recipe, named(seed, "audit.shadow", k), start, end
+        )
         logits = net.logits(x)
-        inside.append(members)
-        phi.append(confidence(logits, y))
-        loss.append(loss_of(logits[members], y[members]))
+        rows.append((members, confidence(logits, y), loss_of(logits[members], y[members])))
         classifiers += [net] if keep is None or k < keep else []
-    return Shadows(classifiers, torch.stack(inside), torch.stack(phi), torch.stack(loss))
+    return Shadows(classifiers, *map(torch.stack, zip(*rows, strict=True)))
 
 
 def tell(words: str) -> None:
@@ -197,7 +191,7 @@ def train_network(
     batch = min(recipe.batch or len(x), len(x))
     # the loss is asked once a pass: a few steps of Adam can halve it
     often = math.ceil(len(x) / batch)
-    drawn = _batches(len(x), batch, torch.Generator().manual_seed(generator.initial_seed()))
+    order, rows = torch.Generator().manual_seed(generator.initial_seed()), []
     step = 0
     with draw_from(generator), one_reason("a shadow network cannot be trained"):
         _train(net)
@@ -206,9 +200,12 @@ def train_network(
             near = goal is not None and step % often == 0 and _loss(trained, x, y) <= goal
             if near or time.monotonic() > until:
                 break
-            rows = next(drawn).to(device)
+            if not rows:  # each pass in a new order, what is left over at its end is dropped
+                whole = torch.randperm(len(x), generator=order)[: len(x) - len(x) % batch]
+                rows = list(whole.to(device).split(batch))
+            few = rows.pop(0)
             optimiser.zero_grad()
-            loss_of(trained.answers(x[rows]), y[rows]).backward()
+            loss_of(trained.answers(x[few]), y[few]).backward()
             optimiser.step()
     if taken is not None:
         taken.append(step)
@@ -220,12 +217,6 @@ def train_network(
     # weights that are computed from others are made without a gradient, and can be copied
     trained.logits(x[:2])
     return trained
-
-
-def _batches(n: int, batch: int, generator: torch.Generator) -> Iterator[Tensor]:
-    """Rows of every step: each pass in a new order, what is left over at its end is dropped."""
-    while True:
-        yield from torch.randperm(n, generator=generator)[: n - n % batch].split(batch)
 
 
 def _loss(classifier: Classifier, x: Tensor, y: Tensor) -> float:
@@ -248,25 +239,23 @@ def fresh(
     net = copy.deepcopy(module).cpu()
     learned = {name: p for name, p in net.named_parameters() if p.requires_grad}
     known = {} if start is None else dict(start.module.named_parameters())
+    public = set() if start is None else start.public
+    first = next(iter(learned), "").rpartition(".")[0]
     with draw_from(generator), torch.no_grad():
         done = _reset(net)
-        for name, parameter in learned.items():
+        for name, p in learned.items():
             if LOW_RANK.search(name):  # the second factor of an adapter begins at 0
-                parameter.zero_()
-            elif id(parameter) not in done and parameter.numel() > 1:
-                spread, mean = parameter.std(), parameter.mean()
-                parameter.copy_(mean + spread * torch.randn(parameter.shape, generator=generator))
-        first = next(iter(learned), "").rpartition(".")[0]
-        for name, parameter in learned.items():
-            if start is not None and name in known and name not in start.public:
-                if parameter.numel() > 1 and parameter.std() > 0:
-                    parameter.mul_(known[name].cpu().float().std() / parameter.std())
+                p.zero_()
+            elif id(p) not in done and p.numel() > 1:
+                p.copy_(p.mean() + p.std() * torch.randn(p.shape, generator=generator))
+            if name in known and name not in public and p.numel() > 1 and p.std() > 0:
+                p.mul_(known[name].cpu().float().std() / p.std())
             # its biases, too: else they outweigh the weights
             elif start is None and name.rpartition(".")[0] == first:
-                parameter.mul_(recipe.first_scale)
-        if start is not None and start.public:
+                p.mul_(recipe.first_scale)
+        if start is not None:
             state = start.module.state_dict()
-            net.load_state_dict({name: state[name] for name in start.public}, strict=False)
+            net.load_state_dict({name: state[name] for name in public}, strict=False)
     return net
 
 
@@ -276,16 +265,13 @@ def _reset(net: nn.Module) -> set[int]:
     """
     done: set[int] = set()
     for part in net.modules():
-        parameters = list(part.parameters())
-        reset = getattr(part, "reset_parameters", None)
+        parameters, reset = list(part.parameters()), getattr(part, "reset_parameters", None)
         if not callable(reset) or (parameters and not any(p.requires_grad for p in parameters)):
             continue
-        before = [p.clone() for p in parameters]
-        refused = False
-        try:
+        before, refused = [p.clone() for p in parameters], True
+        with suppress(Exception):  # a stranger's: it may want arguments
             reset()
-        except Exception:  # a stranger's: it may want arguments
-            refused = True
+            refused = False
         for p, old in zip(parameters, before, strict=True):
             if refused or not p.requires_grad:
                 p.copy_(old)
@@ -326,13 +312,10 @@ def rounding_of(value: Tensor) -> Callable[[Tensor], Tensor]:
     for count in (1, len(value)):
         rows = value.reshape(count, -1)
         size, gaps = rows.abs().amax(1, keepdim=True), rows.sort(1).values.diff(dim=1)
-        step = torch.where(gaps > 1e-5 * size, gaps, torch.inf).amin(1, keepdim=True)
+        step = gaps.where(gaps > 1e-5 * size, torch.inf).amin(1, keepdim=True)
         levels, whole = size / step, rows / step
-        if (
-            levels.min() > 0
-            and levels.max() <= LEVELS
-            and (whole - whole.round()).abs().max() < 0.01
-        ):
+        inside = levels.min() > 0 and levels.max() <= LEVELS
+        if inside and (whole - whole.round()).abs().max() < 0.01:
             return partial(_to_levels, levels)
     return lambda x: x
 
@@ -370,24 +353,23 @@ def infer_recipe(
     groups = torch.arange(len(x)) if groups is None else groups
     size = int(groups.max()) + 1
     half = (torch.randperm(size, generator=named(seed, "audit.pilot")) < size // 2)[groups]
-    ended: list[tuple[bool, float, int]] = []
     adam, sgd = Recipe("adam", 1e-3, target_loss=goal), Recipe("sgd", 3e-2, target_loss=goal)
     tried = [adam, replace(adam, weight_decay=1e-3), sgd, replace(sgd, weight_decay=5e-3)]
     # a dense first layer may have begun with a tiny one
     if start is None and classifier.first is not None:
         tried.append(replace(adam, first_scale=0.01))
     taken: list[int] = []
+    ended: list[tuple[bool, float, int]] = []
     for k, candidate in enumerate(tried):
         if ended and (time.monotonic() > until or min(ended)[:2] <= (False, ALIKE)):
             break
         tell(f"ordinary recipe {k + 1} of {len(tried)}: {candidate.words}")
         generator = named(seed, "audit.pilot", k + 1)
-        few = min(candidate.steps, SLOWER * max(min(taken, default=candidate.steps), 1))
-        way = replace(candidate, steps=few)
+        way = replace(candidate, steps=min([candidate.steps, *(SLOWER * max(t, 1) for t in taken)]))
         net = train_network(classifier, x[half], y[half], way, generator, start, until, taken)
         with suppress(ReconError):  # it may diverge
-            reached = loss_of(net.logits(x[half]), y[half]).item()
-            ended.append((reached > 2 * goal, _distance(net.module, classifier.module, start), k))
+            far = loss_of(net.logits(x[half]), y[half]).item() > 2 * goal
+            ended.append((far, _distance(net.module, classifier.module, start), k))
     if not ended:
         raise ReconError(
             "no ordinary recipe trains a network of this architecture on these images: give one"
@@ -401,10 +383,11 @@ def _distance(a: nn.Module, b: nn.Module, start: Start | None = None) -> float:
     is known.
     """
     began = {} if start is None else start.module.state_dict()
+    public = set() if start is None else start.public
     apart = []
     for (name, p), q in zip(a.named_parameters(), b.parameters(), strict=True):
         if p.dim() > 1 and q.requires_grad:
-            at = began[name].to(p) if start is not None and name in start.public else 0.0
+            at = began[name].to(p) if name in public else 0.0
             moved, theirs = ((matrix - at).norm().clamp_min(1e-12) for matrix in (p, q))
             apart.append((moved / theirs).log().abs().item())
     return sum(apart) / max(len(apart), 1)

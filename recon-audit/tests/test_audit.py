@@ -10,7 +10,6 @@ import torch
 from safetensors.torch import save_file
 
 import recon
-from recon import cli
 from recon.images.partitions import partition
 from recon.images.registry import load_pool
 from recon.nets.mlp import MLP, three_layer
@@ -19,7 +18,7 @@ from recon.store.tensors import load_tensors
 from recon.training.kkt import KKTSettings, train_to_kkt
 from recon_audit import attacks as module
 from recon_audit.anatomy import examine
-from recon_audit.attacks import RECONSTRUCTIONS, Released, Task, separation
+from recon_audit.attacks import RECONSTRUCTIONS, Released, Task, attempts
 from recon_audit.fit import mean_image
 from recon_audit.images import Expected, load_images
 from recon_audit.networks import parse_arch, subject_of
@@ -208,8 +207,8 @@ def test_dull_weights_are_no_evidence(case, dull, data, tmp_path, monkeypatch):
 
 
 def test_images_one_pixel_wide_are_not_separated(network, trained):
-    weights = Weights(network, load_weights(trained, ARCH)[1])
-    found = separation(Task(Released(weights), (3, 1, SIDE * SIDE), N, "smoke", 0))
+    released = Released(Weights(network, load_weights(trained, ARCH)[1]))
+    (found,) = attempts(Task(released, (3, 1, SIDE * SIDE), N, "smoke", 0), ["separation"])
     assert "no neighbouring pixels in both directions" in found.why_not and not len(found.x_hat)
 
 
@@ -287,36 +286,3 @@ def test_the_page_shows_pictures_and_loads_nothing(leaking):
     page = (out / "report.html").read_text(encoding="utf-8")
     assert page.count("data:image/png;base64,") == 4 * N
     assert "<script" not in page and "<link" not in page and "http" not in page
-
-
-WEIGHTS = {
-    "form no chain 192-200-200-1": lambda p: p | {"w2": p["w2"][:-1]},
-    "size mismatch for bias": lambda p: p | {"b1": p["b1"][:-1]},
-    "not finite floats": lambda p: p | {"w3": p["w3"].int()},
-    "has no place for": lambda p: p | {"w4": p["w3"]},
-    "have no place for": lambda p: {"b1": p["b1"]},
-    "none at all": lambda p: {},
-}
-DATA = {
-    "has no array train": lambda x: {"held_out": x},
-    "cannot be read as an .npz of plain arrays": lambda x: {"train": np.array([{}])},
-    "is the training image train[0]": lambda x: {"train": x[:N], "held_out": x[: N + 3]},
-    "do not make 192 inputs": lambda x: {"train": x[:, :4], "held_out": x},
-}
-
-
-@pytest.mark.parametrize("message", [*WEIGHTS, *DATA])
-def test_bad_input_is_one_sentence_and_exit_code_2(
-    message, network, trained, data, pixels, tmp_path, capsys
-):
-    if message in WEIGHTS:
-        params = network.unflatten(load_weights(trained, ARCH)[1])
-        trained = write(WEIGHTS[message](params), tmp_path / "w.safetensors")
-    else:
-        data = tmp_path / "d.npz"
-        np.savez(data, **DATA[message](pixels))
-    files = ["--weights", trained, "--data", data, "--out", tmp_path / "out"]
-    assert cli.main(["audit", "--arch", ARCH, "--profile", "smoke", *map(str, files)]) == 2
-    error = capsys.readouterr().err
-    assert message in error and error.count("\n") == 1 and "Traceback" not in error
-    assert not (tmp_path / "out" / "report.json").exists()

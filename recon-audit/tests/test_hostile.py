@@ -60,8 +60,6 @@ WORDS = {
     "--device": ["tpu", "cuda:99", ""],
     "--labels": ["nowhere.csv", "/dev/null", "/", ""],
     "--fail-on": ["magic", ""],
-    "--json": ["/dev/null/x", "/"],
-    "--junit": ["/dev/null/x", "/"],
 }
 
 

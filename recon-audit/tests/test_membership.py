@@ -84,17 +84,6 @@ def test_the_weights_themselves_tell_members_and_only_of_their_own_images(case):
     assert permutation_p(null.score.numpy(), np.arange(48) < 24, 0) > 0.01
 
 
-def test_probabilities_are_explained_as_the_logits_are(case):
-    generator = torch.Generator().manual_seed(0)
-    net = nn.Sequential(nn.Flatten(), nn.Linear(16, 3)).eval()
-    x, y = torch.randn(10, 1, 4, 4, generator=generator), torch.arange(10) % 3
-    shown = nn.Sequential(net, nn.Softmax(1)).eval()
-    plain = fit_multipliers(examine(net, (1, 4, 4)), x, y, None)
-    torch.testing.assert_close(
-        fit_multipliers(examine(shown, (1, 4, 4)), x, y, None).score, plain.score
-    )
-
-
 def test_shadows_are_trained_on_complementary_halves_and_repeat(case):
     network, x, y = case
     state = torch.get_rng_state()

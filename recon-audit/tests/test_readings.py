@@ -532,7 +532,6 @@ NO_ARGUMENTS = [
     {"canaries": 0.5},
     {"recipe": {"speed": 1}},
     {"recipe": torch.optim.Adam},
-    {"salt": 12},
     {"attacks": 3},
     {"out": 3},
     {"crop": 0},
