@@ -256,11 +256,13 @@ def _on_features(case: Case, head: Head) -> Case:
 def _start_of_head(start: Start | None, head: Head) -> Start | None:
     if start is None:
         return None
-    module, known = part_at(start.module, *head.place), dict(start.module.named_parameters())
-    public = {id(known[name]) for name in start.public & known.keys()}
-    names = [name for name, p in module.named_parameters() if id(p) in public]
-    part = start.public and len(names) < len(list(module.parameters()))
-    return None if part else Start(module, frozenset(names))
+    part = dict(part_at(start.module, *head.place).named_parameters())
+    names = {id(p): name for name, p in start.module.named_parameters()}
+    public = [names[id(p)] in start.public for p in part.values()]
+    if start.public and not all(public):
+        return None
+    of_head = frozenset(part if start.public else ())
+    return Start(part_at(start.module, *head.place), of_head)
 
 
 def _with_public(case: Case) -> Case:

@@ -69,14 +69,12 @@ class Recipe:
     first_scale: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.optimiser not in OPTIMISERS:
+        least = min(self.steps, 1 if self.batch is None else self.batch)
+        positive = self.lr > 0 and least >= 1 and self.weight_decay >= 0
+        if self.optimiser not in OPTIMISERS or not positive:
             raise ReconError(
-                f"unknown optimiser '{self.optimiser}': choose one of {', '.join(OPTIMISERS)}"
-            )
-        if self.lr <= 0 or min(self.steps, self.batch or 1) < 1 or self.weight_decay < 0:
-            raise ReconError(
-                "a recipe needs a positive step size, number of steps and batch, no negative weight"
-                " decay"
+                f"a recipe needs an optimiser of {', '.join(OPTIMISERS)}, a positive step size,"
+                " number of steps and batch, and no negative weight decay"
             )
 
     @property
@@ -129,7 +127,7 @@ def train_shadows(
             first.
     """
     groups = torch.arange(len(x)) if groups is None else groups
-    size, count, began = int(groups.max()) + 1, count + count % 2, time.monotonic()
+    count, began = count + count % 2, time.monotonic()
     classifier.logits(x)
     asking = time.monotonic() - began  # of one network, once it is trained
     classifiers, rows = [], []
@@ -139,8 +137,7 @@ def train_shadows(
             break
         told = f" ({now - began:.0f} s of about {(now - began) / k * count:.0f})" if k else ""
         tell(f"shadow network {k + 1} of {count}{told}")
-        half = torch.randperm(size, generator=named(seed, "audit.halves", k // 2)) < size // 2
-        members = (~half if k % 2 else half)[groups]
+        members = half_of(groups, named(seed, "audit.halves", k // 2)) != bool(k % 2)
         end = now + (until - now) / (2 - k % 2) - asking
         net = train_network(
             classifier, x[members], y[members], recipe, named(seed, "audit.shadow", k), start, end
@@ -149,6 +146,12 @@ def train_shadows(
         rows.append((members, confidence(logits, y), loss_of(logits[members], y[members])))
         classifiers += [net] if keep is None or k < keep else []
     return Shadows(classifiers, *map(torch.stack, zip(*rows, strict=True)))
+
+
+def half_of(groups: Tensor, generator: torch.Generator) -> Tensor:
+    """(N,) bool: which images are of a random half of the groups (N,)."""
+    size = int(groups.max()) + 1
+    return (torch.randperm(size, generator=generator) < size // 2)[groups]
 
 
 def tell(words: str) -> None:
@@ -175,7 +178,7 @@ def train_network(
     taken: list[int] | None = None,
 ) -> Classifier:
     """A network of this architecture from a fresh start, trained by the recipe; on the device of
-    the classifier.
+    the classifier. ReconError where it diverges.
 
     Args:
         until: a time of `time.monotonic` at which training ends.
@@ -192,12 +195,14 @@ def train_network(
     # the loss is asked once a pass: a few steps of Adam can halve it
     often = math.ceil(len(x) / batch)
     order, rows = torch.Generator().manual_seed(generator.initial_seed()), []
-    step = 0
+    step, near = 0, False
     with draw_from(generator), one_reason("a shadow network cannot be trained"):
         _train(net)
         for step in range(recipe.steps):
-            goal = recipe.target_loss
-            near = goal is not None and step % often == 0 and _loss(trained, x, y) <= goal
+            if recipe.target_loss is not None and step % often == 0:
+                net.eval()
+                near = loss_of(trained.logits(x), y.cpu()).item() <= recipe.target_loss
+                _train(net)
             if near or time.monotonic() > until:
                 break
             if not rows:  # each pass in a new order, what is left over at its end is dropped
@@ -217,16 +222,6 @@ def train_network(
     # weights that are computed from others are made without a gradient, and can be copied
     trained.logits(x[:2])
     return trained
-
-
-def _loss(classifier: Classifier, x: Tensor, y: Tensor) -> float:
-    """In evaluation mode; NaN where answers are not finite."""
-    classifier.module.eval()
-    loss = math.nan
-    with suppress(ReconError):
-        loss = loss_of(classifier.logits(x), y.cpu()).item()
-    _train(classifier.module)
-    return loss
 
 
 def fresh(
@@ -351,8 +346,7 @@ def infer_recipe(
     """
     goal = max(loss_of(classifier.logits(x[:n]), y[:n]).item() * 1.05, LOWEST_LOSS)
     groups = torch.arange(len(x)) if groups is None else groups
-    size = int(groups.max()) + 1
-    half = (torch.randperm(size, generator=named(seed, "audit.pilot")) < size // 2)[groups]
+    half = half_of(groups, named(seed, "audit.pilot"))
     adam, sgd = Recipe("adam", 1e-3, target_loss=goal), Recipe("sgd", 3e-2, target_loss=goal)
     tried = [adam, replace(adam, weight_decay=1e-3), sgd, replace(sgd, weight_decay=5e-3)]
     # a dense first layer may have begun with a tiny one
@@ -366,8 +360,8 @@ def infer_recipe(
         tell(f"ordinary recipe {k + 1} of {len(tried)}: {candidate.words}")
         generator = named(seed, "audit.pilot", k + 1)
         way = replace(candidate, steps=min([candidate.steps, *(SLOWER * max(t, 1) for t in taken)]))
-        net = train_network(classifier, x[half], y[half], way, generator, start, until, taken)
         with suppress(ReconError):  # it may diverge
+            net = train_network(classifier, x[half], y[half], way, generator, start, until, taken)
             far = loss_of(net.logits(x[half]), y[half]).item() > 2 * goal
             ended.append((far, _distance(net.module, classifier.module, start), k))
     if not ended:

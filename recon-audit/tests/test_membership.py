@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
+from recon.attacks.heads import Public, matched_filter
+from recon.attacks.separation import FirstLayer
 from recon.errors import ReconError
 from recon.scoring.membership import permutation_p
 from recon.scoring.roc import auc
-from recon_audit.anatomy import examine
-from recon_audit.membership import epsilon_bound, fit_multipliers, infer
+from recon_audit.anatomy import examine, first_layer_of
+from recon_audit.membership import epsilon_bound, fit_multipliers, infer, signed_filter
+from recon_audit.prepare import PREDICTED
 from recon_audit.shadows import (
     Recipe,
     infer_recipe,
@@ -103,6 +108,25 @@ def test_a_recipe_is_inferred_from_loss_and_size(case):
     assert found.target_loss == pytest.approx(
         1.05 * torch.nn.functional.cross_entropy(target.module(x[:24]), y[:24]).item(), rel=1e-4
     )
+
+
+def test_labels_give_the_matched_filter_its_sign():
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(160, 1, 1, 64, generator=generator).clamp_min(0)
+    y = torch.randint(0, 3, (160,), generator=generator)
+    module = nn.Sequential(nn.Flatten(), nn.Linear(64, 48), nn.ReLU(), nn.Linear(48, 3)).eval()
+    recipe = Recipe("adam", 1e-2, None, 100, weight_decay=1e-3)
+    head = train_network(examine(module, (1, 1, 64)), x[:40], y[:40], recipe, generator)
+    layer, public = FirstLayer.of(first_layer_of(head, None)), x[100:].flatten(1)
+    about = {"classifier": head, "x": x[:40], "x_held_out": x[40:100], "y": y[:100]}
+    case = SimpleNamespace(**about, public=public, labels="labels of a file")
+    signed = signed_filter(case, layer)["filter"].numpy()
+    bias, features = head.module[1].bias.detach(), x[:100].flatten(1)
+    plain = matched_filter(layer.update, bias, features, Public(public)).numpy()
+    member = np.arange(100) < 40
+    assert auc(signed, member) > max(auc(plain, member) + 0.05, 0.8)
+    case.labels = PREDICTED
+    assert not signed_filter(case, layer)
 
 
 def _steps(rows):
