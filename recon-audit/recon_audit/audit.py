@@ -212,7 +212,7 @@ def audit_case(
     members = report["membership"]
     if members is None and "membership" in settings.attacks:
         members = {}  # where the sets cannot be compared, for the question
-    misfit = case.fit and case.fit.why_not
+    misfit = case.fit.why_not if case.fit else None
     verdict = decide(
         report["result"], n, report["power"], members, alike.why_not, misfit, case.unchecked
     )

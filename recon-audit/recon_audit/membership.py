@@ -109,8 +109,9 @@ def signed_filter(case: Case, layer: FirstLayer) -> dict[str, Tensor]:
     dense = [part for part in case.classifier.module.modules() if isinstance(part, nn.Linear)]
     if len(dense) != 2 or case.public is None or case.labels.startswith(PREDICTED):
         return {}
-    bias, outer = dense[0].bias, dense[1].weight.detach().cpu()
-    bias = torch.zeros(1) if bias is None else bias.detach().cpu()
+    outer, bias = dense[1].weight.detach().cpu(), torch.zeros(1)
+    if dense[0].bias is not None:
+        bias = dense[0].bias.detach().cpu()
     x, toward = torch.cat([case.x, case.x_held_out]).flatten(1), toward_label(outer, case.y)
     score = matched_filter(layer.update, bias, x, Public(case.public), SIGNED, toward)
     return {"filter": score}

@@ -132,7 +132,7 @@ def score(candidates: dict[str, Tensor], nulls: Nulls, looks: int) -> Json:
         looks: tests in the family, the factor of p.
     """
     by_size = {m: nulls.excess(m) for m in {len(x_hat) for x_hat in candidates.values()}}
-    attacks = {}
+    attacks: dict[str, Json] = {}
     for name, x_hat in candidates.items():
         table = rows(x_hat, nulls, by_size[len(x_hat)])
         attacks[name] = {"counts": table} | min(table, key=_rank)

@@ -194,7 +194,8 @@ def train_network(
     batch = min(recipe.batch or len(x), len(x))
     # the loss is asked once a pass: a few steps of Adam can halve it
     often = math.ceil(len(x) / batch)
-    order, rows = torch.Generator().manual_seed(generator.initial_seed()), []
+    order = torch.Generator().manual_seed(generator.initial_seed())
+    rows: list[Tensor] = []
     step, near = 0, False
     with draw_from(generator), one_reason("a shadow network cannot be trained"):
         _train(net)
