@@ -119,21 +119,6 @@ def test_an_untrained_net_does_not(network, start, data, tmp_path):
     assert report["verdict"] == "cannot tell" and "was not measured" in report["summary"]
 
 
-def test_a_net_trained_on_other_images_does_not(trained, pixels, tmp_path, monkeypatch):
-    """The same weights, offered images that nobody trained on."""
-    monkeypatch.setitem(module.BUDGETS, "smoke", (1, 60, 10))
-    others = (
-        torch.randint(0, 256, pixels.shape, generator=torch.Generator().manual_seed(5))
-        .byte()
-        .numpy()
-    )
-    np.savez(tmp_path / "d.npz", train=others[:N], held_out=others[N:])
-    result = audit(trained, ARCH, tmp_path / "d.npz", tmp_path)["result"]
-    assert not result["leak"] and all(
-        about["why_not"] is None for about in result["attacks"].values()
-    )
-
-
 def adam(network, x, y, goal):
     """Trained from the small start to a logistic loss of `goal`."""
     theta = network.flatten(

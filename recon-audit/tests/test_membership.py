@@ -118,12 +118,12 @@ def test_labels_give_the_matched_filter_its_sign():
     recipe = Recipe("adam", 1e-2, None, 100, weight_decay=1e-3)
     head = train_network(examine(module, (1, 1, 64)), x[:40], y[:40], recipe, generator)
     layer, public = FirstLayer.of(first_layer_of(head, None)), x[100:].flatten(1)
-    about = {"classifier": head, "x": x[:40], "x_held_out": x[40:100], "y": y[:100]}
-    case = SimpleNamespace(**about, public=public, labels="labels of a file")
+    case = SimpleNamespace(
+        classifier=head, x=x[:40], x_held_out=x[40:100], y=y[:100], public=public, labels="a file's"
+    )
     signed = signed_filter(case, layer)["filter"].numpy()
-    bias, features = head.module[1].bias.detach(), x[:100].flatten(1)
-    plain = matched_filter(layer.update, bias, features, Public(public)).numpy()
-    member = np.arange(100) < 40
+    member, features = np.arange(100) < 40, x[:100].flatten(1)
+    plain = matched_filter(layer.update, torch.zeros(1), features, Public(public)).numpy()
     assert auc(signed, member) > max(auc(plain, member) + 0.05, 0.8)
     case.labels = PREDICTED
     assert not signed_filter(case, layer)

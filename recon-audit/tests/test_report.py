@@ -135,13 +135,6 @@ def test_weights_that_are_images_leak_and_are_named(x, y):
         assert f"{n} of {n} training images came back" in report.sentence
 
 
-def test_two_outputs_and_the_start_are_used(x, y):
-    net, few = fitted(dense(2), x[:N], y[:N]), {"attacks": ("decoreco", "rows"), "shadows": 2}
-    known = audit(net, x[:N], x[N:], **few, theta_init=dense(2).state_dict())
-    assert all(about["why_not"] is None for about in known.data["result"]["attacks"].values())
-    assert known.data["power"]["canaries"] == 1
-
-
 def test_sets_that_differ_are_not_compared(network, x):
     report = audit(network, x[:N], 0.8 * x[N:] + 0.2)
     assert report.verdict == report.membership == "cannot tell" and not report.leaked
