@@ -34,13 +34,13 @@ from recon_audit.prepare import PREDICTED, Case, prepare, whole
 from recon_audit.report import SCHEMA, Leaked, Report, digest, page
 from recon_audit.scoring import Json
 from recon_audit.shadows import Recipe, tell
-from recon_audit.verdict import INFERRED, LEAKS, attack_states, decide, lines, power_words
+from recon_audit.verdict import INFERRED, LEAKS, Verdict, attack_states, decide, lines, power_words
 
 ATTACKS = (*RECONSTRUCTIONS, "membership")
 #: profile -> shadows, canaries
 NETWORKS = {"smoke": (4, 1), "laptop": (8, 2), "paper": (32, 4)}
 SMALL = 3_000_000  # numbers
-SPENT = 0.85  # of the time on networks: the rest is for what comes after them
+SPENT = 0.8  # of the time on networks: the rest is for what comes after them
 
 
 def audit(
@@ -217,9 +217,7 @@ def audit_case(
         report["result"], n, report["power"], members, alike.why_not, misfit, case.unchecked
     )
     report |= {"verdict": verdict.images, "membership_verdict": verdict.membership}
-    given_away = {True: verdict.membership == INFERRED, False: verdict.images == LEAKS}
-    leaked = [image for image in leaked if given_away[image.how == "membership"]]
-    report["leaked"] = [asdict(image) for image in _worst_of_each(leaked, members)]
+    report["leaked"] = [asdict(image) for image in _given_away(leaked, verdict, members)]
     report["images"]["scored"] = n
     if aggregates_only:
         report, pairs = aggregates(report), []
@@ -234,17 +232,19 @@ def audit_case(
     return Report(verdict.images, verdict.membership, report["lines"], images, report, html)
 
 
-def _worst_of_each(leaked: list[Leaked], members: Json | None) -> list[Leaked]:
+def _given_away(leaked: list[Leaked], verdict: Verdict, members: Json | None) -> list[Leaked]:
     """One entry an image, the most probable first: that it came back, or else that it was trained
     on, of as many as can be named.
     """
     leaked = sorted(leaked, key=lambda image: (-image.probability, -image.score))
-    named = [image for image in leaked if image.how == "membership"]
-    if members:
-        rows = members["scores"][members["best"]]["named"]
-        named = named[: next(iter(rows.values()))["count"]]
-    back = [image for image in leaked[::-1] if image.how != "membership"]
-    first = {image.index: image for image in [*named, *back]}
+    first: dict[int | None, Leaked] = {}
+    if verdict.membership == INFERRED and members:
+        most = next(iter(members["scores"][members["best"]]["named"].values()))["count"]
+        named = [image for image in leaked if image.how == "membership"][:most]
+        first = {image.index: image for image in named}
+    if verdict.images == LEAKS:
+        back = [image for image in leaked[::-1] if image.how != "membership"]
+        first |= {image.index: image for image in back}
     return [image for image in leaked if first.get(image.index) is image]
 
 

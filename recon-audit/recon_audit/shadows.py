@@ -264,12 +264,11 @@ def _reset(net: nn.Module) -> set[int]:
         parameters, reset = list(part.parameters()), getattr(part, "reset_parameters", None)
         if not callable(reset) or (parameters and not any(p.requires_grad for p in parameters)):
             continue
-        before, refused = [p.clone() for p in parameters], True
+        before = [p.clone() for p in parameters]
         with suppress(Exception):  # a stranger's: it may want arguments
             reset()
-            refused = False
         for p, old in zip(parameters, before, strict=True):
-            if refused or not p.requires_grad:
+            if not p.requires_grad:
                 p.copy_(old)
             elif not torch.equal(p, old):
                 done.add(id(p))
