@@ -18,6 +18,7 @@ from pathlib import Path
 from time import monotonic, perf_counter
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -152,11 +153,11 @@ def claim_of(source: Any) -> tuple[float, float] | None:
     """(ε, δ) as claimed: of one number, δ = 0; of a text, two of them joined by a comma."""
     if source is None:
         return None
-    parts = source.split(",") if isinstance(source, str) else source
-    parts = parts if isinstance(parts, list | tuple) else (parts,)
+    parts = source.split(",") if isinstance(source, str) else np.ravel(source)
     with one_reason(f"claimed_epsilon must be ε or (ε, δ), not {source}"):
-        epsilon, delta = parts if len(parts) > 1 else (*parts, None)
-        return positive(epsilon, "ε"), 0.0 if delta is None else positive(delta, "δ")
+        claim = [positive(part, "ε and δ") for part in parts]
+        epsilon, delta = claim if len(claim) > 1 else (*claim, 0.0)
+        return epsilon, delta
 
 
 @contextmanager
@@ -209,9 +210,9 @@ def audit_case(
             inference = compare.with_shadows()
             report |= inference.report
             leaked = leaked + inference.leaked
-    members = report["membership"]
-    if members is None and "membership" in settings.attacks:
-        members = {}  # where the sets cannot be compared, for the question
+    asked = "membership" in settings.attacks
+    # {} where the sets cannot be compared, for the question
+    members = report["membership"] or ({} if asked else None)
     misfit = case.fit.why_not if case.fit else None
     verdict = decide(
         report["result"], n, report["power"], members, alike.why_not, misfit, case.unchecked
@@ -221,15 +222,17 @@ def audit_case(
     report["images"]["scored"] = n
     if aggregates_only:
         report, pairs = aggregates(report), []
-    report["lines"] = lines(report, verdict)
-    report |= {"tried": attack_states(report), "power_words": power_words(report)}
+    told = lines(report, verdict)
     report |= {
-        "summary": " ".join(report["lines"]),
+        "lines": told,
+        "summary": " ".join(told),
+        "tried": attack_states(report),
+        "power_words": power_words(report),
         "seconds": round(perf_counter() - began, 2),
     }
     images = [Leaked(**image) for image in report["leaked"]]
     html = page(report, pairs)
-    return Report(verdict.images, verdict.membership, report["lines"], images, report, html)
+    return Report(verdict.images, verdict.membership, told, images, report, html)
 
 
 def _given_away(leaked: list[Leaked], verdict: Verdict, members: Json | None) -> list[Leaked]:

@@ -104,8 +104,7 @@ def digest(*parts: bytes) -> str:
 # ----------------------------------------------------------------------------------------- the page
 
 NAMES = {**{name: kind.title for name, kind in KINDS.items()}, "membership": "Membership"}
-# pixels on the longest side of a picture, and of one that is kept to the last bit
-LARGEST, LOSSLESS = 96, 48
+LARGEST = 64  # pixels on the longest side of a picture
 
 
 @dataclass(frozen=True)
@@ -158,12 +157,11 @@ def page(report: Json, pairs: Sequence[tuple[Row, Row]]) -> str:
 
 
 def embed(pixels: np.ndarray) -> str:
-    """(H, W, C) uint8, C = 1 or 3, as the address of a picture within the page: of at most LARGEST
-    pixels a side, as PNG up to LOSSLESS and as JPEG beyond, some 5 kB each.
+    """(H, W, C) uint8, C = 1 or 3, as the address of a picture within the page, a PNG of at most
+    LARGEST pixels a side.
     """
     image = Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels)
     image.thumbnail((LARGEST, LARGEST), Image.Resampling.BOX)
-    kind = "png" if max(image.size) <= LOSSLESS else "jpeg"
     buffer = io.BytesIO()
-    image.save(buffer, kind, optimize=True, quality=85)
-    return f"data:image/{kind};base64,{base64.b64encode(buffer.getvalue()).decode()}"
+    image.save(buffer, "png", optimize=True)
+    return f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"
