@@ -173,7 +173,7 @@ class Comparison:
             update = FirstLayer.of(released.first).update.to(update)
         if public is not None:
             update = update / Public(public).scale.to(update)
-        nulls = Nulls.of(update, train, held_out, settings.seed)
+        nulls = Nulls(update, train, held_out, settings.seed)
         candidates = {attempt.name: attempt.x_hat.to(settings.device) for attempt in tried}
         return tried, score(candidates, nulls, self.looks)
 

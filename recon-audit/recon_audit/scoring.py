@@ -56,28 +56,15 @@ class Nulls:
     """What costs nothing.
 
     Attributes:
-        w1 (r, d), its span.
-        basis (k, d): the strongest of the directions that stand out of w1, at most n; None where
-            none does.
+        w1 (h, d), whose n strongest directions that stand out are its span.
         train, held_out (n, d), centred alike.
         seed of what is drawn.
     """
 
     w1: Tensor
-    basis: Tensor | None
     train: Tensor
     held_out: Tensor
     seed: int
-
-    @classmethod
-    def of(cls, w1: Tensor, train: Tensor, held_out: Tensor, seed: int) -> Nulls:
-        """w1 (h, d) becomes its n largest singular values times their directions: the same
-        mixtures, from less.
-        """
-        n, basis = len(train), signal_span(w1)[: len(train)]
-        _, values, directions = torch.linalg.svd(w1, full_matrices=False)
-        mixed = (values[:, None] * directions)[:n]
-        return cls(mixed, basis if len(basis) else None, train, held_out, seed)
 
     def excess(self, m: int) -> dict[str, Tensor]:
         """name -> (DRAWS, len(THRESHOLDS)): training minus held-out images found by m candidates
@@ -85,9 +72,13 @@ class Nulls:
         ones, and images that know of neither set are what the test against chance is exact for.
         """
         generator, sets = torch.Generator().manual_seed(self.seed), (self.train, self.held_out)
+        n, basis = len(self.train), signal_span(self.w1)[: len(self.train)]
+        _, values, directions = torch.linalg.svd(self.w1, full_matrices=False)
+        w1 = (values[:, None] * directions)[:n]  # the same mixtures, from less
         found: dict[str, list[Tensor]] = {name: [] for name in NULLS}
         for _ in range(DRAWS):
-            free = null_candidates(self.w1, *sets, sets[0][:0], m or 1, generator, self.basis)
+            span = basis if len(basis) else None
+            free = null_candidates(w1, *sets, sets[0][:0], m or 1, generator, span)
             for name, rows in found.items():
                 rows.append(excess(free[name][:m], *sets))
         return {name: torch.stack(rows) for name, rows in found.items()}

@@ -216,7 +216,7 @@ def by_construction(n, m, seed=0, dim=3072):
     generator = torch.Generator().manual_seed(seed)
     train, held_out, noise = (torch.randn(k, dim, generator=generator) for k in (n, n, m))
     w1 = torch.randn(n, n, generator=generator) @ train
-    return Nulls.of(w1, train, held_out, seed), noise
+    return Nulls(w1, train, held_out, seed), noise
 
 
 def test_scoring_by_construction():
