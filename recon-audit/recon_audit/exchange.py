@@ -76,7 +76,7 @@ def compare_sets(
     held_out: Tensor,
     seed: int,
     y: Tensor | None = None,
-    names: Sequence[str] | None = None,
+    names: Sequence[str] = (),
     groups: Sequence[str] = (),
 ) -> Exchangeability:
     """Of pixels (n, C, H, W) and (m, C, H, W).
@@ -86,17 +86,17 @@ def compare_sets(
             itself.
     """
     x, n, m = torch.cat([train, held_out]), len(train), len(held_out)
-    names = names or [f"image {row}" for row in range(n + m)]
     member, notes, p, why_not = np.arange(n + m) < n, [], 1.0, None
-    links, first_of = near_copies(x), {name: k for k, name in [*enumerate(groups)][::-1]}
-    edges = [pair[:2] for pair in links]
-    edges += [(first_of[name], row) for row, name in enumerate(groups) if name]
-    ends = np.array(edges or [(0, 0)]).T
-    number = connected_components(coo_matrix((ends[0] * 0 + 1, ends), (n + m, n + m)), False)[1]
+    given = [name or f"#{row}" for row, name in enumerate(groups)] or np.arange(n + m)
+    first, named = np.unique(given, return_index=True, return_inverse=True)[1:]
+    links = near_copies(x)
+    ends = named[np.array([pair[:2] for pair in links], int).reshape(-1, 2)].T
+    graph = coo_matrix((np.ones(len(links)), ends), (len(first), len(first)))
+    number = connected_components(graph, False)[1][named]
     kept = member | ~np.isin(number, number[member])
     copies = [(j - n, i, value) for i, j, value in links if i < n <= j]
     if left := int((~kept).sum()):
-        twins = [(names[n + row], names[of], value) for row, of, value in copies[:1]]
+        twins = [(names[n + row], names[of], value) for row, of, value in copies[:1] if names]
         notes.append(say("copies", left, m, twins))
         why_not = notes[0] if left > MOST_COPIES * m else None
 
@@ -115,19 +115,16 @@ def compare_sets(
 
     _, first, group = np.unique(number[kept], return_index=True, return_inverse=True)
     drawn, first = torch.from_numpy(first.argsort().argsort()[group]), np.sort(first)
-    inside, sides = (
-        member[kept][first],
-        [np.flatnonzero(part).tolist() for part in (kept[:n], kept[n:])],
-    )
-    counts = int(inside.sum()), len(sides[0]), int((~inside).sum()), len(sides[1])
-    if any(groups) or len(inside) < kept.sum():
-        notes.append(say("groups", *counts))
+    sides = [np.flatnonzero(part).tolist() for part in (kept[:n], kept[n:])]
+    inside, few = member[kept][first], [len(sides[0]), len(sides[1])]
+    counts = int(inside.sum()), int((~inside).sum())
+    if any(groups) or len(inside) < sum(few):
+        notes.append(say("groups", counts[0], few[0], counts[1], few[1]))
     if why_not is None and min(counts) < LEAST:
-        why_not = say("too_few", counts[0], counts[2], LEAST)
+        why_not = say("too_few", *counts, LEAST)
     if why_not is None:
         apart = two_sample(by_group(features(x[kept]).mT, drawn).mT, inside, seed)
-        clustered = neighbours(x[kept][first], inside, seed)
-        p = min(apart, clustered)
+        p = min(apart, neighbours(x[kept][first], inside, seed))
         if p < TOLD_APART:
             why_not = say("told_apart" if p == apart else "clustered", p)
     return Exchangeability(*sides, drawn, size, copies, p, why_not, tuple(notes))
@@ -136,7 +133,7 @@ def compare_sets(
 def _rank(keys: np.ndarray) -> np.ndarray:
     """How many of the keys up to each one are equal to it: 1 for the first."""
     seen: Counter[int] = Counter()
-    return np.array([(seen.update([key]), seen[key])[1] for key in keys.tolist()])
+    return np.array([seen.update([key]) or seen[key] for key in keys.tolist()])
 
 
 def _matched(y: np.ndarray, member: np.ndarray, seed: int) -> np.ndarray:

@@ -148,11 +148,10 @@ def settle(raws: Sequence[Raw], expected: Expected) -> list[Images]:
         why = ", ".join(f"{what}: {count}" for what, count in sorted(left.items()))
         note = f"used {len(kept)} of {len(kept) + left.total()} files in {raw.part} ({why})"
         if len(kept) < MIN_IMAGES or 2 * most <= sizes.total():
-            wanted = f"{expected.dim} inputs" if expected.dim else f"{dims[1] or 'its'} colours"
-            must = f"images must be of one size that makes {wanted}, {MIN_IMAGES} or more a set"
-            held = f"of shape {' and '.join(map(str, [*sizes][:2]))}, it {note.removesuffix(' ()')}"
+            makes = f" that makes {expected.dim} inputs" if expected.dim else ""
+            must = f"images must be of one size{makes}, {MIN_IMAGES} or more a set"
             mend = "give --resize 256 --crop 224, or what suits the network (resize=, crop=)"
-            raise ReconError(f"{must}, and {held}; {mend}")
+            raise ReconError(f"{must}, and of {[*sizes][:3]} the audit {note}; {mend}")
         with one_reason(f"{raw.part} labels must be a class for each image"):
             labels = None if raw.labels is None else np.atleast_1d(as_array(raw.labels))
             if labels is not None and len(labels) != len(raw.images):
@@ -253,20 +252,29 @@ def load_images(
     if held_out is not None:
         parts = [raw_of(train, "train", expected), raw_of(held_out, "held_out", expected)]
     elif isinstance(train, str | Path):
-        parts = [_part_of(Path(train), part, expected) for part in PARTS]
+        data, places = Path(train), {}
+        for part in PARTS if data.is_dir() else ():
+            places[part] = data / part if (data / part).exists() else data / f"{part}.npz"
+        parts = [raw_of(places.get(part, data), part, expected, not places) for part in PARTS]
     else:
         raise ReconError(f"there are no held-out images: {WITHOUT}")
     first, second = settle(parts, expected)
     return first, second
 
 
-def raw_of(source: Any, part: str, expected: Expected) -> Raw:
-    """One set from whatever holds it; see `load_images`."""
+def raw_of(source: Any, part: str, expected: Expected, whole: bool = False) -> Raw:
+    """One set from whatever holds it, see `load_images`; whole: both sets."""
     if isinstance(source, str | Path):
         path = Path(source)
-        return from_folder(path, expected) if path.is_dir() else from_npz(path, part, expected)
+        if path.is_dir():
+            return from_folder(path, expected)
+        if not path.is_file():  # a pipe would be waited for without end
+            raise ReconError(f"there is no folder and no file {path} with {part} images")
+        with one_reason(f"{path} cannot be read as an .npz of plain arrays"):
+            source = dict(np.load(path, allow_pickle=False))
+        return _from_archive(source, part, expected, str(path), whole)
     if isinstance(source, Mapping):
-        return _from_archive(source, part, expected, f"the {part} dictionary")
+        return _from_archive(source, part, expected, f"the {part} dictionary", False)
     if isinstance(source, tuple | list) and len(source) == 2:
         return replace(raw_of(source[0], part, expected), labels=source[1])
     with one_reason(f"the {part} images cannot be read"):
@@ -336,16 +344,6 @@ def _pixels_of(source: Any, expected: Expected, name: str) -> np.ndarray:
 # ------------------------------------------------------------------------------------------ on disk
 
 
-def _part_of(data: Path, part: str, expected: Expected) -> Raw:
-    for place in (data / part, data / f"{part}.npz"):
-        if place.exists():
-            return raw_of(place, part, expected)
-    if data.is_dir():
-        why = f": {WITHOUT}" if part != "train" else ""
-        raise ReconError(f"{data} has neither a folder {part}/ nor {part}.npz{why}")
-    return from_npz(data, part, expected, whole=True)
-
-
 def from_folder(folder: Path, expected: Expected) -> Raw:
     """Image files at any depth, also behind links; what is left out is counted.
 
@@ -358,18 +356,19 @@ def from_folder(folder: Path, expected: Expected) -> Raw:
         at = waiting.pop()
         if at.resolve() not in visited:  # links may go round in circles
             visited.add(at.resolve())
-            inside = sorted(at.iterdir())
-            deeper = [path for path in inside if path.is_dir() and path.name[0] != "."]
-            paths, waiting = paths + sorted({*inside} - {*deeper}), waiting + deeper
+            for path in at.iterdir():
+                (waiting if path.is_dir() and path.name[0] != "." else paths).append(path)
     why = {path.relative_to(folder).parts: _why_left(path) for path in sorted(paths)}
-    files, left = [file for file in why if not why[file]], Counter(filter(None, why.values()))
-    classes, loose = {file[0] for file in files if file[1:]}, sum(not file[1:] for file in files)
-    if len(classes) > 1 and 0 < 2 * loose < len(files):
-        files = [file for file in files if file[1:]]
-        left["in no class folder"], loose = loose, 0
+    files = [file for file in why if not why[file]]
+    deep = [file for file in files if file[1:]]
+    several = len({file[0] for file in deep}) > 1
+    if several and 2 * len(deep) > len(files):
+        why |= {file: "in no class folder" for file in files if not file[1:]}
+        files = deep
     names = [printable("/".join((folder.name, *file)).strip("/")) for file in files]
-    labelled = len(classes) > 1 and not loose
-    items = [(folder.joinpath(*file), printable(file[0]))[: 1 + labelled] for file in files]
+    labelled = 1 + (several and files == deep)
+    items = [(folder.joinpath(*file), printable(file[0]))[:labelled] for file in files]
+    left = Counter(filter(None, why.values()))
     return replace(_from_items(items, names, printable(folder), expected), left=left)
 
 
@@ -382,19 +381,8 @@ def _why_left(path: Path) -> str:
     return "" if path.suffix.lower() in SUFFIXES else "no image by its name"
 
 
-def from_npz(file: Path, part: str, expected: Expected, whole: bool = False) -> Raw:
-    """The arrays of this part; whole: whether the file holds both parts."""
-    if not file.is_file():  # a pipe would be waited for without end
-        raise ReconError(f"there is no data at {file}: it is neither a folder nor a file")
-    with (
-        one_reason(f"{file} cannot be read as an .npz of plain arrays"),
-        np.load(file, allow_pickle=False) as arrays,
-    ):
-        return _from_archive(dict(arrays), part, expected, str(file), whole)
-
-
 def _from_archive(
-    arrays: Mapping[str, Any], part: str, expected: Expected, where: str, whole: bool = False
+    arrays: Mapping[str, Any], part: str, expected: Expected, where: str, whole: bool
 ) -> Raw:
     """The array of this part, or the only one that holds no labels; labels from the array that says
     so.
