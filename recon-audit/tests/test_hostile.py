@@ -7,7 +7,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 from safetensors.torch import save_file
 from toys import ANY, FOLDER, TENSORS
 
@@ -141,20 +140,3 @@ def test_words_that_mean_nothing_are_one_sentence(files, capsys, option, word):
         told.strip().splitlines()[-1].startswith(("recon", "error"))
         and "as far as an audit" not in told
     )
-
-
-# of a PNG's end nothing is read
-@pytest.mark.parametrize("damage", sorted({*ANY} - {"last byte cut", "huge"}))
-def test_an_image_that_cannot_be_read_is_named_or_counted(files, capsys, damage):
-    """What lies in a folder without being a file is left out and said; a damaged image is an
-    error.
-    """
-    random = np.random.default_rng(0)
-    (files / "images").mkdir()
-    for row in range(N + 1):
-        pixels = random.integers(0, 256, (SIDE, SIDE, 3), dtype=np.uint8)
-        Image.fromarray(pixels).save(files / "images" / f"{row}.png")
-    ANY[damage](files / "images" / "3.png")
-    arguments = [word for word in command(files) if not word.startswith("--labels")]
-    told = said(capsys, [*arguments, f"--data={files / 'images'}"])
-    assert told.count("\n") == 1 and ("3.png" in told or f"used {N} of {N + 1} files" in told)
