@@ -78,6 +78,12 @@ def split(x, y):
     return (x[:N], y[:N]), (x[N:], y[N:])
 
 
+def meant(net, x, given, **options):
+    """A network whose answers to x are the labels of what is given."""
+    balanced(net, x)
+    return net, *split(given, classes(net, x)), options
+
+
 FOUR, TEN = (balanced(dense(k), EXACT) for k in (4, 10))
 Y, Y10 = (classes(net, EXACT) for net in (FOUR, TEN))
 assert len(Y.unique()) == 4  # else names have no order
@@ -257,6 +263,8 @@ CONTAINERS = {
     "one-hot items": lambda x, y: Rows(x, y, lambda x, y: (x, torch.eye(10)[y])),
     "hugging face": lambda x, y: rows_of(pictures(x), y),
     "pixel_values": lambda x, y: rows_of(x, y, "pixel_values", "labels"),
+    "dictionary": lambda x, y: {"images": x, "labels": y},
+    "arrays": lambda x, y: {"arr_0": x.numpy(), "targets": y.numpy()},
     "pair of lists": lambda x, y: (list(x), list(y)),
 }
 
@@ -267,27 +275,22 @@ def contained(make, form, folder):
 
 
 NPZ = {
-    "MedMNIST": ("train_images", "train_labels", "test_images", "test_labels", True),
-    "Keras": ("x_train", "y_train", "x_test", "y_test", False),
-    "own": ("train", "train_labels", "held_out", "held_out_labels", False),
+    "MedMNIST": ("train_images", "train_labels", "test_images", "test_labels"),
+    "Keras": ("x_train", "y_train", "x_test", "y_test"),
+    "own": ("train", "train_labels", "held_out", "held_out_labels"),
 }
 
 
 @case(NPZ)
 def archive(names, folder):
-    x_train, y_train, x_new, y_new, column = names
-    y, images = Y10.numpy()[:, None] if column else Y10.numpy(), BYTES.byte().numpy()
-    arrays = {x_train: images[:N], y_train: y[:N], x_new: images[N:], y_new: y[N:]}
-    np.savez(folder / "set.npz", **arrays)
+    arrays = [
+        BYTES.byte().numpy()[:N],
+        Y10.numpy()[:N, None],
+        BYTES.byte().numpy()[N:],
+        Y10.numpy()[N:],
+    ]
+    np.savez(folder / "set.npz", **dict(zip(names, arrays, strict=True)))
     return TEN, folder / "set.npz", None
-
-
-@case({pair: pair for pair in (("images", "labels"), ("x", "y"), ("arr_0", "targets"))})
-def archives(names, folder):
-    files = [folder / "a.npz", folder / "b.npz"]
-    for file, pair in zip(files, split(EXACT, Y10), strict=True):
-        np.savez(file, **dict(zip(names, pair, strict=True)))
-    return TEN, *files
 
 
 BAND = {
@@ -304,15 +307,14 @@ def bands(band, convolution, folder):
     channels, make = band
     first = [nn.Conv2d(channels, 4, 3)] if convolution else []
     size = 4 * 36 if convolution else channels * 64
-    x, net = colour(channels), nn.Sequential(*first, *dense(10, size))
-    return balanced(net, x), *split(make(x), classes(net, x))
+    x = colour(channels)
+    return meant(nn.Sequential(*first, *dense(10, size)), x, make(x))
 
 
-@case({None: None})
-def scanner(_, folder):
-    ct = ((DIGITS * 3000) - 1000).round().short()
-    net = balanced(dense(), (ct.float() + 1000) / 3000)
-    return net, *split(ct, classes(net, (ct.float() + 1000) / 3000)), {"transform": None}
+@case({"CT": 3000})
+def scanner(top, folder):
+    x = (DIGITS * top - 1000).round().short()
+    return meant(dense(), (x.float() + 1000) / top, x, transform=None)
 
 
 @case({k: k for k in (12, 30, 100, 192, 3)}, {"floats": False, "counts": True})
@@ -320,8 +322,7 @@ def table(features, counts, folder):
     x = torch.randn(2 * N, features) * torch.rand(features) * 100
     # whole numbers below 256 are no bytes where they are no images
     x = x.abs().round().long() if counts else x
-    net = balanced(dense(1, features), x.float())
-    return net, *split(x, classes(net, x.float()))
+    return meant(dense(1, features), x.float(), x)
 
 
 TRANSFORMS = {
@@ -334,10 +335,9 @@ TRANSFORMS = {
 
 @case(TRANSFORMS)
 def transformed(change, folder):
-    meant = change(colour())
     layers = nn.Linear(192, 60), nn.ReLU(), nn.Linear(60, 20), nn.ReLU(), nn.Linear(20, 10)
-    net = balanced(nn.Sequential(nn.Flatten(), *layers), meant)
-    return net, *split(colour(), classes(net, meant)), {"transform": None}
+    net = nn.Sequential(nn.Flatten(), *layers)
+    return meant(net, change(colour()), colour(), transform=None)
 
 
 TABLES = {
@@ -518,10 +518,9 @@ PIXELS = {
 @case({name: name for name in MODULES}, PIXELS)
 def module(kind, pixels, folder):
     x = colour(3, 32 if kind in TORCHVISION else 16 if kind == "small stem" else 8)
-    net = balanced(MODULES[kind](), x)
-    y = classes(net, x)
+    net, *parts, _ = meant(MODULES[kind](), x, pixels(x))
     net.train("train mode" in kind)
-    return net.to(PRECISIONS.get(kind)), *split(pixels(x), y)
+    return net.to(PRECISIONS.get(kind)), *parts
 
 
 NO_NETWORKS = {
@@ -564,10 +563,9 @@ def told_of(name, folder):
     is read otherwise.
     """
     torch.manual_seed(0)
-    net, train, held_out, *more = CASES[name][1](folder)
-    options = {"transform": "none"} | (more[0] if more else {})
+    net, train, held_out, options = (*CASES[name][1](folder), {})[:4]
     try:
-        case = prepare(copy.deepcopy(net), train, held_out, **options)
+        case = prepare(copy.deepcopy(net), train, held_out, **{"transform": "none"} | options)
     except ReconError as error:
         return f"refused: {error}"
     if case.fit is None or case.fit.why_not or case.fit.right < 0.9 * case.fit.n:
