@@ -63,12 +63,7 @@ def aggregates(report: Json, salt: str) -> Json:
         entry |= {"image": hash_name(entry["image"], salt), "index": None}
     public["weights"]["file"] = "weights"
     notes = len(public["images"]["notes"])
-    public["images"]["notes"] = (
-        [f"{notes} notes on how files were read are left out here"] if notes else []
-    )
-    if public["membership"] is not None:
-        origin = public["membership"]["labels"]
-        public["membership"]["labels"] = (
-            "labels of a file" if origin.startswith("labels of ") else origin.split(",")[0]
-        )
+    public["images"]["notes"] = [f"notes on how files were read, left out here: {notes}"]
+    if members := public["membership"]:
+        members["labels"] = members["labels"].split(",")[0].split(" of ")[0]
     return public

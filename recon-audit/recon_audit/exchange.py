@@ -29,11 +29,9 @@ from scipy.stats import mannwhitneyu, rankdata
 from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d, one_hot
 
-from recon.attacks.multipliers import confidence
-from recon.errors import ReconError, one_reason
 from recon.scoring.metrics import ncc
 from recon_audit.images import Images
-from recon_audit.labels import look_up
+from recon_audit.labels import look_up, of_both
 from recon_audit.words import say
 
 NEAR = 0.98  # NCC above which two images are copies
@@ -196,12 +194,10 @@ def groups_of(train: Images, held_out: Images, source: Any) -> list[str]:
         return [Path(name).parent.name for part in sets for name in part.names]
     if isinstance(source, str | Path):
         return look_up(sets, source)
-    with one_reason("groups must be a pair of sequences, a CSV file or folders"):
-        source = [[""] * len(part) for part in sets] if source is None else source
-        parts = [list(np.asarray(part, dtype=object)) for part in source]
-    if [*map(len, parts)] != [*map(len, sets)]:
-        raise ReconError(f"groups must be for {len(train)} training and {len(held_out)} images")
-    return ["" if of in (None, "") or of != of else str(of) for part in parts for of in part]
+    if source is None:
+        return [""] * (len(train) + len(held_out))
+    named = of_both(sets, source, "groups", lambda part: np.asarray(part, dtype=object))
+    return ["" if of is None or of != of else str(of) for of in named]
 
 
 def by_group(values: Tensor, groups: Tensor) -> Tensor:
@@ -327,10 +323,8 @@ def why_no_labels(logits: Tensor, y: Tensor, y_held_out: Tensor) -> str | None:
     top, other = int(kinds.max()), int(others.max())
     if len(kinds) == top + 1 > other + 1 == len(others):
         return say("own_numbers", top, other)
-    classes = range(max(logits.shape[1], 2))
-    phi = [confidence(logits, torch.full_like(y_held_out, k)) for k in classes]
-    ranks, own = rankdata(torch.stack(phi), axis=1), one_hot(y_held_out, len(classes)).bool().T
+    z = logits if logits.shape[1] > 1 else torch.cat([-logits, logits], dim=1)
+    ranks = rankdata(z.double().log_softmax(1), axis=0)
+    own = one_hot(y_held_out, z.shape[1]).bool().numpy()
     told = mannwhitneyu(ranks[own], ranks[~own], alternative="greater").pvalue < TOLD_APART
-    if told or len(torch.cat([kinds, others]).unique()) < 2:
-        return None
-    return say("no_relation")
+    return None if told or len({*kinds.tolist(), *others.tolist()}) < 2 else say("no_relation")

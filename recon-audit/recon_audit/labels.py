@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -67,13 +68,8 @@ def classes_of(
         given = [part.labels for part in sets] if source is None else source
         if source is None and any(part is None for part in given):
             return None
-        parts = [labels_in(part) for part in given]
+        labels = of_both(sets, given, "labels", labels_in)
         origin = "labels that came with the images" if source is None else "labels as given"
-        if [*map(len, parts)] != [*map(len, sets)]:
-            counts = " and ".join(str(len(part)) for part in parts)
-            held = f"{len(train)} and {len(held_out)} images"
-            raise ReconError(f"there are {held}, and {counts} labels")
-        labels = [label for part in parts for label in part]
     values = np.array(labels)
     with suppress(ValueError, OverflowError):  # 10 comes after 9, and not after 1
         values = values.astype(np.int64)
@@ -90,6 +86,17 @@ def classes_of(
         raise ReconError(f"the images have {held}, and the network {classes} classes")
     y, y_held_out = torch.from_numpy(rows).split([*map(len, sets)])
     return y, y_held_out, origin
+
+
+def of_both(
+    sets: tuple[Images, Images], source: Any, what: str, read: Callable[[Any], Any]
+) -> list[Any]:
+    """One for each image of both sets, of a pair of sequences; ReconError where it is none."""
+    with one_reason(f"there must be {len(sets[0])} and {len(sets[1])} {what}"):
+        pairs = [
+            zip(part.names, read(of), strict=True) for part, of in zip(sets, source, strict=True)
+        ]
+        return [of for part in pairs for _, of in part]
 
 
 def _table(path: Path) -> dict[str, str]:

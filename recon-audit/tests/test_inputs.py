@@ -96,7 +96,7 @@ def test_folders_that_are_no_classes_are_no_labels():
     )
     assert classes_of(a, b, None, 2) is None is classes_of(a, a, "predicted", 2)
     assert [y.tolist() for y in classes_of(a, a, None, 2)[:2]] == [[0, 1], [0, 1]]
-    for labels, words in (([0], "2 and 2 images, and 1 and 1"), ([0, 5, 7], "labels")):
+    for labels, words in (([0], "2 and 2 labels"), ([0, 5, 7], "labels")):
         with pytest.raises(ReconError, match=words):
             classes_of(a, a, (labels, labels), 2)
 
