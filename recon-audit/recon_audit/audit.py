@@ -272,15 +272,13 @@ def audit_case(
                     f"what came back is compared with {n} of the images of each kind, drawn at"
                     " random"
                 )
-            recovery = compare.images()
-            report |= recovery.report
-            leaked, pairs = recovery.leaked, recovery.pairs
+            result, leaked, pairs, tried = compare.images()
+            report |= result
             if folder is not None and salt is None:
-                save_attempts(recovery.attempts, folder / FOLDER)
+                save_attempts(tried, folder / FOLDER)
         if compare.needs_shadows:
-            inference = compare.with_shadows()
-            report |= inference.report
-            leaked = leaked + inference.leaked
+            inferred, members = compare.with_shadows()
+            report, leaked = report | inferred, leaked + members
     misfit = None if case.fit is None else case.fit.why_not
     members = report["membership"]
     if members is None and "membership" in settings.attacks:

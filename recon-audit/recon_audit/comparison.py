@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -80,23 +80,6 @@ class Settings:
     claimed: tuple[float, float] | None = None
 
 
-@dataclass(frozen=True)
-class Findings:
-    """What one kind of attack found.
-
-    Attributes:
-        report: its parts of report.json.
-        leaked: training images given away, were the verdict that they are.
-        pairs: the k-th best match among training images, and among held-out ones.
-        attempts: of the attacks on images.
-    """
-
-    report: Json
-    leaked: list[Leaked]
-    pairs: list[tuple[Row, Row]] = field(default_factory=list)
-    attempts: list[Attempt] = field(default_factory=list)
-
-
 class Comparison:
     """The attacks on one network, and what they are compared with; nothing changes once it is made.
 
@@ -127,11 +110,13 @@ class Comparison:
 
     # ------------------------------------------------------------------------------------ on images
 
-    def images(self) -> Findings:
-        """Attack, then compare: `result`."""
+    def images(self) -> tuple[Json, list[Leaked], list[tuple[Row, Row]], list[Attempt]]:
+        """Attack, then compare: `result` of the report, images given away, the k-th best match
+        among training images and among held-out ones, and what the attacks brought home.
+        """
         case, device = self.case, self.settings.device
         rows, others = (
-            part[sorted(draw_rows(len(part), self.n, self.settings.seed))]
+            part[draw_rows(len(part), self.n, self.settings.seed)]
             for part in case.first.split(self.sizes)
         )
         tried, result = self._attack(case.released, case.n_train, self.asked, rows, others)
@@ -150,7 +135,7 @@ class Comparison:
         names = [case.train.names[row] for row in rows]
         leaked = self._leaked(likeness, rows, names, result["attack"], result["threshold"])
         both = list(zip(*pairs, strict=True))
-        return Findings({"result": result}, leaked if result["leak"] else [], both, tried)
+        return {"result": result}, leaked if result["leak"] else [], both, tried
 
     def _attack(
         self, released: Released, n: int, names: list[str], rows: Tensor, others: Tensor
@@ -196,8 +181,10 @@ class Comparison:
 
     # --------------------------------------------------------------------------------- with shadows
 
-    def with_shadows(self) -> Findings:
-        """Shadow networks, membership and power: `recipe`, `membership`, `power`."""
+    def with_shadows(self) -> tuple[Json, list[Leaked]]:
+        """Shadow networks, membership and power: `recipe`, `membership`, `power` of the report, and
+        images given away.
+        """
         settings, case, x = self.settings, self.case, self.x
         network, y, seed, start = case.classifier, case.y, settings.seed, case.start
         network.module.to(settings.device)
@@ -240,7 +227,7 @@ class Comparison:
             tell("attacks on shadow networks")
             report["power"] = self._canaries(shadows, recipe)
         network.module.cpu()
-        return Findings(report, leaked)
+        return report, leaked
 
     def _membership(self, shadows: Shadows, recipe: Recipe) -> tuple[Json, np.ndarray]:
         """The table of membership by all scores, and the best of them; p is that of the best, times

@@ -210,11 +210,10 @@ def by_group(values: Tensor, groups: Tensor) -> Tensor:
 # -------------------------------------------------------------------------------------------- tests
 
 
-def draw_rows(count: int, n: int, seed: int) -> list[int]:
-    """n of `count` rows, drawn by `seed`; all of them, in their order, where there are no more."""
-    if count <= n:
-        return list(range(count))
-    return torch.randperm(count, generator=torch.Generator().manual_seed(seed))[:n].tolist()
+def draw_rows(count: int, n: int, seed: int) -> Tensor:
+    """n of `count` rows, drawn by `seed`, in their order; all of them where there are no more."""
+    drawn = torch.randperm(count, generator=torch.Generator().manual_seed(seed))
+    return drawn[:n].sort().values
 
 
 def features(x: Tensor) -> Tensor:

@@ -321,12 +321,12 @@ def _pixels_of(source: Any, expected: Expected, name: str) -> np.ndarray:
     if not isinstance(source, Image.Image):
         return laid(source, expected, name)
     if expected.resize or expected.crop:
-        from torchvision.transforms import functional
+        from torchvision.transforms.functional import center_crop, resize
 
-        source = functional.resize(source, [expected.resize]) if expected.resize else source
+        source = resize(source, [expected.resize]) if expected.resize else source
         if min(source.size) < (expected.crop or 0):
             raise ReconError(f"{name} has fewer than {expected.crop} pixels a side: give --resize")
-        source = functional.center_crop(source, [expected.crop]) if expected.crop else source
+        source = center_crop(source, [expected.crop]) if expected.crop else source
     width, height = source.size
     deep = source.mode.startswith(DEEP)
     channels = (expected.dim or 0) // (width * height) or expected.channels
