@@ -25,7 +25,7 @@ from PIL import Image
 from sklearn.datasets import load_digits
 from torch import nn
 from torch.nn.utils import prune
-from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
+from torch.utils.data import Dataset, Subset, TensorDataset
 from torchvision import models, transforms
 
 from recon.errors import ReconError
@@ -56,11 +56,10 @@ def balanced(module, x):
     kinds = nn.Linear | nn.Conv2d
     last = [p for p in module.modules() if isinstance(p, kinds) and p.bias is not None][-1]
     with torch.no_grad():
+        last.weight *= 10
         out = answers(module, x)
-        if last.weight.shape[0] == out.shape[1]:
-            last.weight /= out.std().clamp_min(1e-6)
-            last.bias.zero_()
-            last.bias -= answers(module, x).mean(0)
+        if len(last.bias) == out.shape[1]:
+            last.bias -= out.mean(0)
     return module
 
 
@@ -139,8 +138,6 @@ LABELS = {
     "(n, 1)": lambda y: y[:, None],
     "one-hot": lambda y: torch.eye(4)[y],
     "text": lambda y: [str(int(k)) for k in y],
-    "leading zeros": lambda y: [f"{int(k):03d}" for k in y],
-    "text floats": lambda y: [f"{int(k)}.0" for k in y],
     "bytes": lambda y: np.array([str(int(k)).encode() for k in y]),
     "pandas": lambda y: pd.Series(y.tolist()),
     "categories": lambda y: pd.Categorical([f"c{k}" for k in y.tolist()]),
@@ -178,7 +175,6 @@ NO_LABELS = {
     "nan": lambda y: torch.full((len(y),), torch.nan),
     "none": lambda y: [None] * len(y),
     "ragged": lambda y: [[1], *([[1, 2]] * (len(y) - 1))],
-    "three axes": lambda y: y[:, None, None].expand(-1, 2, 2),
     "complex": lambda y: y * 1j,
     "objects": lambda y: [object()] * len(y),
 }
@@ -202,13 +198,6 @@ class Rows(Dataset):
         return self.make(self.x[row], self.y[row])
 
 
-class Stream(torch.utils.data.IterableDataset):
-    """One without a length."""
-
-    def __iter__(self):
-        yield from DIGITS
-
-
 NO_IMAGES = {
     "nan": lambda x: torch.where(x > 0.9, torch.nan, x),
     "infinite": lambda x: x / 0,
@@ -220,11 +209,8 @@ NO_IMAGES = {
     "objects": lambda x: np.array([object()] * len(x)),
     "another size": lambda x: x[:, :7],
     "none": lambda x: None,
-    "number": lambda x: 3,
     "generator": lambda x: (each for each in x),
     "broken data set": lambda x: Rows(x, x, broken),
-    "stream": lambda x: Stream(),
-    "loader": lambda x: DataLoader(TensorDataset(x)),
     "rows without an image": lambda x: [{"text": "a"}] * N,
     "missing path": lambda x: "/no/such/place",
     "missing files": lambda x: ["/no/such/a.png"] * N,
@@ -365,22 +351,21 @@ NO_TABLES = {
 def save_pictures(folder, classes=None):
     """All images as files in train and held_out, in subfolders where there are classes."""
     for row, pixels in enumerate(BYTES.byte().numpy()):
-        inside = folder / ("train" if row < N else "held_out")
-        inside = inside if classes is None else inside / str(int(classes[row]))
+        inside = folder / ("train", "held_out")[row // N]
+        inside = inside if classes is None else inside / str(classes[row].item())
         inside.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(pixels).convert("P").save(inside / f"{row}.png")
+        Image.fromarray(pixels).save(inside / f"{row}.png")
 
 
 def spreadsheet(form, folder):
     save_pictures(folder)
     *head, form = form.splitlines(keepends=True) or [""]
-    parts = ["train"] * N + ["held_out"] * N
     lines = [
-        form.format(name=f"{row}.png", stem=row, label=label, part=parts[row])
+        form.format(name=f"{row}.png", stem=row, label=label, part=("train", "held_out")[row // N])
         for row, label in enumerate(Y10.tolist())
     ]
     coding = "utf-16" if form == TABLES["UTF-16"] else "cp1252" if "\u00e4" in form else "utf-8"
-    (folder / "labels.csv").write_bytes("".join([*head, *lines]).encode(coding))
+    (folder / "labels.csv").write_text("".join([*head, *lines]), coding)
     return TEN, folder, None, {"labels": folder / "labels.csv"}
 
 
@@ -477,7 +462,6 @@ PRECISIONS = {"half": torch.half, "bfloat16": torch.bfloat16, "double": torch.do
 MODULES = {
     "dense": body,
     "in-place": lambda: body(inplace=True),
-    "tanh": lambda: body(nn.Tanh()),
     "batch norm": lambda: shaken(conv()),
     "train mode with batch norm": lambda: shaken(conv()).train(),
     "fixed by Opacus": lambda: ModuleValidator.fix(conv()),
@@ -491,11 +475,9 @@ MODULES = {
     ),
     "pruned": lambda: body(first=prune.l1_unstructured(nn.Linear(192, 30), "weight", 0.5)),
     **dict.fromkeys(PRECISIONS, body),
-    "frozen all": lambda: body().requires_grad_(False),
     "dict": lambda: Out(body(), lambda z: {"logits": z, "features": z}),
     "tuple": lambda: Out(body(), lambda z: (z, z)),
     "model output": lambda: Out(body(), lambda z: SimpleNamespace(loss=None, logits=z)),
-    "log-softmax": lambda: Out(body(), lambda z: z.log_softmax(1)),
     "softmax": lambda: Out(body(), lambda z: z.softmax(1)),
     "one logit": lambda: body(classes=1),
     "sigmoid": lambda: Out(body(classes=1), torch.sigmoid),
@@ -543,8 +525,6 @@ NO_NETWORKS = {
     "script": lambda: torch.jit.script(body()),
     "another size": lambda: nn.Sequential(nn.Flatten(), nn.Linear(100, 2)),
     "missing file": lambda: "/no/such/model.pt",
-    "integers": lambda: nn.Embedding(10, 4),
-    "recurrent": lambda: nn.LSTM(8, 4),
 }
 
 
