@@ -357,7 +357,7 @@ def _about_inputs(case: Case, alike: Exchangeability, notes: list[str], settings
         },
         "fit": None if fit is None else asdict(fit) | {"why_not": fit.why_not},
         "exchangeability": {
-            "near_copies": len({row for row, _, _ in alike.copies}),
+            "near_copies": alike.copies,
             "p_value": alike.p,
             "why_not": alike.why_not,
             "compared": {"train": len(alike.train), "held_out": len(alike.held_out)},

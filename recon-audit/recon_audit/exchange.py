@@ -53,7 +53,7 @@ class Exchangeability:
         train, held_out: rows that are compared, of either set.
         groups: number of the group of each of them, the training ones first.
         size: images of a group, at most.
-        copies: (row held out, row in training, NCC).
+        copies: held-out images that are near-copies of training images.
         p: the smaller one of both tests.
         why_not: one sentence where the sets cannot be compared, else None.
         notes: what was left out, and why.
@@ -63,7 +63,7 @@ class Exchangeability:
     held_out: list[int]
     groups: Tensor
     size: int
-    copies: list[tuple[int, int, float]]
+    copies: int
     p: float
     why_not: str | None
     notes: tuple[str, ...]
@@ -88,13 +88,13 @@ def compare_sets(
     given = [name or f"#{row}" for row, name in enumerate(groups)] or np.arange(n + m)
     first, named = np.unique(given, return_index=True, return_inverse=True)[1:]
     links = near_copies(x)
-    ends = named[np.array([pair[:2] for pair in links], int).reshape(-1, 2)].T
+    ends = named[np.array(links, int).reshape(-1, 2)].T
     graph = coo_matrix((np.ones(len(links)), ends), (len(first), len(first)))
     number = connected_components(graph, False)[1][named]
     kept = member | ~np.isin(number, number[member])
-    copies = [(j - n, i, value) for i, j, value in links if i < n <= j]
+    copies = [(i, j) for i, j in links if i < n <= j]
     if left := int((~kept).sum()):
-        twins = [(names[n + row], names[of], value) for row, of, value in copies[:1] if names]
+        twins = [(names[j], names[i]) for i, j in copies[:1] if names]
         notes.append(say("copies", left, m, twins))
         why_not = notes[0] if left > MOST_COPIES * m else None
 
@@ -125,7 +125,9 @@ def compare_sets(
         p = min(apart, neighbours(x[kept][first], inside, seed))
         if p < TOLD_APART:
             why_not = say("told_apart" if p == apart else "clustered", p)
-    return Exchangeability(*sides, drawn, size, copies, p, why_not, tuple(notes))
+    return Exchangeability(
+        *sides, drawn, size, len({j for _, j in copies}), p, why_not, tuple(notes)
+    )
 
 
 def _rank(keys: np.ndarray) -> np.ndarray:
@@ -153,8 +155,8 @@ def _matched(y: np.ndarray, member: np.ndarray, seed: int) -> np.ndarray:
 # ------------------------------------------------------------------------------------------- groups
 
 
-def near_copies(x: Tensor) -> list[tuple[int, int, float]]:
-    """(i, j, NCC), i < j, of images (N, C, H, W) that are copies but for a mirror and a shift.
+def near_copies(x: Tensor) -> list[tuple[int, int]]:
+    """(i, j), i < j, of images (N, C, H, W) that are copies but for a mirror and a shift.
 
     The middle of image j is compared with every window of image i of its size; first on grey
     pictures of COARSE pixels a side, of very many images in fewer motions. Signals, volumes and
@@ -170,16 +172,17 @@ def near_copies(x: Tensor) -> list[tuple[int, int, float]]:
     middle = windows[0][:, :, h, w]
     moves = product(range(2 * h + 1), range(2 * w + 1), windows)
     ways = sorted(moves, key=lambda way: abs(way[0] - h) + abs(way[1] - w))
-    best: dict[tuple[int, int], float] = {}
+    copies = set()
     for down, right, seen in ways[: max(2, MOST_PAIRS // len(x) ** 2)]:
         moved = seen[:, :, down, right]
         coarse = _coarse(moved)
         for k, part in enumerate(_coarse(middle).split(500)):
             for row, i in (ncc(part, coarse) > NEAR).nonzero().tolist():
-                if i < (j := row + 500 * k) and (i, j) not in best:
-                    value = ncc(moved[i].flatten()[None], middle[j].flatten()[None]).item()
-                    best |= {(i, j): value} if value > NEAR else {}
-    return [(*pair, value) for pair, value in sorted(best.items())]
+                pair = i, row + 500 * k
+                both = moved[i].flatten(), middle[pair[1]].flatten()
+                if i < pair[1] and pair not in copies and ncc(*torch.stack(both)[:, None]) > NEAR:
+                    copies.add(pair)
+    return sorted(copies)
 
 
 def groups_of(train: Images, held_out: Images, source: Any) -> list[str]:

@@ -84,11 +84,11 @@ class Images:
         """(H, W, C) uint8 of pixels (C, H, W), to look at; the range of all images, where that
         leaves [0, 1], goes from black to white.
         """
-        low, high = min(0.0, self.pixels.min()), max(1.0, self.pixels.max())
+        low, high = min(0, self.pixels.min()), max(1, self.pixels.max())
         # bands that are no colours: their mean
-        seen = pixels if len(pixels) in (1, 3) else pixels.mean(0, keepdim=True)
-        bytes_ = ((seen - low) / (high - low)).clamp(0, 1) * 255
-        return bytes_.round().byte().permute(1, 2, 0).numpy()
+        grey = pixels if len(pixels) in (1, 3) else pixels.mean(0, keepdim=True)
+        seen = (grey - low) / (high - low) * 255
+        return seen.clamp(0, 255).round().byte().permute(1, 2, 0).numpy()
 
 
 @dataclass(frozen=True)
