@@ -20,9 +20,8 @@ def aggregates(report: Json) -> Json:
     for k, entry in enumerate(public["leaked"]):
         entry |= {"image": f"image {k + 1}", "index": None}
     public["weights"]["file"] = "weights"
-    if notes := public["images"]["notes"]:
-        notes[:] = [f"{len(notes)} notes on how files were read are left out here"]
+    notes = len(public["images"]["notes"])
+    public["images"]["notes"] = [f"notes on how files were read, left out here: {notes}"]
     if members := public["membership"]:
-        of_file = members["labels"].startswith("labels of ")
-        members["labels"] = "labels of a file" if of_file else members["labels"].split(",")[0]
+        members["labels"] = members["labels"].split(",")[0].split(" of ")[0]
     return public

@@ -198,18 +198,16 @@ def audit_case(
         if compare.asked:
             tell(", ".join(compare.asked))
             attacking = monotonic()
-            recovery = compare.images()
-            report |= recovery.report
-            leaked, pairs = recovery.leaked, recovery.pairs
+            result, leaked, pairs, tried = compare.images()
+            report |= result
             if folder is not None and not aggregates_only:
-                save_attempts(recovery.attempts, folder / FOLDER)
+                save_attempts(tried, folder / FOLDER)
             # canaries take as long as the network itself
             until = settings.until - settings.canaries * (monotonic() - attacking)
             compare = Comparison(compared, replace(settings, until=until))
         if compare.needs_shadows:
-            inference = compare.with_shadows()
-            report |= inference.report
-            leaked = leaked + inference.leaked
+            inferred, named = compare.with_shadows()
+            report, leaked = report | inferred, leaked + named
     asked = "membership" in settings.attacks
     # {} where the sets cannot be compared, for the question
     members = report["membership"] or ({} if asked else None)
@@ -289,7 +287,7 @@ def _about_inputs(case: Case, compared: Case, alike: Exchangeability, settings: 
         },
         "fit": fit and asdict(fit) | {"why_not": fit.why_not},
         "exchangeability": {
-            "near_copies": len({row for row, _, _ in alike.copies}),
+            "near_copies": alike.copies,
             "p_value": alike.p,
             "why_not": alike.why_not,
             "compared": {"train": len(left.train), "held_out": len(left.held_out)},

@@ -16,7 +16,7 @@ import recon
 from recon.errors import ReconError
 from recon_audit.files import load_state
 from recon_audit.fit import read
-from recon_audit.images import Expected, images_of, load_images
+from recon_audit.images import Expected, load_images, raw_of
 from recon_audit.networks import subject_of
 from recon_audit.prepare import prepare
 from recon_audit.shadows import Recipe
@@ -90,7 +90,7 @@ class Augmented(torch.utils.data.Dataset):
 
 def test_augmentation_in_the_data_set_is_refused():
     with pytest.raises(ReconError, match="turn its augmentation off"):
-        images_of(Augmented(), "train", Expected())
+        raw_of(Augmented(), "train", Expected())
 
 
 @pytest.mark.parametrize(

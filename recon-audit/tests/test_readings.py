@@ -436,7 +436,7 @@ def test_the_array_of_an_archive_is_no_guess(tmp_path):
     np.savez(tmp_path / "a.npz", **arrays)
     net = trained(dense(nn.ReLU()))
     assert prepare(net, tmp_path / "a.npz").fit.right == N
-    for more, words in (("train_masks", "one array"), ("train_fine_labels", "several labels")):
+    for more, words in (("train_masks", "one array"), ("train_fine_labels", "at most one")):
         extra = arrays["train_images"] if "masks" in more else arrays["train_labels"]
         np.savez(tmp_path / "b.npz", **arrays, **{more: extra})
         with pytest.raises(ReconError, match=words):
