@@ -23,7 +23,7 @@ def add_commands(command: Callable[..., Any], **shared: argparse.ArgumentParser)
         type=a_path,
         required=True,
         metavar="FILE",
-        help=".safetensors, .pt, .pth or .onnx",
+        help=".safetensors, .pt or .pth",
     )
     option(
         "--base",

@@ -1,6 +1,4 @@
-"""Files of weights: safetensors and PyTorch's own as named tensors, ONNX as a module. Nothing in
-them is executed.
-"""
+"""Files of weights: safetensors and PyTorch's own as named tensors. Nothing in them is executed."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ from typing import Any
 import numpy as np
 import safetensors.torch
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from recon.errors import ReconError, one_reason
 
@@ -88,26 +86,21 @@ def _there(path: Path) -> Path:
     return path
 
 
-def load_states(path: Path) -> dict[str, State]:
-    """Name -> tensor, on the CPU, by the place in the file where such tensors are: "" for a state
-    dict, "state_dict" or "model.ema" in a checkpoint.
+def load_state(path: Path) -> State:
+    """Name -> tensor, on the CPU.
 
     `.pt`, `.pth`, `.ckpt`, `.bin` are read with `weights_only=True`, everything else as
-    safetensors. ReconError for a missing or damaged file, for TorchScript, and for a whole pickled
-    module.
+    safetensors. ReconError for a missing or damaged file, for TorchScript, ONNX and a whole pickled
+    module, and for one that holds several networks.
     """
     states: dict[str, State] = {}
     for file in files_of(path):
         for place, state in _read(file).items():
             states[place] = states.get(place, {}) | state
-    return states
-
-
-def load_state(path: Path) -> State:
-    """The tensors of a file that holds one network's; ReconError for another."""
-    states = load_states(path)
     if len(states) > 1:
-        raise ReconError(f"{path} holds several networks ({', '.join(states)}): save one alone")
+        raise ReconError(
+            f"{path} holds several networks ({', '.join(states)}): save the one that is meant alone"
+        )
     return next(iter(states.values()))
 
 
@@ -117,6 +110,8 @@ def _read(path: Path) -> dict[str, State]:
     for pattern, words in OTHERS.items():
         if re.match(pattern, begins, re.IGNORECASE):
             raise ReconError(f"{path} {words}")
+    if path.suffix.lower() == ".onnx":
+        raise ReconError(f"{path} is an ONNX file, which is not read: {PASS}, or {SAVE}")
     if path.suffix.lower() in TORCH or zipfile.is_zipfile(path):
         return _from_torch(path)
     with one_reason(
@@ -166,23 +161,3 @@ def _states_in(held: Any, place: str = "") -> Iterator[tuple[str, State]]:
         for name, inner in held.items():
             if not BESIDE.search(str(name)):
                 yield from _states_in(inner, f"{place}.{name}".strip("."))
-
-
-def from_graph(path: Path) -> tuple[nn.Module, str, list[str]]:
-    """(module, its layers in words, its tensors) of an ONNX file; ReconError where onnx2torch is
-    not installed or cannot convert it, and where its weights are constants.
-    """
-    try:
-        import onnx
-        from onnx2torch import convert
-    except ImportError as error:
-        mend = "the package onnx2torch is not installed: pip install onnx2torch"
-        raise ReconError(f"{path} is an ONNX file, and {mend}, or save the state_dict()") from error
-    with one_reason(f"{path} is no ONNX file, or its weights in a second file are not beside it"):
-        graph = onnx.load(str(path))  # what points out of the folder, onnx refuses
-    with one_reason(f"{path} has operations that are not read here: {PASS}"):
-        module = convert(graph).eval()
-    if any(buffer.dim() > 1 for buffer in module.buffers()):
-        raise ReconError(f"{path} holds weights as constants of its operations: {PASS}")
-    kinds = [type(part).__name__ for part in module.children()]
-    return module, ", ".join(kinds), [name for name, _ in module.named_parameters()]

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, islice, product
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from recon.errors import ReconError, one_reason
 from recon_audit.anatomy import CONVOLUTIONS
-from recon_audit.files import PASS, State, files_of, from_graph, load_states
+from recon_audit.files import PASS, State, files_of, load_state
 from recon_audit.images import Expected, printable
 
 LARGEST = 1e15  # of a weight: squares and their sums must stay within float32
@@ -59,12 +59,13 @@ class Plan:
     Attributes:
         axes: for each question, words -> what `build` is given; first what is assumed.
         build: (module, architecture in words, which tensor is which) of one answer to each.
-        shallow: whether a network that is read otherwise may answer all images rightly, too.
+        guessed: whether nobody has said what dense layers form: a network that is read otherwise
+            may answer all images rightly, too.
     """
 
     axes: tuple[dict[str, Any], ...]
     build: Callable[..., tuple[nn.Module, str, list[str]]]
-    shallow: bool = False
+    guessed: bool = False
 
 
 @dataclass(frozen=True)
@@ -115,8 +116,7 @@ def subject_of(model: nn.Module | str | Path, arch: str | None = None) -> Subjec
     ReconError for a file, a name, a shape or a number that does not fit.
 
     Args:
-        model: a module, which is copied, or a file of weights (see `load_states`), or an ONNX file,
-            which says what it is.
+        model: a module, which is copied, or a file of weights (see `load_state`).
         arch: of a file of weights, "auto" or None to read it off the tensors, widths like
             3072-1000-1000-1 of dense layers with ReLU between them, or a name of torchvision.
     """
@@ -145,10 +145,7 @@ def subject_of(model: nn.Module | str | Path, arch: str | None = None) -> Subjec
             f" {type(model).__name__}"
         )
     path = Path(model)
-    if path.suffix.lower() == ".onnx" and path.is_file():
-        plan = Plan(({"": path},), from_graph)
-    else:
-        plan = plan_of(path, None if arch == "auto" else arch)
+    plan = plan_state(load_state(path), path, None if arch == "auto" else arch)
     read = Subject(nn.Identity(), printable(path), "", "", [], plan).read([*map(_first, plan.axes)])
     checksum = hashlib.sha256()
     for file in files_of(path):
@@ -235,43 +232,21 @@ ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
     "LeakyReLU(0.1)": partial(nn.LeakyReLU, 0.1),
     "LeakyReLU(0.2)": partial(nn.LeakyReLU, 0.2),
     "ELU": nn.ELU,
+    "Softplus": nn.Softplus,
+    "Mish": nn.Mish,
+    "ReLU6": nn.ReLU6,
+    "Hardtanh": nn.Hardtanh,
 }
-ACTIVATION = "activation"
-MOST_ORDERS, MOST_PLACES = 12, 4  # of layers, and of batch norms among them, that are tried
+OTHERS = {"": None} | {
+    f"with {name} in the place of ReLU": kind for name, kind in ACTIVATIONS.items()
+}
+MOST_ORDERS = 12  # of layers, that are tried
+#: of parts (i, j) of a network: what i is given is added to what j answers
+Spans = tuple[tuple[int, int], ...]
 #: of a ResNet: the stride of its first convolution, and whether a max-pool follows; with one of
 #: 3 × 3 the last is usual
 STEMS = ((2, True), (1, True), (2, False), (1, False))
 NUMBERED = re.compile(r"([wb])([0-9]+)")
-#: words -> whether what a layer of equal width is given is added after the activation, or before
-SKIPS = {
-    "": None,
-    "with skip connections around layers of equal width": True,
-    "with skip connections into the activations": False,
-}
-
-
-def plan_of(path: Path, arch: str | None) -> Plan:
-    """Of a file of weights, or several; ReconError where no network can be built."""
-    plans: dict[str, Plan] = {}
-    refused: list[ReconError] = []
-    states = load_states(path)
-    for place, state in states.items():
-        try:
-            plans[place] = plan_state(state, path, arch)
-        except ReconError as error:
-            refused.append(error)
-    if not plans:
-        raise refused[0]
-    if len({frozenset(states[place]) for place in plans}) > 1:
-        raise ReconError(f"{path} holds several networks ({', '.join(plans)}): save one alone")
-    places = {f"of '{place}'" if len(plans) > 1 else "": place for place in plans}
-    first = next(iter(plans.values()))
-
-    def build(place: str, *open_: Any) -> tuple[nn.Module, str, list[str]]:
-        module, arch, tensors = plans[place].build(*open_)
-        return module, arch, [f"{place}: {name}" if place else name for name in tensors]
-
-    return Plan((places, *first.axes), build, first.shallow)
 
 
 def plan_state(state: State, path: Path, arch: str | None) -> Plan:
@@ -396,13 +371,7 @@ def _from_torchvision(state: State, path: Path, arch: str) -> Plan:
         return module.float().eval(), arch, [f"all {len(state)} tensors by their names"]
 
     build(stems[_first(stems)], None)
-    return Plan((stems, _activations()), build)
-
-
-def _activations() -> dict[str, Callable[[], nn.Module] | None]:
-    return {"": None} | {
-        f"with {name} in the place of ReLU": ACTIVATIONS[name] for name in ACTIVATIONS
-    }
+    return Plan((stems, OTHERS), build)
 
 
 def parse_arch(arch: str) -> tuple[int, ...]:
@@ -415,8 +384,43 @@ def parse_arch(arch: str) -> tuple[int, ...]:
 
 def _dense(state: State, path: Path, arch: str | None) -> Plan:
     """Dense layers with an activation between them. Open are their order, as far as the widths
-    leave it, whether the last is used, the places of batch norm, activations and skip connections.
+    leave it, what is added past layers, and the activation.
     """
+    layers: dict[str, nn.Linear] = {}
+    for stem, tensors in _stems(state, path).items():
+        with one_reason(f"{path} holds {stem} ({', '.join(tensors)}), no dense layer: {PASS}"):
+            rows, columns = tensors["weight"].shape
+            layers[stem] = nn.utils.skip_init(nn.Linear, columns, rows, bias="bias" in tensors)
+            layers[stem].load_state_dict(tensors)
+    wanted = arch and parse_arch(arch)
+    chains = islice(_chains(layers), MOST_ORDERS)
+    orders = [chain for chain in chains if wanted in (None, _widths(layers, chain))]
+    if not orders:
+        shapes = ", ".join(f"{stem} {tuple(layer.weight.shape)}" for stem, layer in layers.items())
+        raise ReconError(
+            f"{path} holds matrices, {shapes[:300]}, that form no chain {arch or ''}: {PASS}"
+        )
+    if len({re.sub("[0-9]+", "", stem) for stem in layers}) == 1:  # their names number them
+        del orders[1:]
+
+    def build(order: list[str], added: Spans, kind: Callable[[], nn.Module] | None) -> Any:
+        parts: list[nn.Module] = [nn.Flatten()]
+        for stem in order:
+            parts += [copy.deepcopy(layers[stem]), (kind or nn.ReLU)()]
+        tensors = [
+            f"{name[0]}{k} = {stem}.{name}"
+            for k, stem in enumerate(order, 1)
+            for name, _ in layers[stem].named_parameters()
+        ]
+        words = "-".join(map(str, _widths(layers, order)))
+        return Dense(parts[:-1], added).eval(), words, tensors
+
+    ways = {"" if order is orders[0] else f"as {', '.join(order)}": order for order in orders}
+    return Plan((ways, _skips(_widths(layers, orders[0])), OTHERS), build, arch is None)
+
+
+def _stems(state: State, path: Path) -> dict[str, State]:
+    """Tensors by their layers, as weight and bias; ReconError where two are one."""
     held: dict[str, State] = {}
     for name, value in state.items():
         plain = NUMBERED.fullmatch(name)
@@ -424,98 +428,54 @@ def _dense(state: State, path: Path, arch: str | None) -> Plan:
         kind = {"w": "weight", "b": "bias"}.get(kind, kind)
         if held.setdefault(stem, {}).setdefault(kind, value) is not value:
             raise ReconError(f"{path} holds {name} twice, which mean the same layer: leave one out")
-    layers: dict[str, nn.Module] = {}
-    for stem, tensors in held.items():
-        with one_reason(f"{path} holds tensors that dense layers have no place for ({stem})"):
-            layers[stem] = _layer_of(tensors)
-    dense = {stem: layer for stem, layer in layers.items() if isinstance(layer, nn.Linear)}
-    orders = list(islice(_chains(dense, arch and parse_arch(arch)), MOST_ORDERS))
-    if not orders or (len(orders[0]) < len(dense)):
-        shapes = ", ".join(f"{stem} {tuple(layer.weight.shape)}" for stem, layer in dense.items())
-        what = f"form no chain {arch or ''}" if not orders else f"{arch} has no place for"
-        raise ReconError(
-            f"{path} holds matrices, {shapes[:300] or 'none at all'}, that {what}: {PASS}"
-        )
-    if len({re.sub("[0-9]+", "", stem) for stem in dense}) == 1:  # their names number them
-        del orders[1:]
-    if len(dense) > 2 and arch is None:  # a layer that forward does not use
-        orders += [order[:-1] for order in orders]
-    structures: dict[str, list[str]] = {}
-    for structure in (way for order in orders for way in _structures(order, layers)):
-        structures[f"as {', '.join(structure)}" if structures else ""] = structure
-
-    def build(structure: list[str], skip: bool | None, kind: Callable[[], nn.Module] | None) -> Any:
-        blocks: list[list[nn.Module]] = [[nn.Flatten()]]
-        tensors = []
-        for stem in structure:
-            layer = (kind or nn.ReLU)() if stem == ACTIVATION else copy.deepcopy(layers[stem])
-            blocks += [[]] if stem in dense else []
-            blocks[-1].append(layer)
-            names = [name for name in ("weight", "bias") if name in held.get(stem, {})]
-            tensors += [f"{name[0]}{len(blocks) - 1} = {stem}.{name}" for name in names]
-        for block in blocks[2:-1]:
-            if skip is not None and block[0].in_features == block[0].out_features:
-                inside = block[:] if skip else block[:-1]
-                block[: len(inside)] = [_Residual(*inside)]
-        widths = [dense[stem].out_features for stem in structure if stem in dense]
-        words = "-".join(map(str, [next(b for b in blocks[1:])[0].in_features, *widths]))
-        return nn.Sequential(*chain.from_iterable(blocks)).eval(), words, tensors
-
-    square = any(dense[stem].in_features == dense[stem].out_features for stem in orders[0][1:-1])
-    skips = SKIPS if square else {"": None}
-    return Plan((structures, skips, _activations()), build, shallow=True)
+    return held
 
 
-def _layer_of(tensors: State) -> nn.Module:
-    if "running_mean" in tensors:
-        layer: nn.Module = nn.BatchNorm1d(len(tensors["running_mean"]), affine="weight" in tensors)
-    else:
-        rows, columns = tensors["weight"].shape
-        layer = nn.utils.skip_init(nn.Linear, columns, rows, bias="bias" in tensors)
-    layer.load_state_dict(tensors)
-    return layer
+def _widths(layers: dict[str, nn.Linear], order: Sequence[str]) -> tuple[int, ...]:
+    return (layers[order[0]].in_features, *(layers[stem].out_features for stem in order))
 
 
-class _Residual(nn.Sequential):
-    def forward(self, x: Tensor) -> Tensor:
-        """With its inputs added."""
-        return x + super().forward(x)
-
-
-def _chains(
-    layers: dict[str, nn.Linear], widths: Any, before: tuple[str, ...] = ()
-) -> Iterator[list[str]]:
-    """Orders of all layers in which each takes what the one before it answers, those of `widths`
-    alone where they are known; in the order of the file, as far as that goes.
+def _chains(layers: dict[str, nn.Linear], before: tuple[str, ...] = ()) -> Iterator[list[str]]:
+    """Orders of all layers in which each takes what the one before it answers; in the order of the
+    file, as far as that goes.
     """
-    at = len(before)
-    if at == (len(widths) - 1 if widths else len(layers)):
+    if len(before) == len(layers):
         yield list(before)
-        return
     for stem, layer in layers.items():
-        size = (layer.in_features, layer.out_features)
-        wanted = layers[before[-1]].out_features if before else size[0]
-        if stem not in before and size == (widths[at : at + 2] if widths else (wanted, size[1])):
-            yield from _chains(layers, widths, (*before, stem))
+        fits = not before or layers[before[-1]].out_features == layer.in_features
+        if fits and stem not in before:
+            yield from _chains(layers, (*before, stem))
 
 
-def _structures(order: list[str], layers: dict[str, nn.Module]) -> Iterator[list[str]]:
-    """Layers, activations and batch norms in their order: each norm after a layer of its width,
-    best the last before it in the file, before the activation or after it; or at the inputs.
+def _skips(widths: Sequence[int]) -> dict[str, Spans]:
+    """What may be added past one to three hidden layers that answer as many numbers as they are
+    given: around some of them, and around all that do not overlap; after the activation or before.
     """
-    listed, first = list(layers), layers[order[0]]
-    norms = [stem for stem in layers if isinstance(layers[stem], nn.BatchNorm1d)]
-    ways = []
-    for each in norms:
-        size, row = layers[each].num_features, listed.index(each)
-        fits = [stem for stem in order[:-1] if layers[stem].out_features == size]
-        fits.sort(key=lambda stem: (listed.index(stem) > row, -listed.index(stem)))  # noqa: B023
-        ways.append([*fits, *([""] if first.in_features == size else [])])
-    for places in islice((way for way in product(*ways) if len({*way}) == len(way)), MOST_PLACES):
-        at = dict(zip(places, norms, strict=True))
-        for after in (False, True) if norms else (False,):
-            structure = [at[""]] if "" in at else []
-            for stem in order[:-1]:
-                norm = [at[stem]] if stem in at else []
-                structure += [stem, ACTIVATION, *norm] if after else [stem, *norm, ACTIVATION]
-            yield [*structure, order[-1]]
+    ways: dict[str, Spans] = {"": ()}
+    for size in (1, 2, 3):
+        starts = [k for k in range(len(widths) - 1 - size) if widths[k] == widths[k + size]]
+        for at in (*([k] for k in starts), starts[::size], starts[1::size]):
+            around = ", ".join(f"{k + 1} to {k + size}" for k in at)
+            for after, words in enumerate(("into the activations", "past the activations")):
+                added = tuple((2 * k + 1, 2 * (k + size) - 1 + after) for k in at)
+                ways[f"with skip connections {words} around layers {around}"] = added
+    return {words: added for words, added in ways.items() if added or not words}
+
+
+class Dense(nn.Sequential):
+    """Parts in their order; for each pair (i, j) of `added`, what part i is given is added to what
+    part j answers.
+    """
+
+    def __init__(self, parts: Sequence[nn.Module], added: Spans) -> None:
+        super().__init__(*parts)
+        self.added = added
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Answers (n, K) to images x (n, C, H, W)."""
+        given = []
+        for place, part in enumerate(self):
+            given.append(x)
+            x = part(x)
+            x = sum((given[i] for i, j in self.added if j == place), x)
+        return x

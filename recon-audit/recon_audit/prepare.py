@@ -165,8 +165,6 @@ def prepare(
     subject, classifier, classes, fit = known.subject, known.classifier, known.classes, known.fit
     transform, began = known.transform, began_at(subject, arch, theta_init, start)
     notes = [*known.notes, *_notes(subject, began)]
-    if fit is not None and fit.sharper:
-        notes.append(fit.sharper)
     x, x_held_out = transform(train.scaled), transform(held_out.scaled)
     logits = classifier.logits(torch.cat([x, x_held_out]))
     predicted = (logits[:, 0] > 0).long() if classifier.outputs == 1 else logits.argmax(1)

@@ -133,13 +133,6 @@ def test_every_kind_of_file_is_the_same_network(tmp_path, generator):
         torch.testing.assert_close(subject.module(x), module(x))
 
 
-def test_batch_norm_in_a_file_stands_after_its_dense_layer(tmp_path, generator):
-    module = shaken(dense(norm=True), generator)
-    save_file(module.state_dict(), tmp_path / "w.safetensors")
-    x = torch.randn(5, *SHAPE, generator=generator)
-    torch.testing.assert_close(subject_of(tmp_path / "w.safetensors").module(x), module(x))
-
-
 @pytest.mark.parametrize("size", [3, 7])
 def test_the_stem_of_a_resnet_is_open(size):
     state = models.resnet18(num_classes=5).state_dict()
