@@ -68,9 +68,6 @@ def on_base(model: Any, base: Any, arch: str | None) -> Subject:
     state = {name.removeprefix("base_model.model."): value for name, value in state.items()}
     subject = subject_of(base, arch)
     layers = dict(subject.module.requires_grad_(False).named_modules())
-    dense = [part for part in layers.values() if isinstance(part, nn.Linear)]
-    for number, name in re.findall(r"w(\d+) = (\S+)\.weight", "\n".join(subject.tensors)):
-        layers[name] = dense[int(number) - 1]  # as the base's file calls it
     adapted = sorted({name.partition(".lora_")[0] for name in state if ".lora_" in name})
     with one_reason(f"{path} does not fit the base"):
         for name in [name for name in state if ".lora_" not in name]:

@@ -30,7 +30,7 @@ from recon.errors import ReconError, one_reason
 from recon.nets.module import answers_of
 from recon_audit.anatomy import Classifier
 from recon_audit.files import State, load_state
-from recon_audit.networks import PREFIXES, Subject, on_meta, subject_of
+from recon_audit.networks import Subject, strip_prefixes, subject_of
 
 LEAST = 0.5  # share of the network's numbers that its start must have
 
@@ -70,7 +70,6 @@ def began_at(subject: Subject, arch: str | None, theta_init: Any, start: Any) ->
         )
     if theta_init is not None:
         return start_of(subject, theta_init, arch)
-    start = find_start(subject) if start is None else start
     return None if start is None else public_start(subject, start)
 
 
@@ -114,79 +113,41 @@ def public_start(subject: Subject, source: Any) -> Start:
     return Start(module, frozenset(public), set(parameters) <= set(public))
 
 
-def find_start(subject: Subject) -> Any:
-    """Public weights on this machine with which training began, as `public_start` takes them, None
-    where there are none: torchvision's in its cache, of an architecture whose tensors the network
-    has; at least one of its matrices must be equal.
-    """
-    from torchvision import models
-
-    tensors = subject.module.state_dict()
-    for file in sorted((Path(torch.hub.get_dir()) / "checkpoints").glob("*.pth")):
-        name = file.stem.split("-")[0]
-        if name not in models.list_models():
-            continue
-        theirs = on_meta(name).state_dict()
-        if len(_align(tensors, theirs)) <= LEAST * len(theirs):
-            continue
-        state = load_state(file)
-        aligned = _align(tensors, state)
-        if any(
-            value.dim() > 1 and torch.equal(value.to(tensors[key]), tensors[key])
-            for key, value in aligned.items()
-        ):
-            return state
-    return None
-
-
 def _state_of(source: Any) -> State:
     if isinstance(source, nn.Module):
         source = source.state_dict()
     if isinstance(source, Mapping):
         return {str(name): value for name, value in source.items() if isinstance(value, Tensor)}
-    if (
-        isinstance(source, str)
-        and not Path(source).exists()
-        and (weights := _weights_of(source)) is not None
-    ):
-        with one_reason(f"the weights {source} cannot be had"):
-            return dict(weights.get_state_dict(progress=False, check_hash=True))
-    if isinstance(source, str | Path):
-        return load_state(Path(source))
-    wanted = "a module, a state dict, a file or a name of torchvision's weights"
-    raise ReconError(f"the start must be {wanted}, not a {type(source).__name__}")
+    if not isinstance(source, str | Path):
+        wanted = "a module, a state dict, a file or a name of torchvision's weights"
+        raise ReconError(f"the start must be {wanted}, not a {type(source).__name__}")
+    if not Path(source).exists():
+        from torchvision import models
 
-
-def _weights_of(name: str) -> Any:
-    """torchvision's weights of a name such as ResNet18_Weights.DEFAULT or resnet18; None where it
-    knows none.
-    """
-    from torchvision import models
-
-    for find in (models.get_weight, lambda name: models.get_model_weights(name).DEFAULT):
         with suppress(ValueError, KeyError, AttributeError):
-            return find(name)
-    return None
+            weights = models.get_weight(str(source))
+            with one_reason(f"the weights {source} cannot be had"):
+                return dict(weights.get_state_dict(progress=False, check_hash=True))
+    return load_state(Path(source))
 
 
-def _align(target: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> State:
+def _align(target: Mapping[str, Tensor], other: State) -> State:
     """Tensors of `other` by the names that the network has for them: the same, or after the one
     prefix by which most of them fit.
     """
-    best: State = {}
-    for wrapper in ("", *PREFIXES):
-        state = {name.removeprefix(wrapper): value for name, value in other.items()}
-        first = next(iter(state), "")
-        for prefix in sorted(
-            {name.removesuffix(first) for name in target if name.endswith(first)} | {""}
-        ):
-            fits = {
-                prefix + name: value
-                for name, value in state.items()
-                if prefix + name in target and target[prefix + name].shape == value.shape
-            }
-            best = max(best, fits, key=len)
-    return best
+    state = strip_prefixes(other)
+    first = next(iter(state), "")
+    ends = {name.removesuffix(first) for name in target if name.endswith(first)} | {""}
+    shapes = {name: value.shape for name, value in target.items()}
+    ways = (
+        {
+            prefix + name: value
+            for name, value in state.items()
+            if shapes.get(prefix + name) == value.shape
+        }
+        for prefix in sorted(ends)
+    )
+    return max(ways, key=len)
 
 
 # -------------------------------------------------------------------------------------------- heads
@@ -204,7 +165,7 @@ class OnBackbone(nn.Module):
 
     def __init__(self, backbone: Any, head: nn.Module) -> None:
         super().__init__()
-        module = backbone if isinstance(backbone, nn.Module) else getattr(backbone, "module", None)
+        module = getattr(backbone, "module", backbone)
         if not isinstance(module, nn.Module):
             raise ReconError(f"the backbone must be an nn.Module, not a {type(backbone).__name__}")
         self.backbone = module.requires_grad_(False)
@@ -215,11 +176,11 @@ class OnBackbone(nn.Module):
         """Answers of the head to the backbone's features: of Hugging Face's the pooled ones."""
         with torch.no_grad():
             features = self.around(x)
-        for name in ("pooler_output", "last_hidden_state"):
-            if isinstance(value := getattr(features, name, None), Tensor):
-                features = value if value.dim() != 3 else value[:, 0]
+        pooled = getattr(features, "pooler_output", None)
+        features = getattr(features, "last_hidden_state", features) if pooled is None else pooled
         if not isinstance(features, Tensor):
             raise ReconError(f"the backbone must give a tensor, not a {type(features).__name__}")
+        features = features[:, 0] if features.dim() == 3 else features
         return self.head(features.flatten(1).clone())
 
 
@@ -259,51 +220,40 @@ def head_of(classifier: Classifier, shape: tuple[int, ...]) -> Head | None:
     within, skipped = ".".join(common), 0
     first = module.get_submodule(within)
     if isinstance(first, nn.Sequential):
-        skipped, first = next(
-            (k, child)
-            for k, child in enumerate(first)
-            if any(p.requires_grad for p in child.parameters())
-        )
+        learns = [any(p.requires_grad for p in child.parameters()) for child in first]
+        skipped = learns.index(True)
+        first = first[skipped]
     elif not within:
         return None
     part = part_at(module, within, skipped)
     head = Head(part, first, (within, skipped))
     x = torch.rand(4, *shape, generator=torch.Generator().manual_seed(1))
-    inputs = _record_input(head, classifier, x)
-    if inputs is None or inputs.dim() != 2:
-        return None
     with torch.no_grad():
-        whole, answers = answers_of(module, classifier.as_taken(x)), answers_of(part, inputs)
-    same = (
-        isinstance(answers, Tensor)
-        and answers.shape == whole.shape
-        and torch.allclose(answers, whole, rtol=1e-3, atol=1e-5)
-    )
-    return head if same else None
+        inputs, whole = _record_input(head, classifier, x)
+        if inputs is None or inputs.dim() != 2:
+            return None
+        answers = answers_of(part, inputs)
+    same = isinstance(answers, Tensor) and answers.shape == whole.shape
+    return head if same and torch.allclose(answers, whole, rtol=1e-3, atol=1e-5) else None
 
 
-def _record_input(head: Head, classifier: Classifier, x: Tensor) -> Tensor | None:
-    inputs: list[Tensor] = []
-
-    def keep(_: nn.Module, arguments: tuple[Any, ...]) -> None:
-        if arguments and isinstance(arguments[0], Tensor):
-            inputs.append(arguments[0].detach().clone())
-
-    hook = head.first.register_forward_pre_hook(keep)
+def _record_input(head: Head, classifier: Classifier, x: Tensor) -> tuple[Tensor | None, Tensor]:
+    """What the head is given, where it is called once, and the network's answers."""
+    inputs: list[Any] = []
+    hook = head.first.register_forward_pre_hook(lambda _, given: inputs.extend(given))
     try:
         with torch.no_grad():
-            classifier.module(classifier.as_taken(x))
+            answers = answers_of(classifier.module, classifier.as_taken(x))
     finally:
         hook.remove()
-    return inputs[0] if len(inputs) == 1 else None
+    alone = len(inputs) == 1 and isinstance(inputs[0], Tensor)
+    return (inputs[0].clone() if alone else None), answers
 
 
 def features_of(head: Head, classifier: Classifier, x: Tensor) -> Tensor:
     """Features (n, 1, 1, d) of inputs x (n, C, H, W), as the head is given them."""
-    parts = [_record_input(head, classifier, part) for part in x.split(64)]
-    return torch.cat([features for features in parts if features is not None]).float()[
-        :, None, None
-    ]
+    parts = [_record_input(head, classifier, part)[0] for part in x.split(64)]
+    return torch.cat([part for part in parts if part is not None]).float()[:, None, None]
 
 
 def spans(

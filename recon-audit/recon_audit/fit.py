@@ -15,9 +15,7 @@ from functools import cache
 from typing import Any
 
 import torch
-from scipy.optimize import linear_sum_assignment
 from scipy.stats import binom
-from sklearn.metrics import confusion_matrix
 from torch import Tensor
 
 from recon.attacks.multipliers import confidence
@@ -33,8 +31,6 @@ CHANCE = 0.01  # a share of right answers with a larger p is one that chance exp
 # layers from a file all of a usual set, since what balances over a set does not over a part
 MOST_READ, MOST_GUESSED = 200, 5000
 ERRORS = 3  # standard errors by which another reading must fit better
-# what another order of the labels must reach, and gain: many orders are tried
-RELABELLED, GAIN = 0.5, 0.3
 # of `Reading.sharpness`: by which what is usual is preferred, within which nobody can choose
 USUAL, APART = 0.05, 0.15
 FAR = 100.0  # … more than any loss
@@ -79,14 +75,10 @@ class Transform:
             return (x - self.mean) / self.std
         with one_reason(f"the transform fails on images of shape {tuple(x.shape)}"):
             inputs = self.function(x.clone())
-        if (
-            not isinstance(inputs, Tensor)
-            or inputs.shape != x.shape
-            or not torch.isfinite(inputs).all()
-        ):
-            raise ReconError(
-                "the transform must return finite images of the shape that it is given"
-            )
+            if inputs.shape != x.shape or not torch.isfinite(inputs).all():
+                raise ReconError(
+                    "the transform must return finite images of the shape that it is given"
+                )
         return (inputs.float() - self.mean) / self.std
 
     def back(self, x: Tensor) -> Tensor:
@@ -107,16 +99,6 @@ ODD: dict[str, tuple[Way, Way]] = {
 }
 
 
-def _odd(x: Tensor) -> list[str]:
-    """Those that images x (n, C, H, W) allow."""
-    never = {
-        "with red and blue exchanged": x.shape[1] != 3,
-        "with rows and columns exchanged": not 1 < x.shape[2] == x.shape[3],
-        "with dark and bright exchanged": bool(x.min() < 0 or x.max() > 1),
-    }
-    return [words for words in ODD if not never.get(words)]
-
-
 def transform_of(way: Any, train: Images) -> Transform | None:
     """
     Args:
@@ -126,15 +108,13 @@ def transform_of(way: Any, train: Images) -> Transform | None:
     """
     if way is None or (isinstance(way, str) and way == "auto"):
         return None
-    if isinstance(way, str):
-        if way not in MEANS:
-            raise ReconError(f"unknown mean '{way}': choose one of {', '.join(MEANS)}")
+    if isinstance(way, str) and way in MEANS:
         return Transform(MEANS[way], mean_image(train.scaled, way))
     if isinstance(way, tuple | list) and len(way) == 2:
         with one_reason(f"transform must be a pair (mean, std) for images of shape {train.shape}"):
-            mean, std = (torch.as_tensor(part, dtype=torch.float32) for part in way)
-            mean, std = (part.view(-1, 1, 1) if part.dim() < 2 else part for part in (mean, std))
-            mean, std = mean.expand(train.shape), std.expand(train.shape)
+            parts = [torch.as_tensor(part, dtype=torch.float32) for part in way]
+            parts = [part.view(-1, 1, 1) if part.dim() < 2 else part for part in parts]
+            mean, std = (part.expand(train.shape) for part in parts)
         if not (torch.isfinite(mean).all() and torch.isfinite(std).all() and (std > 0).all()):
             raise ReconError("transform must be a finite mean and a positive std")
         return Transform("mean and standard deviation as given", mean, std)
@@ -159,33 +139,33 @@ def transform_of(way: Any, train: Images) -> Transform | None:
 
 def mean_image(x: Tensor, kind: str) -> Tensor:
     """What training subtracted from images x (n, C, H, W), (C, H, W): a kind of `MEANS`."""
-    mean = x.mean(0)
-    if kind == "none":
-        return torch.zeros_like(mean)
-    return mean if kind == "image" else mean.flatten(1).mean(1)[:, None, None].expand_as(mean)
+    axes = {"image": (0,), "channel": (0, 2, 3)}.get(kind)
+    return (
+        torch.zeros_like(x[0]) if axes is None else x.mean(axes, keepdim=True)[0].expand(x[0].shape)
+    )
 
 
 def _usual(x: Tensor) -> dict[str, Transform]:
     """Ways in use for images x (n, C, H, W), by their words; plain pixels first."""
-    half = torch.tensor(0.5)
+    low, range_ = x.min(), x.max() - x.min()
     mean, colour = mean_image(x, "image"), mean_image(x, "channel")
-    ways = [Transform("nothing"), Transform(MEANS["image"], mean)]
+    spread = x.std((0, 2, 3)).clamp_min(1e-6).view(-1, 1, 1)
+    one = torch.tensor(1.0)
+    ways = [("nothing", 0 * one, one), (MEANS["image"], mean, one)]
     if x.shape[1] > 1:
-        ways.append(Transform(MEANS["channel"], colour))
-    ways.append(Transform("0.5, over 0.5", half, half))
+        ways.append((MEANS["channel"], colour, one))
+    ways.append(("0.5, over 0.5", one / 2, one / 2))
     for name, pair in KNOWN.get(x.shape[1], {}).items():
         usual, deviation = (torch.tensor(numbers).view(-1, 1, 1) for numbers in pair)
-        ways.append(Transform(f"{name}'s mean, over its deviation", usual, deviation))
-    spread = x.std((0, 2, 3)).clamp_min(1e-6).view(-1, 1, 1)
-    ways.append(Transform(f"{MEANS['channel']}, over its deviation", colour, spread))
+        ways.append((f"{name}'s mean, over its deviation", usual, deviation))
+    ways.append((f"{MEANS['channel']}, over its deviation", colour, spread))
     if x.shape[1:3] == (1, 1):  # rows of numbers, each in a unit of its own
         deviation = x.std(0)
         deviation = torch.where(deviation > 1e-6, deviation, 1.0)
-        ways.append(Transform("the mean of each number, over its deviation", mean, deviation))
-    low, high = x.min(), x.max()
-    if low < 0 or high > BRIGHT:
-        ways.append(Transform("their smallest number, over their range", low, high - low))
-    return {way.words: way for way in ways}
+        ways.append(("the mean of each number, over its deviation", mean, deviation))
+    if low < 0 or low + range_ > BRIGHT:
+        ways.append(("their smallest number, over their range", low, range_))
+    return {way[0]: Transform(*way) for way in ways}
 
 
 # ---------------------------------------------------------------------------------------------- fit
@@ -252,9 +232,7 @@ def _suspects(logits: Tensor, inputs: Tensor, y: Tensor, of_a_file: bool) -> str
         return f"it gives one answer to all images, output {int(answers[0])}, and has learned none"
     if why := no_classes(logits, inputs):
         return f"it {why}, and its outputs are no classes"
-    parts = []
-    if of_a_file:
-        parts.append("the file is put together otherwise than here (pass the module itself)")
+    parts = ["the file is put together otherwise than here (pass the module itself)"] * of_a_file
     if logits.shape[1] > 2 * (int(y.max()) + 1):
         parts.append(f"its {logits.shape[1]} outputs are features and no classes")
     parts += ["the labels are numbered otherwise than the outputs", "the pixels have another scale"]
@@ -269,27 +247,11 @@ def no_classes(logits: Tensor, inputs: Tensor) -> str:
         pair = torch.stack([logits.flatten(), inputs.flatten().double()])
         if torch.corrcoef(pair)[0, 1] > 0.7:
             return "answers the images that it is given, as an autoencoder does"
-    if (logits >= 0).all() and (logits == 0).double().mean() > 0.02:
+    if logits.min() >= 0 and (logits == 0).double().mean() > 0.02:
         return "answers numbers of which none is negative and many are 0, as features are"
-    lengths = logits.norm(dim=1)
-    if (lengths - 1).abs().max() < 1e-3:
+    if (logits.norm(dim=1) - 1).abs().max() < 1e-3:
         return "answers vectors of length 1, as an embedding does"
     return ""
-
-
-def _relabel(logits: Tensor, y: Tensor, right: int) -> list[Reading]:
-    """The assignment of labels to outputs that fits best, if it fits much better."""
-    outputs = logits.shape[1]
-    if outputs < 3 or outputs > 2 * (int(y.max()) + 1):  # of so many some fit by chance
-        return []
-    counts = confusion_matrix(y.numpy(), logits.argmax(1).numpy(), labels=range(outputs))
-    pairs = list(zip(*linear_sum_assignment(counts, maximize=True), strict=True))
-    matched = int(sum(counts[pair] for pair in pairs))
-    if matched < max(RELABELLED * len(y), right + GAIN * len(y)):
-        return []
-    moved = [f"label {r} is output {c}" for r, c in pairs if r != c and counts[r, c]]
-    words = ", ".join(moved[:4] + ["…"] * (len(moved) > 4))
-    return [Reading(f"with the labels in another order ({words})", matched, 0.0)]
 
 
 def score(words: str, logits: Tensor, y: Tensor, whole: bool = True) -> Reading:
@@ -367,7 +329,7 @@ class Readings:
         self.x = train.scaled[self.rows]
         self.network, self.ways = cache(self._network), cache(self._ways)
         examine(subject.module, self.form)
-        odd = _odd(self.x) if self.given is None or self.given.function is None else []
+        odd = ODD if self.given is None or self.given.function is None else []
         self.files, places = len(subject.plan.axes), places_in(subject.module)
         self.axes = [*map(list, subject.plan.axes), places, ["", *odd], list(self.ways(""))]
         self.usual = tuple(axis[0] for axis in self.axes)
@@ -391,15 +353,23 @@ class Readings:
             return ways
         return {name: replace(way, function=do, undo=undo) for name, way in ways.items()}
 
+    def inputs(self, choice: Choice) -> Tensor:
+        """What the network is given."""
+        return self.ways(choice[-2])[choice[-1]](self.x)
+
+    def of_pixels(self, choice: Choice) -> list[Reading]:
+        """Those of the same network that were tried, the best first."""
+        same = [self.tried[other][0] for other in self.tried if other[:-2] == choice[:-2]]
+        return sorted(same, key=lambda reading: (-reading.right, reading.sharpness))
+
     def attempt(self, choice: Choice) -> bool:
         """See how well one fits, where it can be tried; whether it answers all images rightly."""
-        with suppress(ReconError):
+        with suppress(ReconError, RuntimeError):
             if choice not in self.tried:
                 _, seen, classes = self.network(*choice[:-2])
-                way = self.ways(choice[-2]).get(choice[-1])
-                if classes is None or way is None:
+                if classes is None or choice[-1] not in self.ways(choice[-2]):
                     return False
-                logits = seen.logits(way(self.x))
+                logits = seen.logits(self.inputs(choice))
                 words = choice[-2] or f"with the pixels minus {choice[-1]}"
                 whole = self.rows.step == 1
                 self.tried[choice] = score(words, logits, classes[0][self.rows], whole), logits
@@ -469,15 +439,12 @@ def _fit(readings: Readings, choice: Choice) -> Fit:
     """Of a reading that was tried."""
     (reading, logits), (_, _, classes) = readings.tried[choice], readings.network(*choice[:-2])
     y, n = classes[0][readings.rows], len(readings.x)
-    others = [readings.tried[c][0] for c in readings.tried if c[:-2] == choice[:-2]]
+    others = readings.of_pixels(choice) if readings.given else []
     enough = reading.right + _error(reading.right, n)
-    better = [other for other in others if readings.given and other.right > enough]
-    better += _relabel(logits, y, reading.right)
-    better.sort(key=lambda other: -other.right)
-    inputs = readings.ways(choice[-2])[choice[-1]](readings.x)
-    suspects = _suspects(logits, inputs, y, readings.files > 0)
+    better = tuple(other for other in others if other.right > enough)
+    suspects = _suspects(logits, readings.inputs(choice), y, readings.files > 0)
     chance = y.bincount().max().item() / n
-    return Fit(n, reading.right, loss_of(logits, y).item(), chance, tuple(better), suspects)
+    return Fit(n, reading.right, loss_of(logits, y).item(), chance, better, suspects)
 
 
 def read(subject: Subject, train: Images, held_out: Images, labels: Any, way: Any) -> Read:
@@ -518,8 +485,7 @@ def read(subject: Subject, train: Images, held_out: Images, labels: Any, way: An
         said += f"; the pixels go up to {top:.0f} and were read so)" if top > BRIGHT else ")"
         transform = replace(transform, words=said)
     elif fit.right == fit.n:
-        others = [tried[c][0] for c in tried if c[:-2] == choice[:-2]]
-        best = min(others, key=lambda other: (-other.right, other.sharpness))
+        best = readings.of_pixels(choice)[0]
         if best.sharpness < tried[choice][0].sharpness - APART:
             notes.append(
                 f"all {fit.n} training images are answered as their labels say, but their margins"

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +47,6 @@ PREFIXES = (
 )
 # class weights, say
 OF_THE_LOSS = re.compile(r"(criterion|loss|loss_fn|loss_func|loss_function)\.")
-EMBEDDING = re.compile(r"embed|(^|\.)(emb|wte|wpe|tok|tokens?|vocab|lookup|codebook)\.")
 WEIGHT = re.compile(r"w[0-9]+|(.*\.)?weight")
 ADAPTERS = re.compile(r"lora_[AB]|\.adapter|lora_embedding")
 
@@ -95,9 +94,9 @@ class Subject:
         """What the first layer tells of the images: the number of inputs, or of colours."""
         layers = (nn.Linear, *CONVOLUTIONS)
         first = next((part for part in self.module.modules() if isinstance(part, layers)), None)
-        axes = CONVOLUTIONS.index(type(first)) + 1 if type(first) in CONVOLUTIONS else 2
-        channels = getattr(first, "in_channels", None)
-        return Expected(getattr(first, "in_features", None), channels, axes)
+        axes = len(getattr(first, "kernel_size", (1, 1)))
+        names = ("in_features", "in_channels")
+        return Expected(*(getattr(first, name, None) for name in names), axes)
 
     def read(self, words: Sequence[str]) -> Subject:
         """With the network that the file is by these answers to what it leaves open."""
@@ -134,10 +133,8 @@ def subject_of(model: nn.Module | str | Path, arch: str | None = None) -> Subjec
         for name, value in sorted(module.state_dict().items()):
             if isinstance(value, Tensor):
                 digest.update(name.encode() + value.numpy().tobytes())
-        kinds = dict.fromkeys(
-            type(part).__name__ for part in module.modules() if not list(part.children())
-        )
-        words = arch or ", ".join(kinds)
+        parts = [type(part).__name__ for part in module.modules() if not list(part.children())]
+        words = arch or ", ".join(dict.fromkeys(parts))
         return Subject(module, type(model).__name__, digest.hexdigest(), words, [])
     if not isinstance(model, str | Path):
         raise ReconError(
@@ -161,41 +158,41 @@ def _copy(model: nn.Module) -> nn.Module:
     """Without wrappers, in float32, on the CPU, in evaluation mode; ReconError where it cannot be
     copied.
     """
-    # weight norm and spectral norm keep what they compute as a tensor that is no leaf, which
-    # deepcopy refuses
-    tensors = [
-        value
-        for part in model.modules()
-        for value in vars(part).values()
-        if isinstance(value, Tensor)
-    ]
-    tensors += [p.grad for p in model.parameters() if p.grad is not None]
     from recon_audit.adapters import plain  # which builds on this file
 
-    memo: dict[int, Any] = {id(tensor): tensor.detach().clone() for tensor in tensors}
+    # weight norm and spectral norm keep what they compute as a tensor that is no leaf, which
+    # deepcopy refuses
+    tensors = [value for part in model.modules() for value in vars(part).values()]
+    tensors += [p.grad for p in model.parameters()]
+    memo: dict[int, Any] = {
+        id(held): held.detach().clone() for held in tensors if isinstance(held, Tensor)
+    }
     with one_reason("the network cannot be copied"):
         for part in model.modules():
             for hooks in (part._forward_hooks, part._backward_hooks, part._forward_pre_hooks):
                 for hook in hooks.values():
-                    if str(getattr(getattr(hook, "func", hook), "__module__", "")).startswith(
-                        "opacus"
-                    ):
-                        # it is a method of the wrapper and would copy that
+                    where = getattr(getattr(hook, "func", hook), "__module__", "")
+                    if str(where).startswith("opacus"):  # of the wrapper, which it would copy
                         memo[id(hook)] = lambda *_: None
-        return plain(_unwrap(copy.deepcopy(_unwrap(model), memo))).cpu().float().eval()
+        module = copy.deepcopy(_unwrap(model), memo)
+        _replace_parts(module, lambda part: type(part).__name__ in WRAPPING, _unwrap)
+        return plain(module).cpu().float().eval()
 
 
 def _unwrap(model: nn.Module) -> nn.Module:
-    """The module itself, where it is wrapped; wrapped parts of a copy are unwrapped in their
-    places.
-    """
+    """The module itself, where it is wrapped."""
     while type(model).__name__ in WRAPPING:
         model = next(model.children())
-    for part in list(model.modules()):
-        for name, child in list(part.named_children()):
-            if type(child).__name__ in WRAPPING:
-                setattr(part, name, _unwrap(child))
     return model
+
+
+def _replace_parts(
+    module: nn.Module, is_one: Callable[[nn.Module], bool], by: Callable[[nn.Module], nn.Module]
+) -> None:
+    for part in list(module.modules()):
+        for name, child in list(part.named_children()):
+            if is_one(child):
+                setattr(part, name, by(child))
 
 
 def _checked(module: nn.Module) -> nn.Module:
@@ -257,36 +254,24 @@ def plan_state(state: State, path: Path, arch: str | None) -> Plan:
             f"{path} holds adapters ({adapters[0]}) of layers that it does not hold: {mend}"
         )
     state = {name: value for name, value in state.items() if not OF_THE_LOSS.match(name)}
-    named = arch is not None and arch.isidentifier()
-    looked_up = [name for name in state if EMBEDDING.search(name.lower())]
-    if looked_up and not named:
-        raise ReconError(
-            f"{path} holds an embedding ({looked_up[0]}), which is no dense layer: {PASS}"
-        )
-    for name, value in state.items():
-        if WEIGHT.fullmatch(name) and not value.is_floating_point():
+    weights = {name: value for name, value in state.items() if WEIGHT.fullmatch(name)}
+    for name, value in weights.items():
+        if not value.is_floating_point():
             raise ReconError(
                 f"{path} holds {name} ({value.dtype}): whole numbers, as of a quantised network,"
                 " are not finite floats: give the weights that were quantised"
             )
-    if not (named or (arch is None and _named_by_tensors(state, path))):
-        return _dense(state, path, arch)
-    return _from_torchvision(state, path, arch or _named_by_tensors(state, path))
-
-
-def _named_by_tensors(state: State, path: Path) -> str:
-    """A name of `KNOWN`; "" where all weights are matrices. ReconError otherwise."""
-    weights = [value for name, value in state.items() if WEIGHT.fullmatch(name) and value.dim() > 1]
-    if not weights:
+    if not any(value.dim() > 1 for value in weights.values()):
         held = ", ".join(sorted(state)[:6]) or "no weights at all"
         raise ReconError(f"{path} has no weights of layers in it, only {held}")
-    if all(matrix.dim() == 2 for matrix in weights):
-        return ""
-    stripped = _strip_prefixes(state)
+    if arch is not None and arch.isidentifier():
+        return _from_torchvision(state, path, arch)
+    if arch is not None or all(value.dim() <= 2 for value in weights.values()):
+        return _dense(state, path, arch)
+    names = set(strip_prefixes(state))
     for name in KNOWN:
-        network = on_meta(name)
-        if set(_rename_head(stripped, network)) == set(network.state_dict()):
-            return name
+        if set(on_meta(name).state_dict()) == names:
+            return _from_torchvision(state, path, name)
     raise ReconError(
         f"the architecture cannot be read off {path}, which has convolutions: name it with --arch,"
         f" such as resnet18, or {PASS}"
@@ -301,31 +286,10 @@ def on_meta(name: str, classes: int = 1000) -> nn.Module:
         return models.get_model(name, weights=None, num_classes=classes)
 
 
-def _head(module: nn.Module) -> str:
-    """Name of the layer that gives the answers: the last dense one or convolution."""
-    return [
-        name for name, part in module.named_modules() if isinstance(part, nn.Linear | nn.Conv2d)
-    ][-1]
-
-
-def _rename_head(state: State, network: nn.Module) -> State:
-    """With the tensors of the head by torchvision's name, where it stands alone in a `Sequential`
-    of the owner's, as in `fc = Sequential(Dropout(), Linear(512, 2))`, or in the place of one.
-    """
-    head = _head(network)
-    for place in (head, head.rpartition(".")[0]):
-        held = [name for name in state if place and name.startswith(f"{place}.")]
-        stems = {name.rpartition(".")[0] for name in held}
-        if len(stems) == 1 and (stem := stems.pop()) != head:
-            new = {name: f"{head}.{name.removeprefix(f'{stem}.')}" for name in held}
-            return {new.get(name, name): value for name, value in state.items()}
-    return state
-
-
-def _strip_prefixes(state: State) -> State:
+def strip_prefixes(state: State) -> State:
     """Without what wrappers put before every name."""
-    while prefix := next(
-        (p for p in PREFIXES if state and all(name.startswith(p) for name in state)), None
+    while state and (
+        prefix := next((p for p in PREFIXES if all(n.startswith(p) for n in state)), "")
     ):
         state = {name.removeprefix(prefix): value for name, value in state.items()}
     return state
@@ -341,19 +305,18 @@ def _from_torchvision(state: State, path: Path, arch: str) -> Plan:
         raise ReconError(
             f"unknown architecture '{arch}': widths like 3072-1000-1000-1, or a name of torchvision"
         )
-    own_names = on_meta(arch)
-    state = _rename_head(_strip_prefixes(state), own_names)
-    last = state.get(f"{_head(own_names)}.weight")
-    if last is None:
-        raise ReconError(f"{path} is no {arch}: it has no {_head(own_names)}.weight")
+    state, there = strip_prefixes(state), on_meta(arch)
+    head = [n for n, part in there.named_modules() if isinstance(part, nn.Linear | nn.Conv2d)][-1]
+    if f"{head}.weight" not in state:
+        raise ReconError(f"{path} is no {arch}: it has no {head}.weight")
     stems: dict[str, Any] = {"": None}
-    if hasattr(own_names, "maxpool") and "resn" in arch:
+    if hasattr(there, "maxpool") and "resn" in arch:
         order = STEMS[::-1] if state["conv1.weight"].shape[-1] == 3 else STEMS
         ways = [f"with stride {by} and {'' if pool else 'no '}max-pool" for by, pool in order]
         stems = dict(zip(["", *ways[1:]], order, strict=True))
 
     def build(stem: tuple[int, bool] | None, activation: Callable[[], nn.Module] | None) -> Any:
-        module = on_meta(arch, len(last))
+        module = on_meta(arch, len(state[f"{head}.weight"]))
         name, first = next((n, p) for n, p in module.named_modules() if isinstance(p, nn.Conv2d))
         weight = state.get(f"{name}.weight", first.weight)
         first.in_channels, first.weight = weight.shape[1], nn.Parameter(weight.to("meta"))
@@ -364,13 +327,11 @@ def _from_torchvision(state: State, path: Path, arch: str) -> Plan:
         module.to_empty(device="cpu")
         with one_reason(f"{path} is no {arch}"):
             module.load_state_dict(state)
-        for part in list(module.modules()):
-            for name, child in list(part.named_children()):
-                if isinstance(child, nn.ReLU) and activation is not None:
-                    setattr(part, name, activation())
+        if activation is not None:
+            _replace_parts(module, lambda part: isinstance(part, nn.ReLU), lambda _: activation())
         return module.float().eval(), arch, [f"all {len(state)} tensors by their names"]
 
-    build(stems[_first(stems)], None)
+    build(stems[""], None)
     return Plan((stems, OTHERS), build)
 
 
@@ -424,7 +385,7 @@ def _stems(state: State, path: Path) -> dict[str, State]:
     held: dict[str, State] = {}
     for name, value in state.items():
         plain = NUMBERED.fullmatch(name)
-        stem, kind = (plain[2], plain[1]) if plain else name.rpartition(".")[::2]
+        stem, _, kind = (f"{plain[2]}.{plain[1]}" if plain else name).rpartition(".")
         kind = {"w": "weight", "b": "bias"}.get(kind, kind)
         if held.setdefault(stem, {}).setdefault(kind, value) is not value:
             raise ReconError(f"{path} holds {name} twice, which mean the same layer: leave one out")
@@ -451,15 +412,14 @@ def _skips(widths: Sequence[int]) -> dict[str, Spans]:
     """What may be added past one to three hidden layers that answer as many numbers as they are
     given: around some of them, and around all that do not overlap; after the activation or before.
     """
-    ways: dict[str, Spans] = {"": ()}
-    for size in (1, 2, 3):
+    ways: dict[str, Spans] = {}
+    for size, after in product((1, 2, 3), (0, 1)):
         starts = [k for k in range(len(widths) - 1 - size) if widths[k] == widths[k + size]]
         for at in (*([k] for k in starts), starts[::size], starts[1::size]):
             around = ", ".join(f"{k + 1} to {k + size}" for k in at)
-            for after, words in enumerate(("into the activations", "past the activations")):
-                added = tuple((2 * k + 1, 2 * (k + size) - 1 + after) for k in at)
-                ways[f"with skip connections {words} around layers {around}"] = added
-    return {words: added for words, added in ways.items() if added or not words}
+            words = f"with skip connections {('into', 'past')[after]} the activations around layers"
+            ways[f"{words} {around}"] = tuple((2 * k + 1, 2 * (k + size) - 1 + after) for k in at)
+    return {"": ()} | {words: added for words, added in ways.items() if added}
 
 
 class Dense(nn.Sequential):
