@@ -1,5 +1,5 @@
-"""Low-rank adapters: a file of PEFT's on its base, or a module with PEFT's layers, becomes the
-network that answers, and its two factors are asked for members (`recon.attacks.adapters`).
+"""Low-rank adapters: a file of PEFT's on its base becomes the network that answers, and its two
+factors are asked for members (`recon.attacks.adapters`).
 
 The adapter is a parametrisation of the layer's weight: everything else sees W0 + B A, and training
 changes A and B alone.
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -93,25 +92,6 @@ def _config(place: Path) -> dict[str, Any]:
         kind = unread[0] if unread else config["peft_type"]
         raise ReconError(f"{place} asks for {kind}, which is not read: plain LoRA is")
     return config
-
-
-def plain(module: nn.Module) -> nn.Module:
-    """A module whose LoRA layers of PEFT's are linear ones with `LowRank`, in place; unchanged
-    where it has none.
-    """
-    for place, part in list(module.named_modules()):
-        if not isinstance(getattr(part, "lora_A", None), nn.ModuleDict) or not part.lora_A:
-            continue
-        key = part.active_adapters[0]
-        if len(part.active_adapters) > 1 or dict(getattr(part, "use_dora", {})).get(key):
-            raise ReconError(f"'{place}' has DoRA or several adapters, which are not read: LoRA is")
-        if part.merged:
-            part.unmerge()
-        factors = part.lora_A[key].weight, part.lora_B[key].weight
-        adapt(part.base_layer, place, *factors, float(part.scaling[key]))
-        above, _, name = place.rpartition(".")
-        setattr(module.get_submodule(above), name, part.base_layer)
-    return module
 
 
 # ------------------------------------------------------------------------------------------- scores

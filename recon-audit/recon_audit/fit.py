@@ -89,10 +89,10 @@ class Transform:
 
 MENDS = "give the module itself, or name the widths of dense layers with ReLU with --arch"
 Way = Callable[[Tensor], Tensor]
-#: readings of pixels in words: what is done, and its inverse
+#: ways in words: what is done to plain pixels, and its inverse
 ODD: dict[str, tuple[Way, Way]] = {
-    "with the pixels times 255": (lambda x: x * 255, lambda x: x / 255),
-    "with the pixels over 255": (lambda x: x / 255, lambda x: x * 255),
+    "with pixels times 255": (lambda x: x * 255, lambda x: x / 255),
+    "with pixels over 255": (lambda x: x / 255, lambda x: x * 255),
     "with red and blue exchanged": (lambda x: x.flip(-3), lambda x: x.flip(-3)),
     "with rows and columns exchanged": (lambda x: x.mT, lambda x: x.mT),
     "with dark and bright exchanged": (lambda x: 1 - x, lambda x: 1 - x),
@@ -165,7 +165,9 @@ def _usual(x: Tensor) -> dict[str, Transform]:
         ways.append(("the mean of each number, over its deviation", mean, deviation))
     if low < 0 or low + range_ > BRIGHT:
         ways.append(("their smallest number, over their range", low, range_))
-    return {way[0]: Transform(*way) for way in ways}
+    usual = {way[0]: Transform(*way) for way in ways}
+    odd = (Transform(f"nothing, {words}", function=do, undo=un) for words, (do, un) in ODD.items())
+    return usual | {way.words: way for way in odd}
 
 
 # ---------------------------------------------------------------------------------------------- fit
@@ -306,7 +308,7 @@ class Read:
 
 
 #: an answer to each question that is open: of the file, where the classes are in what the network
-#: answers, how the pixels are kept, what training subtracted
+#: answers, what training did to pixels
 Choice = tuple[str, ...]
 
 
@@ -316,7 +318,6 @@ class Readings:
     Attributes:
         axes: words for the answers to each question, the usual one first; `files` of the file.
         tried: readings, with their logits (n, K).
-        y: classes (n,) of the images that are tried, once there are any.
     """
 
     def __init__(
@@ -326,55 +327,39 @@ class Readings:
         self.given, self.form = transform_of(way, train), train.form or train.shape
         most = MOST_GUESSED if subject.plan.guessed else MOST_READ
         self.rows = slice(None, None, -(-len(train) // most))
-        self.x = train.scaled[self.rows]
-        self.network, self.ways = cache(self._network), cache(self._ways)
+        self.x, self.network = train.scaled[self.rows], cache(self._network)
+        self.ways = _usual(train.scaled)
+        if self.given is not None:
+            self.ways = {self.given.words: self.given} | {
+                words: way for words, way in self.ways.items() if words not in self.given.words
+            }
         examine(subject.module, self.form)
-        odd = ODD if self.given is None or self.given.function is None else []
         self.files, places = len(subject.plan.axes), places_in(subject.module)
-        self.axes = [*map(list, subject.plan.axes), places, ["", *odd], list(self.ways(""))]
+        self.axes = [*map(list, subject.plan.axes), places, list(self.ways)]
         self.usual = tuple(axis[0] for axis in self.axes)
         self.tried: dict[Choice, tuple[Reading, Tensor]] = {}
         self.walk()
 
     def _network(self, *words: str) -> tuple[Subject, Classifier, Any]:
-        usual = words == self.usual[:-2]
+        usual = words == self.usual[:-1]
         chosen = self.subject if usual else self.subject.read(words[:-1])
         seen = examine(chosen.module, self.form, words[-1])
         return chosen, seen, classes_of(*self.sets, self.labels, seen.outputs)
 
-    def _ways(self, odd: str) -> dict[str, Transform]:
-        do, undo = ODD.get(odd, (None, None))
-        x = self.sets[0].scaled
-        ways = _usual(x if do is None else do(x))
-        if self.given is not None:
-            given = self.given.words
-            ways = {given: self.given} | {name: ways[name] for name in ways if name not in given}
-        if do is None:
-            return ways
-        return {name: replace(way, function=do, undo=undo) for name, way in ways.items()}
-
-    def inputs(self, choice: Choice) -> Tensor:
-        """What the network is given."""
-        return self.ways(choice[-2])[choice[-1]](self.x)
-
     def of_pixels(self, choice: Choice) -> list[Reading]:
         """Those of the same network that were tried, the best first."""
-        same = [self.tried[other][0] for other in self.tried if other[:-2] == choice[:-2]]
+        same = [self.tried[other][0] for other in self.tried if other[:-1] == choice[:-1]]
         return sorted(same, key=lambda reading: (-reading.right, reading.sharpness))
 
     def attempt(self, choice: Choice) -> bool:
         """See how well one fits, where it can be tried; whether it answers all images rightly."""
         with suppress(ReconError, RuntimeError):
-            if choice not in self.tried:
-                _, seen, classes = self.network(*choice[:-2])
-                if classes is None or choice[-1] not in self.ways(choice[-2]):
-                    return False
-                logits = seen.logits(self.inputs(choice))
-                words = choice[-2] or f"with the pixels minus {choice[-1]}"
-                whole = self.rows.step == 1
-                self.tried[choice] = score(words, logits, classes[0][self.rows], whole), logits
-            return self.tried[choice][0].right == len(self.x)
-        return False
+            _, seen, classes = self.network(*choice[:-1])
+            if choice not in self.tried and classes is not None:
+                logits, y = seen.logits(self.ways[choice[-1]](self.x)), classes[0][self.rows]
+                words, whole = f"with the pixels minus {choice[-1]}", self.rows.step == 1
+                self.tried[choice] = score(words, logits, y, whole), logits
+        return choice in self.tried and self.tried[choice][0].right == len(self.x)
 
     def walk(self) -> None:
         """From the usual reading to one that fits better in one answer, and on from there. Of a
@@ -393,7 +378,7 @@ class Readings:
         """Those that answer as many rightly, within the error; the sharpest first, with an
         advantage of `USUAL` for each usual answer. What is done to pixels is as given.
         """
-        free = [c for c in self.tried if self.given is None or c[-2:] == self.usual[-2:]]
+        free = [c for c in self.tried if self.given is None or c[-1] == self.usual[-1]]
         most = max((self.tried[choice][0].right for choice in free), default=0)
         enough = most - _error(most, len(self.x))
 
@@ -408,13 +393,13 @@ class Readings:
 
     def refuse(self, choice: Choice) -> None:
         """ReconError where labels leave open which network, or which of its answers, it is."""
-        reading, logits = self.tried[choice]
-        guessed = self.subject.plan.guessed
+        (reading, logits), guessed = self.tried[choice], self.subject.plan.guessed
+        from_ = 0 if guessed else self.files
         for other in self.best():
-            another = other[-3] != choice[-3] or (guessed and other[:-3] != choice[:-3])
             near = self.tried[other][0].sharpness <= reading.sharpness + APART
-            if another and near and _differ(self.tried[other][1], logits):
-                words = (" and ".join(filter(None, c[:-2])) or "as usual" for c in (choice, other))
+            another = other[from_:-1] != choice[from_:-1]
+            if near and another and _differ(self.tried[other][1], logits):
+                words = (" and ".join(filter(None, c[:-1])) or "as usual" for c in (choice, other))
                 raise ReconError(
                     f"labels fit what is handed in as well if it is read {' as '.join(words)}:"
                     f" {MENDS}"
@@ -437,12 +422,12 @@ def _differ(a: Tensor, b: Tensor) -> bool:
 
 def _fit(readings: Readings, choice: Choice) -> Fit:
     """Of a reading that was tried."""
-    (reading, logits), (_, _, classes) = readings.tried[choice], readings.network(*choice[:-2])
-    y, n = classes[0][readings.rows], len(readings.x)
+    (reading, logits), (_, _, classes) = readings.tried[choice], readings.network(*choice[:-1])
+    y, n, inputs = classes[0][readings.rows], len(readings.x), readings.ways[choice[-1]](readings.x)
     others = readings.of_pixels(choice) if readings.given else []
     enough = reading.right + _error(reading.right, n)
     better = tuple(other for other in others if other.right > enough)
-    suspects = _suspects(logits, readings.inputs(choice), y, readings.files > 0)
+    suspects = _suspects(logits, inputs, y, readings.files > 0)
     chance = y.bincount().max().item() / n
     return Fit(n, reading.right, loss_of(logits, y).item(), chance, better, suspects)
 
@@ -467,20 +452,19 @@ def read(subject: Subject, train: Images, held_out: Images, labels: Any, way: An
         choice, fit = usual, _fit(readings, usual)
     if fit.why_not is None:
         readings.refuse(choice)
-    chosen, seen, classes = readings.network(*choice[:-2])
-    transform, notes = readings.ways(choice[-2])[choice[-1]], []
+    transform, notes = readings.ways[choice[-1]], []
     of_all = f"{fit.right} of {fit.n} training images are answered as their labels say"
-    before = tried[usual][0].right if usual in tried else 0
+    before = f", and {tried[usual][0].right if usual in tried else 0}"
     if choice[:files] != usual[:files]:
         how = " and ".join(word for word in choice[:files] if word not in usual)
-        notes.append(f"the file is read {how}: {of_all}, and {before} as is usual")
-    if len(readings.axes[-3]) > 1:
+        notes.append(f"the file is read {how}: {of_all}{before} as is usual")
+    if len(readings.axes[-2]) > 1:
         notes.append(
-            f"of what the network answers, {choice[-3]} is taken for its classes: {of_all}"
+            f"of what the network answers, {choice[-2]} is taken for its classes: {of_all}"
         )
     if readings.given is None:
-        said = f"{transform.words}{choice[-2] and ', '}{choice[-2]} (inferred: {of_all}"
-        said += f", and {before} of plain pixels" if choice[-2:] != usual[-2:] else ""
+        said = f"{transform.words} (inferred: {of_all}"
+        said += f"{before} of plain pixels" if choice[-1] != usual[-1] else ""
         top = train.scaled.max().item()
         said += f"; the pixels go up to {top:.0f} and were read so)" if top > BRIGHT else ")"
         transform = replace(transform, words=said)
@@ -491,13 +475,13 @@ def read(subject: Subject, train: Images, held_out: Images, labels: Any, way: An
                 f"all {fit.n} training images are answered as their labels say, but their margins"
                 f" are more alike {best.words}: training may have done that to them"
             )
-    return Read(chosen, seen, classes, transform, fit, tuple(notes))
+    return Read(*readings.network(*choice[:-1]), transform, fit, tuple(notes))
 
 
 def _unlabelled(readings: Readings) -> Read:
     """Where no labels say what is right: what is usual, and a guess."""
-    chosen, seen, _ = readings.network(*readings.usual[:-2])
-    if len(places := readings.axes[-3]) > 1:
+    chosen, seen, _ = readings.network(*readings.usual[:-1])
+    if len(places := readings.axes[-2]) > 1:
         raise ReconError(
             f"the network gives several answers ({', '.join(places)}), and no labels tell which is"
             " meant: give labels, or a module that answers that alone"

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from recon.errors import ReconError, one_reason
 from recon_audit.anatomy import CONVOLUTIONS
-from recon_audit.files import PASS, State, files_of, load_state
+from recon_audit.files import PASS, State, load_state
 from recon_audit.images import Expected, printable
 
 LARGEST = 1e15  # of a weight: squares and their sums must stay within float32
@@ -45,8 +45,6 @@ PREFIXES = (
     "encoder.",
     "backbone.",
 )
-# class weights, say
-OF_THE_LOSS = re.compile(r"(criterion|loss|loss_fn|loss_func|loss_function)\.")
 WEIGHT = re.compile(r"w[0-9]+|(.*\.)?weight")
 ADAPTERS = re.compile(r"lora_[AB]|\.adapter|lora_embedding")
 
@@ -124,11 +122,13 @@ def subject_of(model: nn.Module | str | Path, arch: str | None = None) -> Subjec
             "TorchScript is a compiled program whose layers cannot be watched: pass the nn.Module"
         )
     if isinstance(model, nn.Module):
-        if any(isinstance(p, nn.parameter.UninitializedParameter) for p in model.parameters()):
+        if any(hasattr(part, "lora_A") for part in model.modules()):
             raise ReconError(
-                "the network has lazy layers without weights: call it once on an image first"
+                "the network has adapters of PEFT's: give what its save_pretrained() writes, and"
+                " the network that they adapt as base"
             )
-        module = _checked(_copy(model))
+        with one_reason("the network's weights cannot be read"):
+            module = _checked(_copy(model))
         digest = hashlib.sha256()
         for name, value in sorted(module.state_dict().items()):
             if isinstance(value, Tensor):
@@ -143,11 +143,9 @@ def subject_of(model: nn.Module | str | Path, arch: str | None = None) -> Subjec
         )
     path = Path(model)
     plan = plan_state(load_state(path), path, None if arch == "auto" else arch)
-    read = Subject(nn.Identity(), printable(path), "", "", [], plan).read([*map(_first, plan.axes)])
-    checksum = hashlib.sha256()
-    for file in files_of(path):
-        checksum.update(file.read_bytes())
-    return replace(read, sha256=checksum.hexdigest())
+    checksum = hashlib.sha256(path.read_bytes()).hexdigest()
+    read = Subject(nn.Identity(), printable(path), checksum, "", [], plan)
+    return read.read([*map(_first, plan.axes)])
 
 
 def _first(axis: dict[str, Any]) -> str:
@@ -158,8 +156,6 @@ def _copy(model: nn.Module) -> nn.Module:
     """Without wrappers, in float32, on the CPU, in evaluation mode; ReconError where it cannot be
     copied.
     """
-    from recon_audit.adapters import plain  # which builds on this file
-
     # weight norm and spectral norm keep what they compute as a tensor that is no leaf, which
     # deepcopy refuses
     tensors = [value for part in model.modules() for value in vars(part).values()]
@@ -176,7 +172,7 @@ def _copy(model: nn.Module) -> nn.Module:
                         memo[id(hook)] = lambda *_: None
         module = copy.deepcopy(_unwrap(model), memo)
         _replace_parts(module, lambda part: type(part).__name__ in WRAPPING, _unwrap)
-        return plain(module).cpu().float().eval()
+        return module.cpu().float().eval()
 
 
 def _unwrap(model: nn.Module) -> nn.Module:
@@ -253,7 +249,6 @@ def plan_state(state: State, path: Path, arch: str | None) -> Plan:
         raise ReconError(
             f"{path} holds adapters ({adapters[0]}) of layers that it does not hold: {mend}"
         )
-    state = {name: value for name, value in state.items() if not OF_THE_LOSS.match(name)}
     weights = {name: value for name, value in state.items() if WEIGHT.fullmatch(name)}
     for name, value in weights.items():
         if not value.is_floating_point():
@@ -344,8 +339,8 @@ def parse_arch(arch: str) -> tuple[int, ...]:
 
 
 def _dense(state: State, path: Path, arch: str | None) -> Plan:
-    """Dense layers with an activation between them. Open are their order, as far as the widths
-    leave it, what is added past layers, and the activation.
+    """Dense layers with an activation between them. Open are what is added past layers, and the
+    activation; ReconError where neither widths nor names tell the order.
     """
     layers: dict[str, nn.Linear] = {}
     for stem, tensors in _stems(state, path).items():
@@ -356,15 +351,21 @@ def _dense(state: State, path: Path, arch: str | None) -> Plan:
     wanted = arch and parse_arch(arch)
     chains = islice(_chains(layers), MOST_ORDERS)
     orders = [chain for chain in chains if wanted in (None, _widths(layers, chain))]
+    # their names may number them
+    moved = {
+        stem for chain in orders for stem, k in zip(chain, orders[0], strict=True) if stem != k
+    }
+    if len({re.sub("[0-9]+", "", stem) for stem in moved}) > 1:
+        names = ", ".join(sorted(moved))
+        raise ReconError(f"{path} does not tell the order of its layers {names}: {PASS}")
     if not orders:
         shapes = ", ".join(f"{stem} {tuple(layer.weight.shape)}" for stem, layer in layers.items())
         raise ReconError(
             f"{path} holds matrices, {shapes[:300]}, that form no chain {arch or ''}: {PASS}"
         )
-    if len({re.sub("[0-9]+", "", stem) for stem in layers}) == 1:  # their names number them
-        del orders[1:]
+    order, widths = orders[0], _widths(layers, orders[0])
 
-    def build(order: list[str], added: Spans, kind: Callable[[], nn.Module] | None) -> Any:
+    def build(added: Spans, kind: Callable[[], nn.Module] | None) -> Any:
         parts: list[nn.Module] = [nn.Flatten()]
         for stem in order:
             parts += [copy.deepcopy(layers[stem]), (kind or nn.ReLU)()]
@@ -373,11 +374,9 @@ def _dense(state: State, path: Path, arch: str | None) -> Plan:
             for k, stem in enumerate(order, 1)
             for name, _ in layers[stem].named_parameters()
         ]
-        words = "-".join(map(str, _widths(layers, order)))
-        return Dense(parts[:-1], added).eval(), words, tensors
+        return Dense(parts[:-1], added).eval(), "-".join(map(str, widths)), tensors
 
-    ways = {"" if order is orders[0] else f"as {', '.join(order)}": order for order in orders}
-    return Plan((ways, _skips(_widths(layers, orders[0])), OTHERS), build, arch is None)
+    return Plan((_skips(widths), OTHERS), build, arch is None)
 
 
 def _stems(state: State, path: Path) -> dict[str, State]:
