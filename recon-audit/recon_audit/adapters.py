@@ -12,14 +12,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from torch.nn.utils.parametrize import register_parametrization
 
 from recon.attacks import by_adapter_nullspace
 from recon.attacks.adapters import Adapter, Inputs, certificate
 from recon.errors import ReconError, one_reason
-from recon.nets.module import watch_layers
+from recon_audit.anatomy import inputs_of
 from recon_audit.files import State, load_state
 from recon_audit.images import printable
 from recon_audit.networks import Subject, subject_of
@@ -116,14 +115,10 @@ def adapter_scores(module: nn.Module) -> tuple[str, ...]:
 
 def scores_of(module: nn.Module, x: Tensor, batch: int = 64) -> State:
     """`adapter_scores` (N,) of inputs x (N, C, H, W)."""
-    first, inputs = first_adapter(module), []
+    first = first_adapter(module)
     if first is None:
         return {}
-    device = next(module.parameters()).device
-    for rows in x.split(batch):
-        calls = watch_layers(module, rows.to(device))[2]
-        inputs.append(next(call.inputs for call in calls if call.name == first[0]).float().cpu())
-    h = torch.cat(inputs)
+    h = inputs_of(module, first[0], x.to(next(module.parameters()).device), batch).cpu()
     h = h if h.dim() == 2 else h.flatten(1, -2).mean(1)  # of tokens
     about = by_adapter_nullspace(first[1], Inputs(h, h)).diagnostics
     values = about["filter"], -about["residual"].log()

@@ -49,8 +49,8 @@ class Classifier:
     scale: str
     first: str | None
     first_why_not: str | None
-    dense: Weights | None
-    dense_why_not: str | None
+    dense: Weights | None = None
+    dense_why_not: str | None = None
 
     def as_taken(self, x: Tensor) -> Tensor:
         """Images (n, C, H, W) as the module takes them."""
@@ -125,12 +125,11 @@ def _parts(answers: Any, place: str = "", depth: int = 3) -> Iterator[tuple[str,
     if isinstance(answers, Tensor):
         yield place, answers
     elif depth:
-        parts = getattr(answers, "__dict__", {})
         if isinstance(answers, tuple | list):
-            parts = dict(
-                zip(getattr(answers, "_fields", range(len(answers))), answers, strict=True)
-            )
-        for name, part in (answers if isinstance(answers, Mapping) else parts).items():
+            names = getattr(answers, "_fields", range(len(answers)))
+            answers = dict(zip(names, answers, strict=True))
+        parts = answers if isinstance(answers, Mapping) else getattr(answers, "__dict__", {})
+        for name, part in parts.items():
             yield from _parts(part, f"{place}.{name}".strip("."), depth - 1)
 
 
@@ -170,30 +169,23 @@ def examine(module: nn.Module, shape: tuple[int, ...], place: str | None = None)
     scale = _scale(module, taken)
     _check_function(module, taken, answers, scale)
     working = [c for c in calls if is_layer(c.module) and ".parametrizations." not in c.name]
-    first = next(
-        (
-            call
-            for call in calls
-            if isinstance(call.module, nn.Linear)
-            and torch.equal(call.inputs.flatten(1), x.flatten(1))
-        ),
-        None,
-    )
-    dense, dense_why_not = None, None
-    try:
-        dense = _as_dense(working, answers, x, scale)
-    except ReconError as error:
-        dense_why_not = str(error)
-    return Classifier(
+    first = ""
+    for call in reversed(working):
+        same = torch.equal(call.inputs.flatten(1), x.flatten(1))
+        first = call.name if same and isinstance(call.module, nn.Linear) else first
+    seen = Classifier(
         module=module,
         outputs=answers.shape[1],
         form=form,
         scale=scale,
-        first=first and first.name,
+        first=first or None,
         first_why_not=None if first else _no_first(working),
-        dense=dense,
-        dense_why_not=dense_why_not,
     )
+    try:
+        logits = seen._logits(answers, 1e-12)
+        return replace(seen, dense=_as_dense([c.module for c in working], logits, x))
+    except ReconError as error:
+        return replace(seen, dense_why_not=str(error))
 
 
 def _check_function(module: nn.Module, x: Tensor, answers: Tensor, scale: str) -> None:
@@ -269,42 +261,36 @@ def _no_first(working: list[Call]) -> str:
     )
 
 
-def _as_dense(working: list[Call], answers: Tensor, x: Tensor, scale: str) -> Weights:
+def _as_dense(layers: list[Any], logits: Tensor, x: Tensor) -> Weights:
     """Dense layers with ReLU between them, as one logit; checked on x. ReconError that says why
     there is none.
     """
-    layers = [call.module for call in working]
-    for layer in layers:
-        if not isinstance(layer, nn.Linear):
-            kind = type(layer).__name__
-            raise ReconError(f"It has a {kind}, and DecoReco inverts dense layers with ReLU only.")
-    outputs = answers.shape[1]
-    if outputs > 2:
-        raise ReconError(
-            f"It has {outputs} outputs, and DecoReco inverts the condition for one or two."
-        )
-    if len(layers) < 2:
-        raise ReconError(
-            "It has no hidden layer, and DecoReco inverts what hidden layers remember."
-        )
-    logits = answers
-    if scale == "probabilities":
-        logits = torch.logit(answers) if outputs == 1 else answers.log()
+    others, outputs = [part for part in layers if not isinstance(part, nn.Linear)], logits.shape[1]
+    inverts = "and DecoReco inverts dense layers with ReLU between them to one logit, or two"
+    if others or outputs > 2 or len(layers) < 2:
+        hidden = f"{outputs} outputs" if outputs > 2 else "no hidden layer"
+        has = f"a {type(others[0]).__name__}" if others else hidden
+        raise ReconError(f"It has {has}, {inverts}.")
     tensors = [p.detach() for layer in layers for p in layer.parameters(recurse=False)]
     if outputs == 2:  # softmax of two is the logistic function of their difference
         last = len(list(layers[-1].parameters()))
         tensors[-last:] = [p[1:] - p[:1] for p in tensors[-last:]]
         logits = logits[:, 1:] - logits[:, :1]
-    with suppress(RuntimeError, ValueError, AttributeError):
+    with suppress(RuntimeError, ValueError):
         widths = (layers[0].in_features, *(layer.out_features for layer in layers[:-1]), 1)
         network = MLP(widths, tuple(layer.bias is not None for layer in layers))
-        dense = Weights(network, network.flatten(dict(zip(network.shapes(), tensors, strict=True))))
-        apart = (dense.network(dense.params, x.flatten(1)) - logits[:, 0]).abs().max()
+        theta = network.flatten(dict(zip(network.shapes(), tensors, strict=True)))
+        dense = Weights(network, theta)
+        apart = (network(dense.params, x.flatten(1)) - logits[:, 0]).abs().max()
         if apart <= 1e-3 * logits.abs().max().clamp_min(1e-12):
             return dense
-    raise ReconError(
-        "Its answers are not those of its dense layers with ReLU, which DecoReco inverts."
-    )
+    raise ReconError(f"Its answers are not those of its dense layers, {inverts}.")
+
+
+def inputs_of(module: nn.Module, name: str, x: Tensor, batch: int = 64) -> Tensor:
+    """What the layer of that name is given of inputs x (n, ...)."""
+    calls = (call for rows in x.split(batch) for call in watch_layers(module, rows)[2])
+    return torch.cat([call.inputs for call in calls if call.name == name]).float()
 
 
 def first_layer_of(classifier: Classifier, start: nn.Module | None) -> Weights | None:

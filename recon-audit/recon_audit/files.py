@@ -29,6 +29,7 @@ OTHERS = {
     rb"version https://git-lfs": "is a pointer of Git LFS, and not the file (git lfs pull)",
 }
 SAVE = "save the state_dict() of the model instead"
+RUNS = "and a stranger's could run any program"
 PASS = "pass the module itself to recon.audit in Python"
 
 
@@ -58,11 +59,11 @@ def load_state(path: Path) -> State:
 def _read(path: Path) -> dict[str, State]:
     with one_reason(f"{path} cannot be read"), path.open("rb") as file:
         begins = file.read(100)
-    for pattern, words in OTHERS.items():
-        if re.match(pattern, begins, re.IGNORECASE):
-            raise ReconError(f"{path} {words}")
+    others = [words for how, words in OTHERS.items() if re.match(how, begins, re.IGNORECASE)]
     if path.suffix.lower() == ".onnx":
-        raise ReconError(f"{path} is an ONNX file, which is not read: {PASS}, or {SAVE}")
+        others = [f"is an ONNX file, which is not read: {PASS}, or {SAVE}"]
+    if others:
+        raise ReconError(f"{path} {others[0]}")
     if path.suffix.lower() in TORCH or zipfile.is_zipfile(path):
         return _from_torch(path)
     with one_reason(
@@ -85,15 +86,10 @@ def _from_torch(path: Path) -> dict[str, State]:
     try:
         held = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # whatever a stranger's bytes make the reader say
-        reason = " ".join(str(error).split())
-        sentence = f"is damaged or is no file of torch.save: {reason[:120] or type(error).__name__}"
-        if "TorchScript" in reason:
-            sentence = f"is a TorchScript archive, which is a program and not only weights: {SAVE}"
-        elif "Weights only load failed" in reason or "Unsupported" in reason:
-            sentence = (
-                "holds more than tensors, and unpickling a stranger's file could run any program:"
-                f" {SAVE}"
-            )
+        reason = " ".join(str(error).split())[:120] or type(error).__name__
+        sentence = f"is damaged or is no file of torch.save: {reason}"
+        if re.search("TorchScript|Weights only load failed|Unsupported", str(error)):
+            sentence = f"holds more than tensors, a TorchScript archive or objects, {RUNS}: {SAVE}"
         raise ReconError(f"{path} {sentence}") from error
     states = dict(_states_in(held))
     if not states:

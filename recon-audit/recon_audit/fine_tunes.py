@@ -28,11 +28,11 @@ from recon.attacks.heads import Public, matched_filter, span_of, span_test
 from recon.attacks.separation import FirstLayer
 from recon.errors import ReconError, one_reason
 from recon.nets.module import answers_of
-from recon_audit.anatomy import Classifier
+from recon_audit.anatomy import Classifier, inputs_of
 from recon_audit.files import State, load_state
 from recon_audit.networks import Subject, strip_prefixes, subject_of
 
-LEAST = 0.5  # share of the network's numbers that its start must have
+LEAST = 0.5  # share of the network's tensors that its start must have
 
 
 @dataclass(frozen=True)
@@ -63,14 +63,14 @@ def on_backbone(subject: Subject, backbone: Any) -> Subject:
 
 def began_at(subject: Subject, arch: str | None, theta_init: Any, start: Any) -> Start | None:
     """Where training began, as far as that is known; see `recon.audit`."""
-    if theta_init is not None and start is not None:
+    if theta_init is None:
+        return None if start is None else public_start(subject, start)
+    if start is not None:
         raise ReconError(
             "give theta_init, a random start that may be known, or start, of a fine-tune, and not"
             " both"
         )
-    if theta_init is not None:
-        return start_of(subject, theta_init, arch)
-    return None if start is None else public_start(subject, start)
+    return start_of(subject, theta_init, arch)
 
 
 def start_of(subject: Subject, source: Any, arch: str | None) -> Start:
@@ -90,7 +90,7 @@ def public_start(subject: Subject, source: Any) -> Start:
     of a new head, are drawn. What equals its start was frozen, and is frozen in `subject.module`,
     but for a network that would have nothing left to train.
 
-    ReconError where less than half of the network's numbers are there.
+    ReconError where less than half of the network's tensors are there.
 
     Args:
         source: a module, a state dict, a file of weights, or a name of torchvision's weights such
@@ -100,8 +100,7 @@ def public_start(subject: Subject, source: Any) -> Start:
     state = subject.module.state_dict()
     public = _align(state, _state_of(source))
     parameters = dict(subject.module.named_parameters())
-    total = sum(p.numel() for p in parameters.values())
-    if sum(parameters[name].numel() for name in public if name in parameters) < LEAST * total:
+    if len(public) < LEAST * len(state):
         there = f"only {len(public)} of its {len(state)} tensors are there by name and shape"
         raise ReconError(f"the start does not fit the network: {there}")
     module = copy.deepcopy(subject.module)
@@ -189,12 +188,12 @@ class Head:
     """
     Attributes:
         module: what was trained.
-        first: the part of the network that is given the features.
+        first: name of the layer that is given the features.
         place: where `part_at` has what was trained from.
     """
 
     module: nn.Module
-    first: nn.Module
+    first: str
     place: tuple[str, int]
 
 
@@ -218,42 +217,26 @@ def head_of(classifier: Classifier, shape: tuple[int, ...]) -> Head | None:
         return None
     common = commonprefix([name.split(".")[:-1] for name in learned])  # type: ignore[type-var]
     within, skipped = ".".join(common), 0
-    first = module.get_submodule(within)
-    if isinstance(first, nn.Sequential):
-        learns = [any(p.requires_grad for p in child.parameters()) for child in first]
+    outer = module.get_submodule(within)
+    if isinstance(outer, nn.Sequential):
+        learns = [any(p.requires_grad for p in child.parameters()) for child in outer]
         skipped = learns.index(True)
-        first = first[skipped]
     elif not within:
         return None
-    part = part_at(module, within, skipped)
-    head = Head(part, first, (within, skipped))
+    head = Head(part_at(module, within, skipped), learned[0].rpartition(".")[0], (within, skipped))
     x = torch.rand(4, *shape, generator=torch.Generator().manual_seed(1))
-    with torch.no_grad():
-        inputs, whole = _record_input(head, classifier, x)
-        if inputs is None or inputs.dim() != 2:
-            return None
-        answers = answers_of(part, inputs)
-    same = isinstance(answers, Tensor) and answers.shape == whole.shape
-    return head if same and torch.allclose(answers, whole, rtol=1e-3, atol=1e-5) else None
-
-
-def _record_input(head: Head, classifier: Classifier, x: Tensor) -> tuple[Tensor | None, Tensor]:
-    """What the head is given, where it is called once, and the network's answers."""
-    inputs: list[Any] = []
-    hook = head.first.register_forward_pre_hook(lambda _, given: inputs.extend(given))
-    try:
-        with torch.no_grad():
-            answers = answers_of(classifier.module, classifier.as_taken(x))
-    finally:
-        hook.remove()
-    alone = len(inputs) == 1 and isinstance(inputs[0], Tensor)
-    return (inputs[0].clone() if alone else None), answers
+    with torch.no_grad(), suppress(RuntimeError):
+        inputs = inputs_of(module, head.first, classifier.as_taken(x))
+        if inputs.dim() == 2 and len(inputs) == len(x):
+            whole = answers_of(module, classifier.as_taken(x))
+            if torch.allclose(answers_of(head.module, inputs), whole, rtol=1e-3, atol=1e-5):
+                return head
+    return None
 
 
 def features_of(head: Head, classifier: Classifier, x: Tensor) -> Tensor:
     """Features (n, 1, 1, d) of inputs x (n, C, H, W), as the head is given them."""
-    parts = [_record_input(head, classifier, part)[0] for part in x.split(64)]
-    return torch.cat([part for part in parts if part is not None]).float()[:, None, None]
+    return inputs_of(classifier.module, head.first, classifier.as_taken(x))[:, None, None]
 
 
 def spans(

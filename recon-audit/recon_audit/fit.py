@@ -36,8 +36,11 @@ USUAL, APART = 0.05, 0.15
 FAR = 100.0  # … more than any loss
 UNBALANCED = 0.4  # training ends below: at 0.28 on the worst of 288 networks tried
 ALIKE = 0.99  # correlation of answers that are the same for all that an audit asks
-# floats beyond it are hardly normalised: they may have to be divided, and the report says so
-BRIGHT = 16
+SUSPECTS = (
+    "the labels are numbered otherwise than the outputs, outputs are features and no classes, the"
+    " pixels have another scale, or training subtracted or divided by something else"
+)
+MENDS = "give the module itself, or name the widths of dense layers with ReLU with --arch"
 #: colours -> mean and deviation in use
 KNOWN: dict[int, dict[str, tuple[tuple[float, ...], ...]]] = {
     1: {"MNIST": ((0.1307,), (0.3081,))},
@@ -60,14 +63,13 @@ class Transform:
     Attributes:
         mean, std: (C, H, W) or what broadcasts to it.
         words: for the report.
-        function, undo: its inverse, where that is known.
+        function: what is done first.
     """
 
     words: str
     mean: Tensor = torch.tensor(0.0)
     std: Tensor = torch.tensor(1.0)
     function: Callable[[Tensor], Tensor] | None = None
-    undo: Callable[[Tensor], Tensor] | None = None
 
     def __call__(self, x: Tensor) -> Tensor:
         """Inputs of the network (n, C, H, W) for pixels (n, C, H, W)."""
@@ -83,20 +85,7 @@ class Transform:
 
     def back(self, x: Tensor) -> Tensor:
         """Pixels of inputs; of a `function`, whose inverse nobody knows, what it returned."""
-        x = x * self.std + self.mean
-        return x if self.undo is None else self.undo(x)
-
-
-MENDS = "give the module itself, or name the widths of dense layers with ReLU with --arch"
-Way = Callable[[Tensor], Tensor]
-#: ways in words: what is done to plain pixels, and its inverse
-ODD: dict[str, tuple[Way, Way]] = {
-    "with pixels times 255": (lambda x: x * 255, lambda x: x / 255),
-    "with pixels over 255": (lambda x: x / 255, lambda x: x * 255),
-    "with red and blue exchanged": (lambda x: x.flip(-3), lambda x: x.flip(-3)),
-    "with rows and columns exchanged": (lambda x: x.mT, lambda x: x.mT),
-    "with dark and bright exchanged": (lambda x: 1 - x, lambda x: 1 - x),
-}
+        return x * self.std + self.mean
 
 
 def transform_of(way: Any, train: Images) -> Transform | None:
@@ -112,12 +101,11 @@ def transform_of(way: Any, train: Images) -> Transform | None:
         return Transform(MEANS[way], mean_image(train.scaled, way))
     if isinstance(way, tuple | list) and len(way) == 2:
         with one_reason(f"transform must be a pair (mean, std) for images of shape {train.shape}"):
-            parts = [torch.as_tensor(part, dtype=torch.float32) for part in way]
-            parts = [part.view(-1, 1, 1) if part.dim() < 2 else part for part in parts]
-            mean, std = (part.expand(train.shape) for part in parts)
+            pair = _affine("mean and standard deviation as given", *way)
+            mean, std = pair.mean.expand(train.shape), pair.std.expand(train.shape)
         if not (torch.isfinite(mean).all() and torch.isfinite(std).all() and (std > 0).all()):
             raise ReconError("transform must be a finite mean and a positive std")
-        return Transform("mean and standard deviation as given", mean, std)
+        return pair
     if not callable(way):
         raise ReconError(
             f"transform must be one of {', '.join(MEANS)}, a pair (mean, std) or a function, not"
@@ -145,29 +133,35 @@ def mean_image(x: Tensor, kind: str) -> Tensor:
     )
 
 
+def _affine(words: str, mean: Any, std: Any) -> Transform:
+    """Of tensors, or of one number or one for each colour."""
+    parts = (torch.as_tensor(part, dtype=torch.float32) for part in (mean, std))
+    return Transform(words, *(p.view(-1, 1, 1) if p.dim() < 2 else p for p in parts))
+
+
 def _usual(x: Tensor) -> dict[str, Transform]:
     """Ways in use for images x (n, C, H, W), by their words; plain pixels first."""
-    low, range_ = x.min(), x.max() - x.min()
     mean, colour = mean_image(x, "image"), mean_image(x, "channel")
-    spread = x.std((0, 2, 3)).clamp_min(1e-6).view(-1, 1, 1)
-    one = torch.tensor(1.0)
-    ways = [("nothing", 0 * one, one), (MEANS["image"], mean, one)]
-    if x.shape[1] > 1:
-        ways.append((MEANS["channel"], colour, one))
-    ways.append(("0.5, over 0.5", one / 2, one / 2))
+    spread = x.std((0, 2, 3)).clamp_min(1e-6)
+    ways = [
+        _affine("nothing", 0, 1),
+        _affine(MEANS["image"], mean, 1),
+        _affine(MEANS["channel"], colour, 1),
+        _affine("0.5, over 0.5", 0.5, 0.5),
+        _affine(f"{MEANS['channel']}, over its deviation", colour, spread),
+        _affine("their smallest number, over their range", x.min(), x.max() - x.min() + 1e-12),
+        _affine("nothing, with pixels times 255", 0, 1 / 255),
+        _affine("nothing, with pixels over 255", 0, 255),
+        _affine("nothing, with dark and bright exchanged", 1, -1),
+        Transform("nothing, with red and blue exchanged", function=lambda x: x.flip(-3)),
+        Transform("nothing, with rows and columns exchanged", function=lambda x: x.mT),
+    ]
     for name, pair in KNOWN.get(x.shape[1], {}).items():
-        usual, deviation = (torch.tensor(numbers).view(-1, 1, 1) for numbers in pair)
-        ways.append((f"{name}'s mean, over its deviation", usual, deviation))
-    ways.append((f"{MEANS['channel']}, over its deviation", colour, spread))
+        ways.append(_affine(f"{name}'s mean, over its deviation", *pair))
     if x.shape[1:3] == (1, 1):  # rows of numbers, each in a unit of its own
-        deviation = x.std(0)
-        deviation = torch.where(deviation > 1e-6, deviation, 1.0)
-        ways.append(("the mean of each number, over its deviation", mean, deviation))
-    if low < 0 or low + range_ > BRIGHT:
-        ways.append(("their smallest number, over their range", low, range_))
-    usual = {way[0]: Transform(*way) for way in ways}
-    odd = (Transform(f"nothing, {words}", function=do, undo=un) for words, (do, un) in ODD.items())
-    return usual | {way.words: way for way in odd}
+        deviation = x.std(0).where(x.std(0) > 1e-6, 1.0)
+        ways.append(_affine("the mean of each number, over its deviation", mean, deviation))
+    return {way.words: way for way in ways}
 
 
 # ---------------------------------------------------------------------------------------------- fit
@@ -227,18 +221,15 @@ class Fit:
         return sentence + "".join(f", and {other.right} {other.words}" for other in self.better[:2])
 
 
-def _suspects(logits: Tensor, inputs: Tensor, y: Tensor, of_a_file: bool) -> str:
+def _suspects(logits: Tensor, inputs: Tensor, of_a_file: bool) -> str:
     """What may be wrong where a network does not fit."""
-    answers = logits.argmax(1) if logits.shape[1] > 1 else (logits[:, 0] > 0).long()
-    if len(answers.unique()) == 1:
+    answers = (logits > 0).any(1).long() if logits.shape[1] == 1 else logits.argmax(1)
+    if (answers == answers[0]).all():
         return f"it gives one answer to all images, output {int(answers[0])}, and has learned none"
     if why := no_classes(logits, inputs):
         return f"it {why}, and its outputs are no classes"
-    parts = ["the file is put together otherwise than here (pass the module itself)"] * of_a_file
-    if logits.shape[1] > 2 * (int(y.max()) + 1):
-        parts.append(f"its {logits.shape[1]} outputs are features and no classes")
-    parts += ["the labels are numbered otherwise than the outputs", "the pixels have another scale"]
-    return ", ".join(parts) + ", or training subtracted or divided by something else"
+    file = "the file is put together otherwise than here (pass the module itself), "
+    return f"{file * of_a_file}{SUSPECTS}"
 
 
 def no_classes(logits: Tensor, inputs: Tensor) -> str:
@@ -427,7 +418,7 @@ def _fit(readings: Readings, choice: Choice) -> Fit:
     others = readings.of_pixels(choice) if readings.given else []
     enough = reading.right + _error(reading.right, n)
     better = tuple(other for other in others if other.right > enough)
-    suspects = _suspects(logits, inputs, y, readings.files > 0)
+    suspects = _suspects(logits, inputs, readings.files > 0)
     chance = y.bincount().max().item() / n
     return Fit(n, reading.right, loss_of(logits, y).item(), chance, better, suspects)
 
@@ -454,27 +445,21 @@ def read(subject: Subject, train: Images, held_out: Images, labels: Any, way: An
         readings.refuse(choice)
     transform, notes = readings.ways[choice[-1]], []
     of_all = f"{fit.right} of {fit.n} training images are answered as their labels say"
-    before = f", and {tried[usual][0].right if usual in tried else 0}"
+    best = readings.of_pixels(choice)[0]
     if choice[:files] != usual[:files]:
         how = " and ".join(word for word in choice[:files] if word not in usual)
-        notes.append(f"the file is read {how}: {of_all}{before} as is usual")
+        notes.append(f"the file is read {how}: {of_all}")
     if len(readings.axes[-2]) > 1:
         notes.append(
             f"of what the network answers, {choice[-2]} is taken for its classes: {of_all}"
         )
     if readings.given is None:
-        said = f"{transform.words} (inferred: {of_all}"
-        said += f"{before} of plain pixels" if choice[-1] != usual[-1] else ""
-        top = train.scaled.max().item()
-        said += f"; the pixels go up to {top:.0f} and were read so)" if top > BRIGHT else ")"
-        transform = replace(transform, words=said)
-    elif fit.right == fit.n:
-        best = readings.of_pixels(choice)[0]
-        if best.sharpness < tried[choice][0].sharpness - APART:
-            notes.append(
-                f"all {fit.n} training images are answered as their labels say, but their margins"
-                f" are more alike {best.words}: training may have done that to them"
-            )
+        transform = replace(transform, words=f"{transform.words} (inferred: {of_all})")
+    elif fit.right == fit.n and best.sharpness < tried[choice][0].sharpness - APART:
+        notes.append(
+            f"all {fit.n} training images are answered as their labels say, but their margins are"
+            f" more alike {best.words}: training may have done that to them"
+        )
     return Read(*readings.network(*choice[:-1]), transform, fit, tuple(notes))
 
 
@@ -493,9 +478,5 @@ def _unlabelled(readings: Readings) -> Read:
     if why := no_classes(seen.logits(inputs), inputs):
         raise ReconError(f"the network {why}: an audit needs the network that gives classes")
     unchecked = f"no labels bear out that its {seen.outputs} outputs are classes"
-    notes = ["the file is read as dense layers with ReLU"] if readings.subject.plan.guessed else []
-    if readings.labels is None and any(part.labels is not None for part in readings.sets):
-        whole = all(part.labels is not None for part in readings.sets)
-        why = f"do not fit {seen.outputs} outputs" if whole else "are there for one set alone"
-        notes.append(f"labels that came with the images are not used, since they {why}")
-    return Read(chosen, seen, None, transform, None, tuple(notes), unchecked)
+    notes = ("the file is read as dense layers with ReLU",) * readings.subject.plan.guessed
+    return Read(chosen, seen, None, transform, None, notes, unchecked)

@@ -9,10 +9,10 @@ from __future__ import annotations
 import copy
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice, product
+from itertools import islice, pairwise, permutations, product
 from pathlib import Path
 from typing import Any
 
@@ -203,9 +203,9 @@ def _checked(module: nn.Module) -> nn.Module:
     if not parameters:
         raise ReconError("the network has no weights: there is nothing to attack")
     for name, value in parameters.items():
-        if not torch.isfinite(value).all():
+        if not value.isfinite().all():
             raise ReconError(f"tensor '{name}' holds numbers that are not finite floats")
-        if value.numel() and (most := value.detach().abs().max()) > LARGEST:
+        if value.numel() and (most := value.abs().max()) > LARGEST:
             raise ReconError(f"tensor '{name}' holds numbers up to {most:.0e}, too large to square")
     if not any(value.any() for value in parameters.values()):
         raise ReconError("the weights are all zero: there is nothing to attack")
@@ -233,7 +233,7 @@ ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
 OTHERS = {"": None} | {
     f"with {name} in the place of ReLU": kind for name, kind in ACTIVATIONS.items()
 }
-MOST_ORDERS = 12  # of layers, that are tried
+MOST_ORDERS = 5040  # of layers, that are looked at
 #: of parts (i, j) of a network: what i is given is added to what j answers
 Spans = tuple[tuple[int, int], ...]
 #: of a ResNet: the stride of its first convolution, and whether a max-pool follows; with one of
@@ -294,13 +294,8 @@ def _from_torchvision(state: State, path: Path, arch: str) -> Plan:
     """Of that name, with as many outputs as its last matrix has rows, and for as many colours as
     its first one. Open are its activations, and the stem of a ResNet.
     """
-    from torchvision import models
-
-    if arch not in models.list_models(module=models):
-        raise ReconError(
-            f"unknown architecture '{arch}': widths like 3072-1000-1000-1, or a name of torchvision"
-        )
-    state, there = strip_prefixes(state), on_meta(arch)
+    with one_reason(f"unknown architecture '{arch}', no widths and no name of torchvision"):
+        state, there = strip_prefixes(state), on_meta(arch)
     head = [n for n, part in there.named_modules() if isinstance(part, nn.Linear | nn.Conv2d)][-1]
     if f"{head}.weight" not in state:
         raise ReconError(f"{path} is no {arch}: it has no {head}.weight")
@@ -349,8 +344,12 @@ def _dense(state: State, path: Path, arch: str | None) -> Plan:
             layers[stem] = nn.utils.skip_init(nn.Linear, columns, rows, bias="bias" in tensors)
             layers[stem].load_state_dict(tensors)
     wanted = arch and parse_arch(arch)
-    chains = islice(_chains(layers), MOST_ORDERS)
-    orders = [chain for chain in chains if wanted in (None, _widths(layers, chain))]
+    orders = [
+        order
+        for order in islice(permutations(layers), MOST_ORDERS)
+        if wanted in (None, _widths(layers, order))
+        and all(layers[a].out_features == layers[b].in_features for a, b in pairwise(order))
+    ]
     # their names may number them
     moved = {
         stem for chain in orders for stem, k in zip(chain, orders[0], strict=True) if stem != k
@@ -393,18 +392,6 @@ def _stems(state: State, path: Path) -> dict[str, State]:
 
 def _widths(layers: dict[str, nn.Linear], order: Sequence[str]) -> tuple[int, ...]:
     return (layers[order[0]].in_features, *(layers[stem].out_features for stem in order))
-
-
-def _chains(layers: dict[str, nn.Linear], before: tuple[str, ...] = ()) -> Iterator[list[str]]:
-    """Orders of all layers in which each takes what the one before it answers; in the order of the
-    file, as far as that goes.
-    """
-    if len(before) == len(layers):
-        yield list(before)
-    for stem, layer in layers.items():
-        fits = not before or layers[before[-1]].out_features == layer.in_features
-        if fits and stem not in before:
-            yield from _chains(layers, (*before, stem))
 
 
 def _skips(widths: Sequence[int]) -> dict[str, Spans]:
