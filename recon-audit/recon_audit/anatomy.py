@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.fusion import fuse_linear_bn_weights
 
 from recon.errors import ReconError
 from recon.nets.mlp import MLP
@@ -25,8 +24,6 @@ from recon.released import Weights
 
 LARGE = (1.0, -100.0, 10.0, 1000.0)  # times the inputs: logits leave [0, 1]
 OFTEN = 20  # that many times is asked what draws: stochastic depth changes few answers
-#: weight (h, d) and bias (h,) of a dense layer
-Layer = tuple[Tensor, Tensor | None]
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 
@@ -52,8 +49,8 @@ class Classifier:
     scale: str
     first: str | None
     first_why_not: str | None
-    dense: Weights | None
-    dense_why_not: str | None
+    dense: Weights | None = None
+    dense_why_not: str | None = None
 
     def as_taken(self, x: Tensor) -> Tensor:
         """Images (n, C, H, W) as the module takes them."""
@@ -67,8 +64,7 @@ class Classifier:
         """Logits (n, K) of inputs x (n, C, H, W), also where the module answers probabilities, with
         their gradient.
         """
-        answers = answers_of(self.module, self.as_taken(x)).reshape(len(x), self.outputs)
-        return self._logits(answers, 1e-6, 1e-7)
+        return self._logits(answers_of(self.module, self.as_taken(x)), 1e-6)
 
     def logits(self, x: Tensor, batch: int = 256) -> Tensor:
         """Logits (n, K) in float64 of inputs x (n, C, H, W), on the CPU; of probabilities their
@@ -80,18 +76,19 @@ class Classifier:
                 answers_of(self.module, self.as_taken(part).to(device)).cpu().double()
                 for part in x.split(batch)
             ]
-        answers = torch.cat(parts).reshape(len(x), self.outputs)
-        if not torch.isfinite(answers).all():
+        logits = self._logits(torch.cat(parts), 1e-12)
+        if not torch.isfinite(logits).all():
             raise ReconError(
                 "answers to the images are not finite numbers: the network, recipe or transform is"
                 " off"
             )
-        return self._logits(answers, 1e-12, 1e-12)
+        return logits
 
-    def _logits(self, answers: Tensor, eps: float, least: float) -> Tensor:
+    def _logits(self, answers: Tensor, least: float) -> Tensor:
+        answers = answers.reshape(len(answers), self.outputs)
         if self.scale == "logits":
             return answers
-        return torch.logit(answers, eps) if self.outputs == 1 else answers.clamp_min(least).log()
+        return torch.logit(answers, least) if self.outputs == 1 else answers.clamp_min(least).log()
 
 
 class Take:
@@ -108,12 +105,19 @@ class Take:
 
     def __call__(self, module: nn.Module, inputs: Any, answers: Any) -> Any:
         """Of the answers."""
-        parts = [pair for pair in _parts(answers) if pair[1].dim() in (1, 2)]
-        fits = {place: part for place, part in parts if part.is_floating_point()}
+        fits = {
+            place: part
+            for place, part in _parts(answers)
+            if part.dim() in (1, 2) and part.is_floating_point()
+        }
         self.seen = {place: tuple(part.shape) for place, part in fits.items()}
-        usual = (place for place in fits if place.rpartition(".")[2] in ("logits", "out"))
-        first = self.place if self.place in fits else next(usual, next(iter(fits), ""))
-        return fits.get(first, answers)
+        usual = [*_named(self.seen), *fits, ""]
+        return fits.get(self.place if self.place in fits else usual[0], answers)
+
+
+def _named(places: Iterable[str]) -> list[str]:
+    """Those called as classes usually are."""
+    return [place for place in places if place.rpartition(".")[2] in ("logits", "out")]
 
 
 def _parts(answers: Any, place: str = "", depth: int = 3) -> Iterator[tuple[str, Tensor]]:
@@ -121,12 +125,11 @@ def _parts(answers: Any, place: str = "", depth: int = 3) -> Iterator[tuple[str,
     if isinstance(answers, Tensor):
         yield place, answers
     elif depth:
-        parts = getattr(answers, "__dict__", {})
         if isinstance(answers, tuple | list):
-            parts = dict(
-                zip(getattr(answers, "_fields", range(len(answers))), answers, strict=True)
-            )
-        for name, part in (answers if isinstance(answers, Mapping) else parts).items():
+            names = getattr(answers, "_fields", range(len(answers)))
+            answers = dict(zip(names, answers, strict=True))
+        parts = answers if isinstance(answers, Mapping) else getattr(answers, "__dict__", {})
+        for name, part in parts.items():
             yield from _parts(part, f"{place}.{name}".strip("."), depth - 1)
 
 
@@ -138,8 +141,7 @@ def _on_copies(module: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
 def places_in(module: nn.Module) -> list[str]:
     """Of what a module that was examined answers: where the classes may be."""
     seen = next(hook.seen for hook in module._forward_hooks.values() if isinstance(hook, Take))
-    named = [place for place in seen if place.rpartition(".")[2] in ("logits", "out")]
-    return named[:1] or [place for place, shape in seen.items() if len(shape) == 2] or list(seen)
+    return _named(seen)[:1] or [place for place in seen if len(seen[place]) == 2] or list(seen)
 
 
 def examine(module: nn.Module, shape: tuple[int, ...], place: str | None = None) -> Classifier:
@@ -167,17 +169,23 @@ def examine(module: nn.Module, shape: tuple[int, ...], place: str | None = None)
     scale = _scale(module, taken)
     _check_function(module, taken, answers, scale)
     working = [c for c in calls if is_layer(c.module) and ".parametrizations." not in c.name]
-    first = next((c for c in calls if isinstance(c.module, nn.Linear) and _same(c.inputs, x)), None)
-    first_why_not = None if first else _no_first(working)
-    dense, dense_why_not = None, None
-    try:
-        dense = _as_dense(working, answers, x, scale)
-    except ReconError as error:
-        dense_why_not = str(error)
-    name = first.name if first else None
-    return Classifier(
-        module, answers.shape[1], form, scale, name, first_why_not, dense, dense_why_not
+    first = ""
+    for call in reversed(working):
+        same = torch.equal(call.inputs.flatten(1), x.flatten(1))
+        first = call.name if same and isinstance(call.module, nn.Linear) else first
+    seen = Classifier(
+        module=module,
+        outputs=answers.shape[1],
+        form=form,
+        scale=scale,
+        first=first or None,
+        first_why_not=None if first else _no_first(working),
     )
+    try:
+        logits = seen._logits(answers, 1e-12)
+        return replace(seen, dense=_as_dense([c.module for c in working], logits, x))
+    except ReconError as error:
+        return replace(seen, dense_why_not=str(error))
 
 
 def _check_function(module: nn.Module, x: Tensor, answers: Tensor, scale: str) -> None:
@@ -194,13 +202,14 @@ def _check_function(module: nn.Module, x: Tensor, answers: Tensor, scale: str) -
             "the network gives another answer each time that it is asked, in evaluation mode too:"
             " something in it draws, such as a dropout without training=self.training"
         )
-    kinds = ["", ""]
+    kinds = [f"{answers.shape[1]} {scale}"]
     # some want labels in training mode
     with suppress(Exception), torch.random.fork_rng(devices=[]):
         training = copy.deepcopy(module).train()
-        kinds = [f"{len(answers[0])} {scale}", _kind(training, x)]
+        outputs = answers_of(training, x).reshape(len(x), -1).shape[1]
+        kinds.append(f"{outputs} {_scale(training, x)}")
     # one logit may stay within [0, 1] by chance
-    if kinds[0] != kinds[1] and kinds != ["1 logits", "1 probabilities"]:
+    if len({*kinds}) > 1 and kinds != ["1 logits", "1 probabilities"]:
         raise ReconError(
             f"the network answers {kinds[0]} in evaluation mode, and {kinds[1]} in training mode:"
             " an audit needs one that answers the same classes in both"
@@ -218,11 +227,6 @@ def repeats(ask: Callable[[], Tensor], times: int = 2) -> bool:
         near = 1e-4 * answers.nan_to_num(0, 0, 0).std().item()
         again = (ask() for _ in range(times))
         return all(torch.allclose(other, answers, 1e-3, near, equal_nan=True) for other in again)
-
-
-def _kind(module: nn.Module, x: Tensor) -> str:
-    """How many answers to inputs x, and of which scale."""
-    return f"{answers_of(module, x).reshape(len(x), -1).shape[1]} {_scale(module, x)}"
 
 
 def _scale(module: nn.Module, x: Tensor) -> str:
@@ -246,106 +250,47 @@ def _scale(module: nn.Module, x: Tensor) -> str:
     raise ReconError(f"the network answers {what}: an audit needs one class for each image")
 
 
-def _same(inputs: Tensor, x: Tensor) -> bool:
-    return inputs.flatten(1).shape == x.flatten(1).shape and torch.equal(
-        inputs.flatten(1), x.flatten(1)
-    )
-
-
 def _no_first(working: list[Call]) -> str:
     if not working:
         return "None of its layers is a standard one that could be watched."
-    first = working[0]
-    if isinstance(first.module, nn.Conv1d | nn.Conv3d):
-        kind = "signals" if isinstance(first.module, nn.Conv1d) else "volumes"
-        return f"The network takes {kind}, and the attack is on images that a dense layer is given."
-    if isinstance(first.module, nn.Conv2d):
-        return "The first layer is a convolution: its weights are no mixtures of whole images."
-    if isinstance(first.module, nn.Linear):
-        return (
-            "The first dense layer is not given the image itself: its weights are mixtures of"
-            " something else."
-        )
+    kind = type(working[0].module).__name__
+    takes = {"Conv1d": ": the network takes signals", "Conv3d": ": the network takes volumes"}
     return (
-        f"The first layer is a {type(first.module).__name__}: its weights are no mixtures of whole"
-        " images."
+        f"The first layer is a {kind} that is not given whole images{takes.get(kind, '')}: its"
+        " weights are no mixtures of them."
     )
 
 
-def _as_dense(working: list[Call], answers: Tensor, x: Tensor, scale: str) -> Weights:
-    """Dense layers with batch norm folded into them, ReLU between them, as one logit; checked on x.
-    ReconError that says why there is none.
+def _as_dense(layers: list[Any], logits: Tensor, x: Tensor) -> Weights:
+    """Dense layers with ReLU between them, as one logit; checked on x. ReconError that says why
+    there is none.
     """
-    for call in working:
-        if not isinstance(call.module, nn.Linear | nn.BatchNorm1d):
-            kind = type(call.module).__name__
-            raise ReconError(f"It has a {kind}, and DecoReco inverts dense layers with ReLU only.")
-    outputs = answers.shape[1]
-    if outputs > 2:
-        raise ReconError(
-            f"It has {outputs} outputs, and DecoReco inverts the condition for one or two."
-        )
-    layers = _fold_norms(working)
-    if len(layers) < 2:
-        raise ReconError(
-            "It has no hidden layer, and DecoReco inverts what hidden layers remember."
-        )
-    logits = answers
-    if scale == "probabilities":
-        logits = torch.logit(answers) if outputs == 1 else answers.log()
+    others, outputs = [part for part in layers if not isinstance(part, nn.Linear)], logits.shape[1]
+    inverts = "and DecoReco inverts dense layers with ReLU between them to one logit, or two"
+    if others or outputs > 2 or len(layers) < 2:
+        hidden = f"{outputs} outputs" if outputs > 2 else "no hidden layer"
+        has = f"a {type(others[0]).__name__}" if others else hidden
+        raise ReconError(f"It has {has}, {inverts}.")
+    tensors = [p.detach() for layer in layers for p in layer.parameters(recurse=False)]
     if outputs == 2:  # softmax of two is the logistic function of their difference
-        w, b = layers[-1]
-        layers[-1] = (w[1:] - w[:1], None if b is None else b[1:] - b[:1])
+        last = len(list(layers[-1].parameters()))
+        tensors[-last:] = [p[1:] - p[:1] for p in tensors[-last:]]
         logits = logits[:, 1:] - logits[:, :1]
-    logits = logits[:, 0]
-    try:
-        dense = _network_of(layers)
-        same = dense.network(dense.params, x.flatten(1))
-    except (RuntimeError, ReconError):
-        same = logits + torch.inf
-    if not (same - logits).abs().max() <= 1e-3 * logits.abs().max().clamp_min(1e-12):
-        raise ReconError(
-            "Its answers are not those of its dense layers with ReLU, which DecoReco inverts."
-        )
-    return dense
+    with suppress(RuntimeError, ValueError):
+        widths = (layers[0].in_features, *(layer.out_features for layer in layers[:-1]), 1)
+        network = MLP(widths, tuple(layer.bias is not None for layer in layers))
+        theta = network.flatten(dict(zip(network.shapes(), tensors, strict=True)))
+        dense = Weights(network, theta)
+        apart = (network(dense.params, x.flatten(1)) - logits[:, 0]).abs().max()
+        if apart <= 1e-3 * logits.abs().max().clamp_min(1e-12):
+            return dense
+    raise ReconError(f"Its answers are not those of its dense layers, {inverts}.")
 
 
-def _network_of(layers: Sequence[Layer]) -> Weights:
-    """Dense layers with ReLU between them, as attacks are given them."""
-    widths = (layers[0][0].shape[1], *(len(w) for w, _ in layers))
-    network = MLP(widths, tuple(b is not None for _, b in layers))
-    theta = {}
-    for (weight, bias), (w, b) in zip(network.names, layers, strict=True):
-        theta[weight] = w
-        if bias is not None and b is not None:
-            theta[bias] = b
-    return Weights(network, network.flatten(theta))
-
-
-def _fold_norms(working: list[Call]) -> list[Layer]:
-    """Of every dense layer, with the batch norm in it that is given what the layer answers."""
-    layers: list[Layer] = []
-    last: Call | None = None
-    for call in working:
-        norm = call.module
-        if isinstance(norm, nn.Linear):
-            layers.append((norm.weight.detach(), None if norm.bias is None else norm.bias.detach()))
-        else:
-            assert isinstance(norm, nn.BatchNorm1d)
-            if last is None or not torch.equal(last.outputs, call.inputs):
-                raise ReconError(
-                    "It has batch norm that does not follow a dense layer, into which it could be"
-                    " folded."
-                )
-            mean, spread = norm.running_mean, norm.running_var
-            if mean is None or spread is None:
-                raise ReconError("It has batch norm without running means, which couples images.")
-            scale = torch.ones_like(mean) if norm.weight is None else norm.weight
-            shift = torch.zeros_like(mean) if norm.bias is None else norm.bias
-            w, b = fuse_linear_bn_weights(*layers[-1], mean, spread, norm.eps, scale, shift)
-            layers[-1] = (w.detach(), b.detach())
-        last = call
-    return layers
+def inputs_of(module: nn.Module, name: str, x: Tensor, batch: int = 64) -> Tensor:
+    """What the layer of that name is given of inputs x (n, ...)."""
+    calls = (call for rows in x.split(batch) for call in watch_layers(module, rows)[2])
+    return torch.cat([call.inputs for call in calls if call.name == name]).float()
 
 
 def first_layer_of(classifier: Classifier, start: nn.Module | None) -> Weights | None:
@@ -357,13 +302,10 @@ def first_layer_of(classifier: Classifier, start: nn.Module | None) -> Weights |
     """
     if classifier.first is None:
         return None
-    w1 = _weight(classifier.module, classifier.first)
+    w1, w1_init = (
+        module and module.get_submodule(classifier.first).weight.detach()
+        for module in (classifier.module, start)
+    )
     network = MLP((w1.shape[1], len(w1)), (False,))
-    w1_init = None if start is None else network.flatten({"w1": _weight(start, classifier.first)})
-    return Weights(network, network.flatten({"w1": w1}), w1_init)
-
-
-def _weight(module: nn.Module, name: str) -> Tensor:
-    weight = module.get_submodule(name).weight
-    assert isinstance(weight, Tensor)
-    return weight.detach()
+    known = (None if w is None else network.flatten({"w1": w}) for w in (w1, w1_init))
+    return Weights(network, *known)

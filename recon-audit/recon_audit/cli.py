@@ -15,7 +15,7 @@ from recon.errors import one_reason
 FATAL = ("leaks", "cannot-tell", "membership")
 #: option -> its type, what it stands for in the help, and the help
 OPTIONS: dict[str, tuple[Any, str, str]] = {
-    "--weights": (a_path, "FILE", ".safetensors, .pt, .pth or .onnx"),
+    "--weights": (a_path, "FILE", ".safetensors, .pt or .pth"),
     "--base": (a_path, "FILE", "the network that the weights, an adapter of PEFT's, adapt"),
     "--arch": (a_text, "auto|WIDTHS|NAME", "3072-1000-1000-1, resnet18, …"),
     "--data": (a_path, "DIR", "training images; or train/, held_out/; or .npz"),

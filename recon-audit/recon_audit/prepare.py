@@ -172,7 +172,7 @@ def prepare(
     y, origin, doubt = _classes(logits, predicted, known.classes, fit)
     if known.classes is None and train.labels is not None and held_out.labels is not None:
         doubt = "the images' labels do not fit its outputs"
-    notes = [*known.notes, *_notes(subject, began), fit.sharper if fit else ""]
+    notes = *known.notes, *_notes(subject, began)
     case = Case(
         subject=subject,
         classifier=classifier,
@@ -187,7 +187,7 @@ def prepare(
         predicted=predicted,
         named=groups_of(train, held_out, groups),
         fit=fit,
-        notes=tuple(filter(None, notes)),
+        notes=notes,
         unchecked=known.unchecked,
         n_train=len(train),
         rows=list(range(len(train))),

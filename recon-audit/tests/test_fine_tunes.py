@@ -15,7 +15,6 @@ from recon_audit.anatomy import examine
 from recon_audit.exchange import compare_sets
 from recon_audit.fine_tunes import (
     features_of,
-    find_start,
     head_of,
     public_start,
 )
@@ -97,18 +96,6 @@ def test_a_new_head_is_drawn_and_prefixes_are_taken_off():
 def test_a_start_that_does_not_fit_is_one_sentence(given):
     with pytest.raises(ReconError):
         public_start(subject_of(network()), given)
-
-
-def test_weights_in_the_cache_of_torchvision_are_found(tmp_path, monkeypatch):
-    monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path))
-    (tmp_path / "checkpoints").mkdir()
-    public = models.squeezenet1_1()
-    torch.save(public.state_dict(), tmp_path / "checkpoints" / "squeezenet1_1-b8a52dc0.pth")
-    tuned = models.squeezenet1_1(num_classes=3)
-    assert find_start(subject_of(tuned)) is None  # of the same architecture, and begun elsewhere
-    tuned.features.load_state_dict(public.features.state_dict())
-    found = find_start(subject_of(tuned))
-    assert found is not None and torch.equal(found["features.0.weight"], public.features[0].weight)
 
 
 # -------------------------------------------------------------------------------- whole fine-tunes
