@@ -32,7 +32,7 @@ from recon_audit.comparison import Comparison, Settings, save_attempts
 from recon_audit.exchange import Exchangeability, compare_sets
 from recon_audit.places import FOLDER, fresh_place
 from recon_audit.prepare import PREDICTED, Case, prepare, whole
-from recon_audit.report import SCHEMA, Leaked, Report, digest, page
+from recon_audit.report import SCHEMA, Leaked, Report, Row, digest, page
 from recon_audit.scoring import Json
 from recon_audit.shadows import Recipe, tell
 from recon_audit.verdict import INFERRED, LEAKS, Verdict, attack_states, decide, lines, power_words
@@ -191,7 +191,9 @@ def audit_case(
     compared = case if alike.why_not else case.among(alike)
     report = _about_inputs(case, compared, alike, settings)
     report["aggregates_only"] = aggregates_only
-    pairs, leaked, n = [], [], 0
+    leaked: list[Leaked] = []
+    pairs: list[tuple[Row, Row]] = []
+    n = 0
     if alike.why_not is None:
         compare = Comparison(compared, settings)
         n = compare.n
