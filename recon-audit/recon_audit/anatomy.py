@@ -38,9 +38,6 @@ class Classifier:
         scale: "logits" or "probabilities".
         first: name of the dense layer that is given the whole flattened image.
         first_why_not: where there is none.
-        dense: the one-logit network of dense layers and ReLU that is the same function; of two
-            outputs the second minus the first.
-        dense_why_not: where there is none.
     """
 
     module: nn.Module
@@ -49,16 +46,14 @@ class Classifier:
     scale: str
     first: str | None
     first_why_not: str | None
-    dense: Weights | None = None
-    dense_why_not: str | None = None
 
     def as_taken(self, x: Tensor) -> Tensor:
         """Images (n, C, H, W) as the module takes them."""
         return x.reshape(len(x), *self.form)
 
     def of(self, module: nn.Module) -> Classifier:
-        """Another module of this architecture, whose dense layers nobody has looked at."""
-        return replace(self, module=module, dense=None, dense_why_not="")
+        """Another module of this architecture."""
+        return replace(self, module=module)
 
     def answers(self, x: Tensor) -> Tensor:
         """Logits (n, K) of inputs x (n, C, H, W), also where the module answers probabilities, with
@@ -173,7 +168,7 @@ def examine(module: nn.Module, shape: tuple[int, ...], place: str | None = None)
     for call in reversed(working):
         same = torch.equal(call.inputs.flatten(1), x.flatten(1))
         first = call.name if same and isinstance(call.module, nn.Linear) else first
-    seen = Classifier(
+    return Classifier(
         module=module,
         outputs=answers.shape[1],
         form=form,
@@ -181,11 +176,6 @@ def examine(module: nn.Module, shape: tuple[int, ...], place: str | None = None)
         first=first or None,
         first_why_not=None if first else _no_first(working),
     )
-    try:
-        logits = seen._logits(answers, 1e-12)
-        return replace(seen, dense=_as_dense([c.module for c in working], logits, x))
-    except ReconError as error:
-        return replace(seen, dense_why_not=str(error))
 
 
 def _check_function(module: nn.Module, x: Tensor, answers: Tensor, scale: str) -> None:
@@ -259,32 +249,6 @@ def _no_first(working: list[Call]) -> str:
         f"The first layer is a {kind} that is not given whole images{takes.get(kind, '')}: its"
         " weights are no mixtures of them."
     )
-
-
-def _as_dense(layers: list[Any], logits: Tensor, x: Tensor) -> Weights:
-    """Dense layers with ReLU between them, as one logit; checked on x. ReconError that says why
-    there is none.
-    """
-    others, outputs = [part for part in layers if not isinstance(part, nn.Linear)], logits.shape[1]
-    inverts = "and DecoReco inverts dense layers with ReLU between them to one logit, or two"
-    if others or outputs > 2 or len(layers) < 2:
-        hidden = f"{outputs} outputs" if outputs > 2 else "no hidden layer"
-        has = f"a {type(others[0]).__name__}" if others else hidden
-        raise ReconError(f"It has {has}, {inverts}.")
-    tensors = [p.detach() for layer in layers for p in layer.parameters(recurse=False)]
-    if outputs == 2:  # softmax of two is the logistic function of their difference
-        last = len(list(layers[-1].parameters()))
-        tensors[-last:] = [p[1:] - p[:1] for p in tensors[-last:]]
-        logits = logits[:, 1:] - logits[:, :1]
-    with suppress(RuntimeError, ValueError):
-        widths = (layers[0].in_features, *(layer.out_features for layer in layers[:-1]), 1)
-        network = MLP(widths, tuple(layer.bias is not None for layer in layers))
-        theta = network.flatten(dict(zip(network.shapes(), tensors, strict=True)))
-        dense = Weights(network, theta)
-        apart = (network(dense.params, x.flatten(1)) - logits[:, 0]).abs().max()
-        if apart <= 1e-3 * logits.abs().max().clamp_min(1e-12):
-            return dense
-    raise ReconError(f"Its answers are not those of its dense layers, {inverts}.")
 
 
 def inputs_of(module: nn.Module, name: str, x: Tensor, batch: int = 64) -> Tensor:

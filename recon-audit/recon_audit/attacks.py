@@ -1,5 +1,5 @@
-"""The three attacks of an audit, from the weights alone: separation, the largest rows of ±W1, and
-DecoReco.
+"""The attacks of an audit on images, from the weights alone: separation, and the largest rows of
+±W1.
 
 Their adversary knows θ*, the architecture, the shape of the images and how many there are; never an
 image.
@@ -15,23 +15,15 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import normalize
 
-from recon.attacks import by_decoreco, by_separation
-from recon.attacks.decoreco import image_span
+from recon.attacks import by_separation
 from recon.attacks.heads import Public, SparseSettings, span_of, sparse_features
-from recon.attacks.recover import RecoverSettings
-from recon.attacks.separation import PIXEL_STD, FirstLayer, SeparationSettings
+from recon.attacks.separation import FirstLayer, SeparationSettings
 from recon.errors import ReconError
-from recon.nets.gram import layer_norms
 from recon.released import Weights
 from recon_audit.anatomy import Classifier, first_layer_of
 
 MAX_CANDIDATES = 1000
-# λ starts from these times `multiplier_unit`, whichever ends at the lowest energy
-SCALES = (0.6, 2.0, 6.0, 20.0)
-#: profile -> (restarts, steps of each, steps of the trial of a scale), of DecoReco
-BUDGETS = {"smoke": (2, 700, 80), "laptop": (4, 1000, 200), "paper": (8, 1500, 200)}
 
 
 @dataclass(frozen=True)
@@ -59,29 +51,18 @@ class Released:
     Attributes:
         first: the dense layer that is given whole images, and its start where that is known.
         first_why_not: why there is none.
-        dense: the same function as one logit of dense layers with ReLU.
-        dense_why_not: why there is none.
         public (k, d): public features, where the network is a head that is given features;
             candidates are features then, standardised by them.
     """
 
     first: Weights | None
     first_why_not: str | None = None
-    dense: Weights | None = None
-    dense_why_not: str | None = None
     public: Tensor | None = None
 
     @classmethod
     def of(cls, seen: Classifier, start: nn.Module | None, public: Tensor | None) -> Released:
-        """Of a module as `examine` saw it;
-
-        Args:
-            start: the module before training, as far as it is known.
-        """
-        first, dense, why_not = first_layer_of(seen, start), seen.dense, seen.dense_why_not
-        if public is not None:
-            dense, why_not = None, "It is not tried on features: separation reads those."
-        return cls(first, seen.first_why_not, dense, why_not, public)
+        """Of a module as `examine` saw it; start: the module before training, where it is known."""
+        return cls(first_layer_of(seen, start), seen.first_why_not, public)
 
     def to(self, device: torch.device) -> Released:
         """On a device."""
@@ -102,7 +83,6 @@ class Task:
     released: Released
     shape: tuple[int, ...]
     n_train: int
-    profile: str
     seed: int
 
     @property
@@ -111,8 +91,8 @@ class Task:
         return torch.Generator().manual_seed(self.seed)
 
 
-#: candidates (m, d) and what was done, in words, of a task and the weights that the attack needs;
-#: ReconError where it cannot run
+#: candidates (m, d) and what was done, in words, of a task and the first layer; ReconError where it
+#: cannot run
 Run = Callable[[Task, Weights], tuple[Tensor, str]]
 
 
@@ -123,13 +103,11 @@ class Kind:
     Attributes:
         title: of its part of the report.
         phrase: how images came back, in the verdict.
-        needs: the field of `Released` without which it does not apply.
         run.
     """
 
     title: str
     phrase: str
-    needs: str
     run: Run
 
 
@@ -140,10 +118,9 @@ def attempts(task: Task, names: Sequence[str]) -> list[Attempt]:
         kind, began = KINDS[name], time.perf_counter()
         x_hat, how, why_not = torch.empty(0, math.prod(task.shape)), "", None
         try:
-            weights = getattr(task.released, kind.needs)
-            if weights is None:
-                raise ReconError(getattr(task.released, f"{kind.needs}_why_not"))
-            x_hat, how = kind.run(task, weights)
+            if task.released.first is None:
+                raise ReconError(task.released.first_why_not or "")
+            x_hat, how = kind.run(task, task.released.first)
         except ReconError as error:
             why_not = str(error)
         results.append(Attempt(x_hat, how, why_not, name, time.perf_counter() - began))
@@ -213,55 +190,9 @@ def rows(task: Task, weights: Weights) -> tuple[Tensor, str]:
     return torch.stack([largest, -largest], dim=1).flatten(0, 1), how
 
 
-def decoreco(task: Task, weights: Weights) -> tuple[Tensor, str]:
-    """`by_decoreco`, in the `image_span` where the weights show one: two candidates per training
-    image, up to a limit; the first layer only, as in `recover`; multipliers around
-    `multiplier_unit`.
-    """
-    basis = image_span(weights).basis
-    if len(basis) == 1:  # nothing stands out from noise
-        basis = basis[:0]
-    m = min(2 * task.n_train, MAX_CANDIDATES)
-    unit = multiplier_unit(weights, m, basis)
-    if not 0 < unit < math.inf:
-        raise ReconError("The network answers 0 to everything, or numbers too large to work with.")
-    restarts, steps, scale_steps = BUDGETS[task.profile]
-    settings = RecoverSettings(
-        m,
-        restarts,
-        steps,
-        multiplier_scales=tuple(float(f"{factor * unit:.2g}") for factor in SCALES),
-        scale_steps=scale_steps,
-        layer_weights=(1.0,) + (0.0,) * (weights.network.depth - 1),
-        project=len(basis) > 0,
-    )
-    candidates = by_decoreco(weights, task.shape, settings, task.generator)
-    dimensions = len(basis) or weights.network.dim
-    how = f"{m} candidates, {restarts} restarts of {steps} steps in {dimensions} dimensions"
-    return candidates.images.flatten(1), how
-
-
-def multiplier_unit(weights: Weights, m: int, basis: Tensor) -> float:
-    """‖θ_1‖² / (m · mean |Φ(x)|) over random x in the span of `basis` (r, d), of pixels for r = 0,
-    of standard deviation PIXEL_STD.
-
-    A homogeneous net at a KKT point has Σ_i λ_i y_i Φ(x_i) = ‖θ_1‖², so this is the size of λ_i: it
-    falls as training goes on and ‖θ‖ grows. Needs no image. Infinite or NaN for a network that
-    answers 0 everywhere.
-    """
-    network = weights.network
-    z = torch.randn(256, len(basis) or network.dim, generator=torch.Generator().manual_seed(0))
-    z = normalize(z, dim=1).to(weights.theta_star) * PIXEL_STD * network.dim**0.5
-    size = network(weights.params, z @ basis if len(basis) else z).abs().mean()
-    return (layer_norms(network, weights.params)[0] / (m * size)).item()
-
-
 #: name -> attack on images; one more is one more line
 KINDS = {
-    "separation": Kind("Separation of the first layer", "by separation", "first", separation),
-    "rows": Kind(
-        "The largest rows of the first layer", "among the rows of the first layer", "first", rows
-    ),
-    "decoreco": Kind("DecoReco", "by DecoReco", "dense", decoreco),
+    "separation": Kind("Separation of the first layer", "by separation", separation),
+    "rows": Kind("The largest rows of the first layer", "among the rows of the first layer", rows),
 }
 RECONSTRUCTIONS = tuple(KINDS)

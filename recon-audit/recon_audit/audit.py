@@ -1,7 +1,7 @@
 """How much of its training set does *your* network give away? Attack its weights, then compare with
 your images.
 
-Three attacks on images (`recon_audit.attacks`) are given the weights, the shape and the number of
+Attacks on images (`recon_audit.attacks`) are given the weights, the shape and the number of
 the images, never an image. Only when they are done do images enter (`recon_audit.scoring`): those
 the network was trained on, as many that it never saw, and mixtures of the former, which nobody
 recovered. Membership inference (`recon_audit.membership`) needs images from the start. Both are

@@ -27,7 +27,7 @@ from recon.store.tensors import save_tensors
 from recon.training.recipes import loss_of
 from recon_audit.adapters import adapter_scores, scores_of
 from recon_audit.anatomy import examine
-from recon_audit.attacks import KINDS, RECONSTRUCTIONS, Attempt, Released, Task, attempts
+from recon_audit.attacks import RECONSTRUCTIONS, Attempt, Released, Task, attempts
 from recon_audit.exchange import TOLD_APART, UNLIKE, draw_rows
 from recon_audit.fine_tunes import SPANS, spans
 from recon_audit.images import PARTS
@@ -93,15 +93,13 @@ class Comparison:
     """
 
     def __init__(self, case: Case, settings: Settings) -> None:
-        self.case, self.settings, released = case, settings, case.released
+        self.case, self.settings = case, settings
         self.x = torch.cat([case.x, case.x_held_out])
         inner = int((case.first < len(case.train)).sum())
         self.sizes = inner, len(case.first) - inner
         self.n = min(*self.sizes, MOST_COMPARED)
         self.asked = [name for name in RECONSTRUCTIONS if name in settings.attacks]
-        self.applicable = [
-            name for name in self.asked if getattr(released, KINDS[name].needs) is not None
-        ]
+        self.applicable = [] if case.released.first is None else self.asked
         members = "membership" in settings.attacks
         self.needs_shadows = members or bool(settings.canaries and self.applicable)
         self.no_multipliers = why_no_multipliers(case.subject.module, len(self.x))
@@ -145,7 +143,7 @@ class Comparison:
         settings, public = self.settings, self.case.public
         released = released.to(settings.device)
         shape = self.case.train.shape
-        tried = attempts(Task(released, shape, n, settings.profile, settings.seed), names)
+        tried = attempts(Task(released, shape, n, settings.seed), names)
         train, held_out = self._comparable(rows), self._comparable(others)
         update = train.new_zeros(1, train.shape[1])
         if released.first is not None:

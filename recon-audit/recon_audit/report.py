@@ -36,7 +36,7 @@ class Leaked:
     Attributes:
         image: its name.
         index: its row, None where it may not be told (`recon_audit.aggregates`).
-        how: "separation", "rows", "decoreco" or "membership".
+        how: "separation", "rows" or "membership".
         score: NCC of its reconstruction, or log-likelihood ratio (or share of images dominated, or
             multiplier).
         probability: 1 − the estimated share of chance among training images that score as high.

@@ -23,7 +23,6 @@ from recon import cli
 from recon.errors import ReconError
 from recon.scoring.membership import named
 from recon.store.files import only_one
-from recon_audit import attacks as attack_module
 from recon_audit import audit as audit_module
 from recon_audit import membership
 from recon_audit.anatomy import examine
@@ -34,11 +33,6 @@ from recon_audit.verdict import decide
 SCHEMA = json.loads(Path(recon_audit.__file__).with_name("report.schema.json").read_text())
 N, SHAPE = 12, (3, 8, 8)
 RECIPE = Recipe("adam", 1e-2, None, 120, 1e-2)
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    monkeypatch.setitem(attack_module.BUDGETS, "smoke", (1, 5, 2))
 
 
 @pytest.fixture(scope="module")
@@ -73,15 +67,13 @@ def audit(model, train, held_out=None, **options):
 
 @pytest.fixture(scope="module")
 def report(network, x, y):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(attack_module.BUDGETS, "smoke", (1, 5, 2))
-        return audit(network, x[:N], x[N:], labels=(y[:N], y[N:]))
+    return audit(network, x[:N], x[N:], labels=(y[:N], y[N:]))
 
 
 def test_a_report_says_what_its_parts_say(report, tmp_path):
     jsonschema.validate(json.loads(report.to_json()), SCHEMA)
     members, result = report.data["membership"], report.data["result"]
-    assert result["looks"] == members["looks"] == 3 * 3 + 3
+    assert result["looks"] == members["looks"] == 2 * 3 + 3
     assert 0 < members["scores"]["multipliers"]["residual"] <= 1
     assert report.data["power"]["canaries"] == 1 and members["shadows"] == 4
     for line in map(html.escape, report.lines):
