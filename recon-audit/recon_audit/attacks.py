@@ -10,18 +10,16 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from recon.attacks import by_separation
 from recon.attacks.heads import Public, SparseSettings, span_of, sparse_features
 from recon.attacks.separation import FirstLayer, SeparationSettings
 from recon.errors import ReconError
 from recon.released import Weights
-from recon_audit.anatomy import Classifier, first_layer_of
 
 MAX_CANDIDATES = 1000
 
@@ -45,42 +43,20 @@ class Attempt:
 
 
 @dataclass(frozen=True)
-class Released:
-    """What the attacks are given of a network.
+class Task:
+    """What an attack is given of a network, and asked.
 
     Attributes:
         first: the dense layer that is given whole images, and its start where that is known.
-        first_why_not: why there is none.
+        why_not: why there is none.
         public (k, d): public features, where the network is a head that is given features;
             candidates are features then, standardised by them.
-    """
-
-    first: Weights | None
-    first_why_not: str | None = None
-    public: Tensor | None = None
-
-    @classmethod
-    def of(cls, seen: Classifier, start: nn.Module | None, public: Tensor | None) -> Released:
-        """Of a module as `examine` saw it; start: the module before training, where it is known."""
-        return cls(first_layer_of(seen, start), seen.first_why_not, public)
-
-    def to(self, device: torch.device) -> Released:
-        """On a device."""
-        there: dict[str, Any] = {
-            name: part.to(device) for name, part in vars(self).items() if hasattr(part, "to")
-        }
-        return replace(self, **there)
-
-
-@dataclass(frozen=True)
-class Task:
-    """What an attack is asked.
-
-    Attributes:
         shape: (C, H, W) of the images.
     """
 
-    released: Released
+    first: Weights | None
+    why_not: str | None
+    public: Tensor | None
     shape: tuple[int, ...]
     n_train: int
     seed: int
@@ -118,9 +94,9 @@ def attempts(task: Task, names: Sequence[str]) -> list[Attempt]:
         kind, began = KINDS[name], time.perf_counter()
         x_hat, how, why_not = torch.empty(0, math.prod(task.shape)), "", None
         try:
-            if task.released.first is None:
-                raise ReconError(task.released.first_why_not or "")
-            x_hat, how = kind.run(task, task.released.first)
+            if task.first is None:
+                raise ReconError(task.why_not or "")
+            x_hat, how = kind.run(task, task.first)
         except ReconError as error:
             why_not = str(error)
         results.append(Attempt(x_hat, how, why_not, name, time.perf_counter() - began))
@@ -132,8 +108,8 @@ def separation(task: Task, weights: Weights) -> tuple[Tensor, str]:
     known, at most as many as there are training images: of Adam's steps from a tiny start far more
     stand out of the spectrum.
     """
-    if task.released.public is not None:
-        return _of_features(task, FirstLayer.of(weights), Public(task.released.public))
+    if task.public is not None:
+        return _of_features(task, FirstLayer.of(weights), Public(task.public))
     if len(task.shape) != 3 or min(task.shape[1:]) < 2:
         size = " × ".join(map(str, task.shape))
         raise ReconError(
@@ -179,7 +155,7 @@ def rows(task: Task, weights: Weights) -> tuple[Tensor, str]:
     """The largest rows of ±W1, as many as there are training images, both signs: no attack at
     all.
     """
-    w1, public = FirstLayer.of(weights).update, task.released.public
+    w1, public = FirstLayer.of(weights).update, task.public
     if public is not None:
         w1 = w1 / Public(public).scale
     if not w1.any():

@@ -32,7 +32,7 @@ from recon_audit.comparison import Comparison, Settings, save_attempts
 from recon_audit.exchange import Exchangeability, compare_sets
 from recon_audit.places import FOLDER, fresh_place
 from recon_audit.prepare import PREDICTED, Case, prepare, whole
-from recon_audit.report import SCHEMA, Leaked, Report, Row, digest, page
+from recon_audit.report import SCHEMA, Leaked, Report, digest, page
 from recon_audit.scoring import Json
 from recon_audit.shadows import Recipe, tell
 from recon_audit.verdict import INFERRED, LEAKS, Verdict, attack_states, decide, lines, power_words
@@ -192,7 +192,7 @@ def audit_case(
     report = _about_inputs(case, compared, alike, settings)
     report["aggregates_only"] = aggregates_only
     leaked: list[Leaked] = []
-    pairs: list[tuple[Row, Row]] = []
+    pictures: Tensor | None = None
     n = 0
     if alike.why_not is None:
         compare = Comparison(compared, settings)
@@ -200,7 +200,7 @@ def audit_case(
         if compare.asked:
             tell(", ".join(compare.asked))
             attacking = monotonic()
-            result, leaked, pairs, tried = compare.images()
+            result, leaked, pictures, tried = compare.images()
             report |= result
             if folder is not None and not aggregates_only:
                 save_attempts(tried, folder / FOLDER)
@@ -221,7 +221,7 @@ def audit_case(
     report["leaked"] = [asdict(image) for image in _given_away(leaked, verdict, members)]
     report["images"]["scored"] = n
     if aggregates_only:
-        report, pairs = aggregates(report), []
+        report, pictures = aggregates(report), None
     told = lines(report, verdict)
     report |= {
         "lines": told,
@@ -231,7 +231,7 @@ def audit_case(
         "seconds": round(perf_counter() - began, 2),
     }
     images = [Leaked(**image) for image in report["leaked"]]
-    html = page(report, pairs)
+    html = page(report, pictures)
     return Report(verdict.images, verdict.membership, told, images, report, html)
 
 

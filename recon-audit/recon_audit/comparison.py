@@ -20,14 +20,15 @@ from recon.attacks.multipliers import confidence
 from recon.attacks.separation import FirstLayer
 from recon.errors import ReconError
 from recon.optim.rng import named
+from recon.released import Weights
 from recon.scoring.matching import one_to_one, padded
 from recon.scoring.membership import probability
 from recon.scoring.roc import auc
 from recon.store.tensors import save_tensors
 from recon.training.recipes import loss_of
 from recon_audit.adapters import adapter_scores, scores_of
-from recon_audit.anatomy import examine
-from recon_audit.attacks import RECONSTRUCTIONS, Attempt, Released, Task, attempts
+from recon_audit.anatomy import examine, first_layer_of
+from recon_audit.attacks import RECONSTRUCTIONS, Attempt, Task, attempts
 from recon_audit.exchange import TOLD_APART, UNLIKE, draw_rows
 from recon_audit.fine_tunes import SPANS, spans
 from recon_audit.images import PARTS
@@ -41,7 +42,7 @@ from recon_audit.membership import (
     why_no_multipliers,
 )
 from recon_audit.prepare import PREDICTED, Case
-from recon_audit.report import Leaked, Row, rows_of
+from recon_audit.report import Leaked
 from recon_audit.scoring import DECISIVE, LEVEL, Json, Nulls, matches, score
 from recon_audit.shadows import (
     Recipe,
@@ -99,7 +100,7 @@ class Comparison:
         self.sizes = inner, len(case.first) - inner
         self.n = min(*self.sizes, MOST_COMPARED)
         self.asked = [name for name in RECONSTRUCTIONS if name in settings.attacks]
-        self.applicable = [] if case.released.first is None else self.asked
+        self.applicable = [] if case.first_layer is None else self.asked
         members = "membership" in settings.attacks
         self.needs_shadows = members or bool(settings.canaries and self.applicable)
         self.no_multipliers = why_no_multipliers(case.subject.module, len(self.x))
@@ -109,45 +110,49 @@ class Comparison:
 
     # ------------------------------------------------------------------------------------ on images
 
-    def images(self) -> tuple[Json, list[Leaked], list[tuple[Row, Row]], list[Attempt]]:
-        """Attack, then compare: `result` of the report, images given away, the k-th best match
-        among training images and among held-out ones, and what the attacks brought home.
+    def images(self) -> tuple[Json, list[Leaked], Tensor, list[Attempt]]:
+        """Attack, then compare: `result` of the report, images given away, pictures of the best
+        matches (see `page`), and what the attacks brought home.
         """
         case, device = self.case, self.settings.device
         rows, others = (
             part[draw_rows(len(part), self.n, self.settings.seed)]
             for part in case.first.split(self.sizes)
         )
-        tried, result = self._attack(case.released, case.n_train, self.asked, rows, others)
+        tried, result = self._attack(case.first_layer, case.n_train, self.asked, rows, others)
         result["features"] = case.public is not None
         for attempt in tried:
             about = {"how": attempt.how, "why_not": attempt.why_not}
             result["attacks"][attempt.name] |= about | {"seconds": round(attempt.seconds, 2)}
         x_hat = next(part.x_hat for part in tried if part.name == result["attack"]).to(device)
-        pairs, n = [], len(case.train)
-        for part, kept, at in ((case.train, rows, rows), (case.held_out, others, others - n)):
+        pictures, result["best"] = [], {}
+        pixels = torch.cat([case.train.scaled, case.held_out.scaled])
+        for part, kept in zip(PARTS, (rows, others), strict=True):
             best = matches(x_hat, self._comparable(kept), SHOWN) if case.public is None else []
-            images = part.take(at.tolist())
-            pairs.append(rows_of(x_hat, case.transform, self.x[kept], images, best))
+            candidates, images = ([pair[k] for pair in best] for k in range(2))
+            pictures += [x_hat[candidates].view(-1, *case.train.shape).cpu(), pixels[kept][images]]
+            result["best"][part] = [value for *_, value in best]
         x = self._comparable(torch.cat([rows, others]))
         likeness = one_to_one(x, padded(x_hat, len(x))).score.cpu().numpy()
         names = [case.train.names[row] for row in rows]
         leaked = self._leaked(likeness, rows, names, result["attack"], result["threshold"])
-        both = list(zip(*pairs, strict=True))
-        return {"result": result}, leaked if result["leak"] else [], both, tried
+        return {"result": result}, leaked if result["leak"] else [], torch.cat(pictures), tried
 
     def _attack(
-        self, released: Released, n: int, names: list[str], rows: Tensor, others: Tensor
+        self, first: Weights | None, n: int, names: list[str], rows: Tensor, others: Tensor
     ) -> tuple[list[Attempt], Json]:
-        """What is told of n training images, beside these rows of the images and as many others."""
-        settings, public = self.settings, self.case.public
-        released = released.to(settings.device)
-        shape = self.case.train.shape
-        tried = attempts(Task(released, shape, n, settings.seed), names)
+        """What a first layer tells of n training images, beside these rows of the images and as many
+        others.
+        """
+        case, settings = self.case, self.settings
+        public = None if case.public is None else case.public.to(settings.device)
+        first = first and first.to(settings.device)
+        why_not = case.classifier.first_why_not
+        tried = attempts(Task(first, why_not, public, case.train.shape, n, settings.seed), names)
         train, held_out = self._comparable(rows), self._comparable(others)
         update = train.new_zeros(1, train.shape[1])
-        if released.first is not None:
-            update = FirstLayer.of(released.first).update.to(update)
+        if first is not None:
+            update = FirstLayer.of(first).update.to(update)
         if public is not None:
             update = update / Public(public).scale.to(update)
         nulls = Nulls(update, train, held_out, settings.seed)
@@ -289,7 +294,7 @@ class Comparison:
         images.
         """
         case, x, network = self.case, self.x, self.case.classifier
-        weights = case.released.first
+        weights = case.first_layer
         if case.sample is not None and case.start:
             return label_filter(network, x, case.y, case.sample, case.start.module)
         if case.public is None or weights is None or network.first is None:
@@ -314,8 +319,8 @@ class Comparison:
             start = case.start and shadow_start(case.subject.module, recipe, k, seed, case.start)
             there = examine(shadow.module.cpu(), case.train.shape)
             rows = (case.first[part][:size] for part in (inside, ~inside))
-            released = Released.of(there, start, case.public)
-            result = self._attack(released, int(seen.sum()), self.applicable, *rows)[1]
+            first = first_layer_of(there, start)
+            result = self._attack(first, int(seen.sum()), self.applicable, *rows)[1]
             counts.append(result["targets"] * result["leak"])
         leaking = sum(count > 0 for count in counts)
         found = {"leaking": leaking, "found": float(np.mean(counts)), "n": size}

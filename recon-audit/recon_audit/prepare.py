@@ -14,9 +14,9 @@ from torch import Tensor
 
 from recon.attacks.heads import Public
 from recon.errors import ReconError, one_reason
+from recon.released import Weights
 from recon_audit.adapters import adapter_scores, first_adapter, on_base
-from recon_audit.anatomy import Classifier, examine
-from recon_audit.attacks import Released
+from recon_audit.anatomy import Classifier, examine, first_layer_of
 from recon_audit.exchange import LEAST, Exchangeability, groups_of, why_no_labels
 from recon_audit.fine_tunes import (
     LEAST_FEATURES,
@@ -82,12 +82,11 @@ class Case:
     unchecked: str = ""
 
     @property
-    def released(self) -> Released:
-        """What attacks on images are given of the network."""
-        start, first = self.start, f"{self.classifier.first}.weight"
-        known = start is not None and (start.whole or first in start.public)
-        before = start.module if start and known else None
-        return Released.of(self.classifier, before, self.public)
+    def first_layer(self) -> Weights | None:
+        """That is given whole images, and its start, where that is known."""
+        start, name = self.start, f"{self.classifier.first}.weight"
+        known = start and (start.whole or name in start.public)
+        return first_layer_of(self.classifier, start.module if start and known else None)
 
     @property
     def first(self) -> Tensor:

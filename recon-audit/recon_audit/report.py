@@ -9,19 +9,15 @@ import base64
 import hashlib
 import io
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 from markupsafe import Markup
-from PIL import Image
 from torch import Tensor
+from torch.nn.functional import adaptive_avg_pool2d
 
 from recon.store.files import atomic_path
 from recon_audit.attacks import KINDS
-from recon_audit.fit import Transform
-from recon_audit.images import Images, printable
 from recon_audit.places import FILES
 from recon_audit.scoring import Json
 from recon_audit.words import environment, text
@@ -107,61 +103,29 @@ NAMES = {**{name: kind.title for name, kind in KINDS.items()}, "membership": "Me
 LARGEST = 64  # pixels on the longest side of a picture
 
 
-@dataclass(frozen=True)
-class Row:
-    """A candidate, by its number and as a picture (H, W, C) uint8, C = 1 or 3, the image assigned
-    to it and its name, and their NCC.
-    """
-
-    candidate: int
-    reconstruction: np.ndarray
-    image: np.ndarray
-    name: str
-    ncc: float
-
-
-def rows_of(
-    x_hat: Tensor,
-    transform: Transform,
-    inputs: Tensor,
-    images: Images,
-    pairs: list[tuple[int, int, float]],
-) -> list[Row]:
-    """Of `matches` (candidate, image, NCC): candidates brought to the contrast of their image, in
-    pixels.
-    """
-    rows, scaled = [], images.scaled
-    for candidate, image, value in pairs:
-        centred = (x_hat[candidate] - x_hat[candidate].mean()).cpu()
-        target = inputs[image].flatten()
-        drawn = target.mean() + centred * (target.std() / centred.std().clamp_min(1e-12))
-        reconstruction = images.picture(transform.back(drawn.view(images.shape)))
-        name = printable(images.names[image])
-        rows.append(Row(candidate, reconstruction, images.picture(scaled[image]), name, value))
-    return rows
-
-
-def page(report: Json, pairs: Sequence[tuple[Row, Row]]) -> str:
+def page(report: Json, pictures: Tensor | None) -> str:
     """The whole page.
 
     Args:
         report: what report.json holds.
-        pairs: of the attack that found most, the k-th best match among training images, and among
-            held-out ones.
+        pictures (4k, C, H, W): of the attack that found most the k best matches: candidates,
+            their training images, candidates, their held-out images; None for no pictures.
     """
-    made = environment(escaped=True)
-    made.filters["embedded"] = embed
-    template = made.get_template("report.html.jinja")
+    template = environment(escaped=True).get_template("report.html.jinja")
     style = Markup((Path(__file__).parent / "report.css").read_text(encoding="utf-8"))
-    return template.render(report=report, pairs=pairs, style=style, names=NAMES)
+    shown = None if pictures is None or not len(pictures) else embed(pictures)
+    return template.render(report=report, picture=shown, style=style, names=NAMES)
 
 
-def embed(pixels: np.ndarray) -> str:
-    """(H, W, C) uint8, C = 1 or 3, as the address of a picture within the page, a PNG of at most
-    LARGEST pixels a side.
+def embed(pictures: Tensor) -> str:
+    """Four rows of pictures (4k, C, H, W), small and each at its own contrast, as the address of
+    a picture within the page.
     """
-    image = Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels)
-    image.thumbnail((LARGEST, LARGEST), Image.Resampling.BOX)
+    from torchvision.utils import save_image
+
+    # bands that are no colours: their mean
+    colours = pictures if pictures.shape[1] == 3 else pictures.mean(1, keepdim=True)
+    small = adaptive_avg_pool2d(colours, [min(side, LARGEST) for side in pictures.shape[2:]])
     buffer = io.BytesIO()
-    image.save(buffer, "png", optimize=True)
+    save_image(small, buffer, "png", nrow=len(small) // 4, normalize=True, scale_each=True)
     return f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"
