@@ -21,7 +21,7 @@ from torch import Tensor
 from recon.attacks.multipliers import confidence
 from recon.errors import ReconError, one_reason
 from recon.training.recipes import loss_of
-from recon_audit.anatomy import OFTEN, Classifier, examine, places_in, repeats
+from recon_audit.anatomy import OFTEN, Classifier, examine, repeats
 from recon_audit.images import Images
 from recon_audit.labels import classes_of
 from recon_audit.networks import Subject
@@ -41,14 +41,12 @@ SUSPECTS = (
     " pixels have another scale, or training subtracted or divided by something else"
 )
 MENDS = "give the module itself, or name the widths of dense layers with ReLU with --arch"
-#: colours -> mean and deviation in use
-KNOWN: dict[int, dict[str, tuple[tuple[float, ...], ...]]] = {
-    1: {"MNIST": ((0.1307,), (0.3081,))},
-    3: {
-        "ImageNet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
-        "CIFAR-10": ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)),
-    },
-}
+#: mean and deviation of colours in use
+KNOWN: tuple[tuple[str, tuple[float, ...], tuple[float, ...]], ...] = (
+    ("MNIST", (0.1307,), (0.3081,)),
+    ("ImageNet", (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+    ("CIFAR-10", (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)),
+)
 MEANS = {
     "image": "the mean of the training images",
     "channel": "the mean colour of the training images",
@@ -103,7 +101,7 @@ def transform_of(way: Any, train: Images) -> Transform | None:
         with one_reason(f"transform must be a pair (mean, std) for images of shape {train.shape}"):
             pair = _affine("mean and standard deviation as given", *way)
             mean, std = pair.mean.expand(train.shape), pair.std.expand(train.shape)
-        if not (torch.isfinite(mean).all() and torch.isfinite(std).all() and (std > 0).all()):
+        if not (torch.isfinite(mean + std).all() and std.min() > 0):
             raise ReconError("transform must be a finite mean and a positive std")
         return pair
     if not callable(way):
@@ -127,10 +125,8 @@ def transform_of(way: Any, train: Images) -> Transform | None:
 
 def mean_image(x: Tensor, kind: str) -> Tensor:
     """What training subtracted from images x (n, C, H, W), (C, H, W): a kind of `MEANS`."""
-    axes = {"image": (0,), "channel": (0, 2, 3)}.get(kind)
-    return (
-        torch.zeros_like(x[0]) if axes is None else x.mean(axes, keepdim=True)[0].expand(x[0].shape)
-    )
+    axes = (0,) if kind == "image" else (0, 2, 3)
+    return (kind != "none") * x.mean(axes, keepdim=True)[0].expand(x.shape[1:])
 
 
 def _affine(words: str, mean: Any, std: Any) -> Transform:
@@ -149,15 +145,16 @@ def _usual(x: Tensor) -> dict[str, Transform]:
         _affine(MEANS["channel"], colour, 1),
         _affine("0.5, over 0.5", 0.5, 0.5),
         _affine(f"{MEANS['channel']}, over its deviation", colour, spread),
-        _affine("their smallest number, over their range", x.min(), x.max() - x.min() + 1e-12),
+        _affine("their smallest number, over their range", x.min(), x.max() - x.min()),
         _affine("nothing, with pixels times 255", 0, 1 / 255),
         _affine("nothing, with pixels over 255", 0, 255),
         _affine("nothing, with dark and bright exchanged", 1, -1),
         Transform("nothing, with red and blue exchanged", function=lambda x: x.flip(-3)),
         Transform("nothing, with rows and columns exchanged", function=lambda x: x.mT),
     ]
-    for name, pair in KNOWN.get(x.shape[1], {}).items():
-        ways.append(_affine(f"{name}'s mean, over its deviation", *pair))
+    for name, *pair in KNOWN:
+        if len(pair[0]) == x.shape[1]:
+            ways.append(_affine(f"{name}'s mean, over its deviation", *pair))
     if x.shape[1:3] == (1, 1):  # rows of numbers, each in a unit of its own
         deviation = x.std(0).where(x.std(0) > 1e-6, 1.0)
         ways.append(_affine("the mean of each number, over its deviation", mean, deviation))
@@ -210,15 +207,12 @@ class Fit:
         by_chance = self.right < self.n and binom.sf(self.right - 1, self.n, self.chance) > CHANCE
         if not by_chance and not self.better:
             return None
-        right = f"{self.right} of {self.n} training images"
-        sentence = f"the network answers {right} as their labels say (loss {self.loss:.2g})"
-        if by_chance:
-            sentence += (
-                f", no more than chance explains ({self.chance:.0%} have the most frequent label)"
-            )
-        if not self.better:
-            return f"{sentence}: {self.suspects}"
-        return sentence + "".join(f", and {other.right} {other.words}" for other in self.better[:2])
+        likely = f", no more than chance explains ({self.chance:.0%} have the most frequent label)"
+        more = "".join(f", and {other.right} {other.words}" for other in self.better[:2])
+        return (
+            f"the network answers {self.right} of {self.n} training images as their labels say"
+            f" (loss {self.loss:.2g}){likely if by_chance else ''}{more or f': {self.suspects}'}"
+        )
 
 
 def _suspects(logits: Tensor, inputs: Tensor, of_a_file: bool) -> str:
@@ -270,9 +264,8 @@ def score(words: str, logits: Tensor, y: Tensor, whole: bool = True) -> Reading:
 
 
 def _error(right: int, n: int) -> float:
-    """`ERRORS` standard errors of a count, and at least two images."""
-    share = min(max(right / n, 1 / n), 1 - 1 / n)
-    return max(2.0, ERRORS * (n * share * (1 - share)) ** 0.5)
+    """`ERRORS` standard errors of a count, and at least that of one image."""
+    return ERRORS * max(right * (1 - right / n), 1 - 1 / n) ** 0.5
 
 
 # ------------------------------------------------------------------------------------ what is read
@@ -324,8 +317,7 @@ class Readings:
             self.ways = {self.given.words: self.given} | {
                 words: way for words, way in self.ways.items() if words not in self.given.words
             }
-        examine(subject.module, self.form)
-        self.files, places = len(subject.plan.axes), places_in(subject.module)
+        self.files, places = len(subject.plan.axes), examine(subject.module, self.form).places
         self.axes = [*map(list, subject.plan.axes), places, list(self.ways)]
         self.usual = tuple(axis[0] for axis in self.axes)
         self.tried: dict[Choice, tuple[Reading, Tensor]] = {}
@@ -407,8 +399,8 @@ def _differ(a: Tensor, b: Tensor) -> bool:
     """Whether logits (n, K) differ by more than a factor, and a number for each image."""
     if a.shape != b.shape:
         return True
-    rows = [x - x.mean(1, keepdim=True) if x.shape[1] > 1 else x for x in (a, b)]
-    return bool(torch.corrcoef(torch.stack([x.flatten() for x in rows]))[0, 1] < ALIKE)
+    rows = [(x - x.mean(1, keepdim=True) * (x.shape[1] > 1)).flatten() for x in (a, b)]
+    return bool(torch.corrcoef(torch.stack(rows))[0, 1] < ALIKE)
 
 
 def _fit(readings: Readings, choice: Choice) -> Fit:
@@ -455,11 +447,8 @@ def read(subject: Subject, train: Images, held_out: Images, labels: Any, way: An
         )
     if readings.given is None:
         transform = replace(transform, words=f"{transform.words} (inferred: {of_all})")
-    elif fit.right == fit.n and best.sharpness < tried[choice][0].sharpness - APART:
-        notes.append(
-            f"all {fit.n} training images are answered as their labels say, but their margins are"
-            f" more alike {best.words}: training may have done that to them"
-        )
+    elif best.sharpness < tried[choice][0].sharpness - APART:
+        notes.append(f"{of_all}, and more surely {best.words}: training may have done that to them")
     return Read(*readings.network(*choice[:-1]), transform, fit, tuple(notes))
 
 
