@@ -34,7 +34,8 @@ ERRORS = 3  # standard errors by which another reading must fit better
 # of `Reading.sharpness`: by which what is usual is preferred, within which nobody can choose
 USUAL, APART = 0.05, 0.15
 FAR = 100.0  # … more than any loss
-UNBALANCED = 0.4  # training ends below: at 0.28 on the worst of 288 networks tried
+# imbalance, and sharpness where all are right: training ended below on 287 of 288 networks tried
+UNBALANCED, UNSURE = 0.3, 0.2
 ALIKE = 0.99  # correlation of answers that are the same for all that an audit asks
 SUSPECTS = (
     "the labels are numbered otherwise than the outputs, outputs are features and no classes, the"
@@ -241,7 +242,7 @@ def no_classes(logits: Tensor, inputs: Tensor) -> str:
     return ""
 
 
-def score(words: str, logits: Tensor, y: Tensor, whole: bool = True) -> Reading:
+def score(words: str, logits: Tensor, y: Tensor, whole: bool) -> Reading:
     """How well logits (n, K) fit classes (n,).
 
     Args:
@@ -312,11 +313,8 @@ class Readings:
         most = MOST_GUESSED if subject.plan.guessed else MOST_READ
         self.rows = slice(None, None, -(-len(train) // most))
         self.x, self.network = train.scaled[self.rows], cache(self._network)
-        self.ways = _usual(train.scaled)
-        if self.given is not None:
-            self.ways = {self.given.words: self.given} | {
-                words: way for words, way in self.ways.items() if words not in self.given.words
-            }
+        given = {} if self.given is None else {self.given.words: self.given}
+        self.ways = given | _usual(train.scaled)
         self.files, places = len(subject.plan.axes), examine(subject.module, self.form).places
         self.axes = [*map(list, subject.plan.axes), places, list(self.ways)]
         self.usual = tuple(axis[0] for axis in self.axes)
@@ -387,11 +385,13 @@ class Readings:
                     f"labels fit what is handed in as well if it is read {' as '.join(words)}:"
                     f" {MENDS}"
                 )
-        if guessed and reading.imbalance > UNBALANCED:
+        odd = choice[: self.files] != self.usual[: self.files]
+        unsure = reading.sharpness > UNSURE if reading.right == len(self.x) else odd
+        if guessed and (unsure or reading.imbalance > UNBALANCED):
             raise ReconError(
-                "what the file is read as answers some classes too much and others too little over"
-                " the training images, as no network does that was trained on them"
-                f" ({reading.imbalance:.2f} of 1): {MENDS}, or hand in all images of training"
+                "the file, as it is read, answers its training images less surely, or some classes"
+                f" too often, as no network does that was trained on them: {MENDS}, or hand in all"
+                " images of training"
             )
 
 
@@ -467,5 +467,4 @@ def _unlabelled(readings: Readings) -> Read:
     if why := no_classes(seen.logits(inputs), inputs):
         raise ReconError(f"the network {why}: an audit needs the network that gives classes")
     unchecked = f"no labels bear out that its {seen.outputs} outputs are classes"
-    notes = ("the file is read as dense layers with ReLU",) * readings.subject.plan.guessed
-    return Read(chosen, seen, None, transform, None, notes, unchecked)
+    return Read(chosen, seen, None, transform, unchecked=unchecked)
