@@ -79,7 +79,7 @@ def on_base(model: Any, base: Any, arch: str | None) -> Subject:
         scale = config["lora_alpha"] / len(a) ** (0.5 if config.get("use_rslora") else 1)
         adapt(layers.get(name), name, a, b, scale)
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    words = f"{subject.arch} with LoRA on {', '.join(adapted) or 'no layer'}"
+    words = f"{subject.arch} with LoRA on {', '.join(adapted)}"
     return Subject(subject.module, printable(path), digest, words, subject.tensors)
 
 

@@ -298,10 +298,8 @@ def first_layer_of(classifier: Classifier, start: nn.Module | None) -> Weights |
     """
     if classifier.first is None:
         return None
-    w1, w1_init = (
-        module and module.get_submodule(classifier.first).weight.detach()
-        for module in (classifier.module, start)
-    )
+    modules: list[Any] = [classifier.module, start]
+    w1, w1_init = (m and m.get_submodule(classifier.first).weight.detach() for m in modules)
     network = MLP((w1.shape[1], len(w1)), (False,))
-    known = (None if w is None else network.flatten({"w1": w}) for w in (w1, w1_init))
+    known: list[Any] = [w if w is None else network.flatten({"w1": w}) for w in (w1, w1_init)]
     return Weights(network, *known)

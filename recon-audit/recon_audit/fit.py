@@ -132,7 +132,7 @@ def mean_image(x: Tensor, kind: str) -> Tensor:
 
 def _affine(words: str, mean: Any, std: Any) -> Transform:
     """Of tensors, or of one number or one for each colour."""
-    parts = (torch.as_tensor(part, dtype=torch.float32) for part in (mean, std))
+    parts: list[Any] = [torch.as_tensor(part, dtype=torch.float32) for part in (mean, std)]
     return Transform(words, *(p.view(-1, 1, 1) if p.dim() < 2 else p for p in parts))
 
 
@@ -260,8 +260,8 @@ def score(words: str, logits: Tensor, y: Tensor, whole: bool) -> Reading:
     others = z.log_softmax(1).scatter(1, y[:, None], -torch.inf)
     others = (others - others.max()).exp()  # a common factor: probabilities may be 1e-400
     residual = others.scatter(1, y[:, None], -others.sum(1, keepdim=True))
-    imbalance = (residual.sum(0).abs().sum() / residual.abs().sum()).item()
-    return Reading(words, right, sharpness + whole * imbalance, whole * imbalance)
+    imbalance = whole * (residual.sum(0).abs().sum() / residual.abs().sum()).item()
+    return Reading(words, right, sharpness + imbalance, imbalance)
 
 
 def _error(right: int, n: int) -> float:

@@ -88,7 +88,6 @@ KINDS = {
     "norm": ("norm", {}),
     "twice": ("twice", {}),
     "linear": ("linear", {}),
-    "GELU around one": ("around one", {"act": nn.functional.gelu}),
     **{act: ("plain", {"act": getattr(nn.functional, act)}) for act in ("tanh", "silu", "mish")},
 }
 
