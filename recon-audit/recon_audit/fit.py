@@ -220,7 +220,7 @@ def _suspects(logits: Tensor, inputs: Tensor, of_a_file: bool) -> str:
     """What may be wrong where a network does not fit."""
     answers = (logits > 0).any(1).long() if logits.shape[1] == 1 else logits.argmax(1)
     if (answers == answers[0]).all():
-        return f"it gives one answer to all images, output {int(answers[0])}, and has learned none"
+        return f"it gives one answer to all images, output {answers[0]}, and has learned none"
     if why := no_classes(logits, inputs):
         return f"it {why}, and its outputs are no classes"
     file = "the file is put together otherwise than here (pass the module itself), "
@@ -437,7 +437,6 @@ def read(subject: Subject, train: Images, held_out: Images, labels: Any, way: An
         readings.refuse(choice)
     transform, notes = readings.ways[choice[-1]], []
     of_all = f"{fit.right} of {fit.n} training images are answered as their labels say"
-    best = readings.of_pixels(choice)[0]
     if choice[:files] != usual[:files]:
         how = " and ".join(word for word in choice[:files] if word not in usual)
         notes.append(f"the file is read {how}: {of_all}")
@@ -447,7 +446,7 @@ def read(subject: Subject, train: Images, held_out: Images, labels: Any, way: An
         )
     if readings.given is None:
         transform = replace(transform, words=f"{transform.words} (inferred: {of_all})")
-    elif best.sharpness < tried[choice][0].sharpness - APART:
+    elif (best := readings.of_pixels(choice)[0]).sharpness < tried[choice][0].sharpness - APART:
         notes.append(f"{of_all}, and more surely {best.words}: training may have done that to them")
     return Read(*readings.network(*choice[:-1]), transform, fit, tuple(notes))
 

@@ -338,7 +338,7 @@ def _dense(state: State, path: Path, arch: str | None) -> Plan:
         and all(layers[a].out_features == layers[b].in_features for a, b in pairwise(order))
     ]
     if not orders:
-        raise ReconError(f"{path} holds matrices that form no chain: {PASS}")
+        raise ReconError(f"{path} holds matrices that form no chain {arch or ''}: {PASS}")
     # their names may number them
     moved = {
         stem for chain in orders for stem, k in zip(chain, orders[0], strict=True) if stem != k
