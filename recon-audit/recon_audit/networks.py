@@ -325,7 +325,10 @@ def _dense(state: State, path: Path, arch: str | None) -> Plan:
     """
     layers: dict[str, nn.Linear] = {}
     for stem, tensors in _stems(state, path).items():
-        with one_reason(f"{path} holds {stem} ({', '.join(tensors)}), no dense layer: {PASS}"):
+        with one_reason(
+            f"{path} holds {stem} ({', '.join(tensors)}), which dense layers have no place for:"
+            f" {PASS}"
+        ):
             rows, columns = tensors["weight"].shape
             layers[stem] = nn.utils.skip_init(nn.Linear, columns, rows, bias="bias" in tensors)
             layers[stem].load_state_dict(tensors)
@@ -338,7 +341,10 @@ def _dense(state: State, path: Path, arch: str | None) -> Plan:
         and all(layers[a].out_features == layers[b].in_features for a, b in pairwise(order))
     ]
     if not orders:
-        raise ReconError(f"{path} holds matrices that form no chain {arch or ''}: {PASS}")
+        raise ReconError(
+            f"{path} holds matrices, or none at all, that form no chain {arch or ''}, or one more"
+            f" that it has no place for: {PASS}"
+        )
     # their names may number them
     moved = {
         stem for chain in orders for stem, k in zip(chain, orders[0], strict=True) if stem != k

@@ -145,7 +145,7 @@ def test_names_numbers_and_architectures_that_do_not_fit(tmp_path):
         "too large to square": {name: 1e30 * value for name, value in w.items()},
         "form no chain": {"a.weight": torch.ones(4, 6), "b.weight": torch.ones(5, 5)},
         "name it with --arch": {"a.weight": torch.ones(4, 3, 3, 3), "b.weight": torch.ones(2, 4)},
-        "no dense layer": {"a.bias": torch.ones(3)},
+        "have no place for": {"a.bias": torch.ones(3)},
     }
     for words, state in cases.items():
         with pytest.raises(ReconError, match=words):
