@@ -79,7 +79,7 @@ def on_base(model: Any, base: Any, arch: str | None) -> Subject:
         scale = config["lora_alpha"] / len(a) ** (0.5 if config.get("use_rslora") else 1)
         adapt(layers.get(name), name, a, b, scale)
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    words = f"{subject.arch} with LoRA on {', '.join(adapted) or 'no layer'}"
+    words = f"{subject.arch} with LoRA on {', '.join(adapted)}"
     return Subject(subject.module, printable(path), digest, words, subject.tensors)
 
 
@@ -88,8 +88,8 @@ def _config(place: Path) -> dict[str, Any]:
         config = {"peft_type": None, "r": None, **json.loads(place.read_text("utf-8"))}
     unread = [field for field in UNREAD if config.get(field)]
     if unread or config["peft_type"] != "LORA":
-        kind = unread[0] if unread else config["peft_type"]
-        raise ReconError(f"{place} asks for {kind}, which is not read: plain LoRA is")
+        kinds = *unread, config["peft_type"]
+        raise ReconError(f"{place} asks for {kinds[0]}, which is not read: plain LoRA is")
     return config
 
 

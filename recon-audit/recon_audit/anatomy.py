@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -38,6 +38,7 @@ class Classifier:
         scale: "logits" or "probabilities".
         first: name of the dense layer that is given the whole flattened image.
         first_why_not: where there is none.
+        places: where its classes may be in what it answers.
     """
 
     module: nn.Module
@@ -46,6 +47,7 @@ class Classifier:
     scale: str
     first: str | None
     first_why_not: str | None
+    places: list[str]
 
     def as_taken(self, x: Tensor) -> Tensor:
         """Images (n, C, H, W) as the module takes them."""
@@ -91,12 +93,12 @@ class Take:
     called logits or out, else the first.
 
     Attributes:
-        seen: place -> shape of the tensors (n, K) or (n,) in its last answer.
+        seen: place -> number of axes of the tensors (n, K) or (n,) in its last answer.
     """
 
     def __init__(self) -> None:
         self.place: str | None = None
-        self.seen: dict[str, tuple[int, ...]] = {}
+        self.seen: dict[str, int] = {}
 
     def __call__(self, module: nn.Module, inputs: Any, answers: Any) -> Any:
         """Of the answers."""
@@ -105,14 +107,15 @@ class Take:
             for place, part in _parts(answers)
             if part.dim() in (1, 2) and part.is_floating_point()
         }
-        self.seen = {place: tuple(part.shape) for place, part in fits.items()}
-        usual = [*_named(self.seen), *fits, ""]
-        return fits.get(self.place if self.place in fits else usual[0], answers)
+        self.seen = {place: part.dim() for place, part in fits.items()}
+        place = self.place if self.place in fits else next(iter(self.places), "")
+        return fits.get(place, answers)
 
-
-def _named(places: Iterable[str]) -> list[str]:
-    """Those called as classes usually are."""
-    return [place for place in places if place.rpartition(".")[2] in ("logits", "out")]
+    @property
+    def places(self) -> list[str]:
+        """Where the classes may be: as they are usually called, or all (n, K), or all (n,)."""
+        named = [place for place in self.seen if place.rpartition(".")[2] in ("logits", "out")]
+        return named[:1] or [p for p in self.seen if self.seen[p] == 2] or list(self.seen)
 
 
 def _parts(answers: Any, place: str = "", depth: int = 3) -> Iterator[tuple[str, Tensor]]:
@@ -121,8 +124,7 @@ def _parts(answers: Any, place: str = "", depth: int = 3) -> Iterator[tuple[str,
         yield place, answers
     elif depth:
         if isinstance(answers, tuple | list):
-            names = getattr(answers, "_fields", range(len(answers)))
-            answers = dict(zip(names, answers, strict=True))
+            answers = dict(enumerate(answers))
         parts = answers if isinstance(answers, Mapping) else getattr(answers, "__dict__", {})
         for name, part in parts.items():
             yield from _parts(part, f"{place}.{name}".strip("."), depth - 1)
@@ -131,12 +133,6 @@ def _parts(answers: Any, place: str = "", depth: int = 3) -> Iterator[tuple[str,
 def _on_copies(module: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """A hook by which a module that works in place changes no image of the audit's."""
     return tuple(part.clone() if isinstance(part, Tensor) else part for part in inputs)
-
-
-def places_in(module: nn.Module) -> list[str]:
-    """Of what a module that was examined answers: where the classes may be."""
-    seen = next(hook.seen for hook in module._forward_hooks.values() if isinstance(hook, Take))
-    return _named(seen)[:1] or [place for place in seen if len(seen[place]) == 2] or list(seen)
 
 
 def examine(module: nn.Module, shape: tuple[int, ...], place: str | None = None) -> Classifier:
@@ -175,6 +171,7 @@ def examine(module: nn.Module, shape: tuple[int, ...], place: str | None = None)
         scale=scale,
         first=first or None,
         first_why_not=None if first else _no_first(working),
+        places=takes[0].places,
     )
 
 
@@ -227,10 +224,10 @@ def _scale(module: nn.Module, x: Tensor) -> str:
     with torch.no_grad():
         parts = [answers_of(module, factor * x).float().reshape(len(x), -1) for factor in LARGE]
     every = torch.cat(parts)
-    if not torch.isfinite(every).all() or (every < 0).any() or (every > 1).any():
+    if not torch.isfinite(every).all() or every.min() < 0 or every.max() > 1:
         return "logits"
-    sums, outputs = every.sum(1), every.shape[1]
-    if outputs > 1 and torch.allclose(sums, torch.ones_like(sums), atol=1e-4):
+    outputs = every.shape[1]
+    if outputs > 1 and (every.sum(1) - 1).abs().max() < 1e-4:
         return "probabilities"
     if (every == every[0, 0]).all():  # a head that starts at 0
         return "logits"
@@ -244,10 +241,9 @@ def _no_first(working: list[Call]) -> str:
     if not working:
         return "None of its layers is a standard one that could be watched."
     kind = type(working[0].module).__name__
-    takes = {"Conv1d": ": the network takes signals", "Conv3d": ": the network takes volumes"}
     return (
-        f"The first layer is a {kind} that is not given whole images{takes.get(kind, '')}: its"
-        " weights are no mixtures of them."
+        f"The first layer is a {kind} that is not given whole images: its weights are no mixtures"
+        " of them."
     )
 
 
@@ -266,10 +262,8 @@ def first_layer_of(classifier: Classifier, start: nn.Module | None) -> Weights |
     """
     if classifier.first is None:
         return None
-    w1, w1_init = (
-        module and module.get_submodule(classifier.first).weight.detach()
-        for module in (classifier.module, start)
-    )
+    modules: list[Any] = [classifier.module, start]
+    w1, w1_init = (m and m.get_submodule(classifier.first).weight.detach() for m in modules)
     network = MLP((w1.shape[1], len(w1)), (False,))
-    known = (None if w is None else network.flatten({"w1": w}) for w in (w1, w1_init))
+    known: list[Any] = [w if w is None else network.flatten({"w1": w}) for w in (w1, w1_init)]
     return Weights(network, *known)

@@ -70,7 +70,7 @@ def audit(
 
     Args:
         model: any `nn.Module` that classifies images, or a file of weights (safetensors, .pt,
-            .onnx).
+            .pth).
         train: the images it was trained on, held_out: images from the same source that it never
             saw; tensors, arrays, data sets, folders, .npz, see `recon_audit.images.load_images`.
         labels: a pair of sequences, a CSV file, or those of the images.

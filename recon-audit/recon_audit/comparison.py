@@ -141,9 +141,7 @@ class Comparison:
     def _attack(
         self, first: Weights | None, n: int, names: list[str], rows: Tensor, others: Tensor
     ) -> tuple[list[Attempt], Json]:
-        """What a first layer tells of n training images, beside these rows of the images and as many
-        others.
-        """
+        """What a first layer tells of n training images, beside these rows and as many others."""
         case, settings = self.case, self.settings
         public = None if case.public is None else case.public.to(settings.device)
         first = first and first.to(settings.device)

@@ -40,11 +40,10 @@ def load_state(path: Path) -> State:
     safetensors. ReconError for a missing or damaged file, for TorchScript, ONNX and a whole pickled
     module, for one of several files of a network, and for several networks in a file.
     """
-    if path.is_dir():
-        raise ReconError(f"{path} is a folder, and there is no weights file named: name the file")
     if not path.is_file():
-        raise ReconError(f"there is no weights file {path}")
-    beside = [index.read_text("utf-8", "replace") for index in path.parent.glob(f"*{INDEX}")]
+        raise ReconError(f"there is no weights file {path}: name a file, and no folder")
+    with one_reason(f"{path} cannot be read"):
+        beside = [index.read_text("utf-8", "replace") for index in path.parent.glob(f"*{INDEX}")]
     part = SHARD.search(path.name) or any(f'"{path.name}"' in index for index in beside)
     if part or path.name.endswith(INDEX):
         raise ReconError(f"{path} is of a network in several files: save it as one, or {PASS}")

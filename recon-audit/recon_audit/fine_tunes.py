@@ -120,14 +120,18 @@ def _state_of(source: Any) -> State:
     if not isinstance(source, str | Path):
         wanted = "a module, a state dict, a file or a name of torchvision's weights"
         raise ReconError(f"the start must be {wanted}, not a {type(source).__name__}")
+    weights = None
     if not Path(source).exists():
         from torchvision import models
 
         with suppress(ValueError, KeyError, AttributeError):
-            weights = models.get_weight(str(source))
-            with one_reason(f"the weights {source} cannot be had"):
-                return dict(weights.get_state_dict(progress=False, check_hash=True))
-    return load_state(Path(source))
+            known = models.get_weight if "." in str(source) else models.get_model_weights
+            weights = known(str(source))
+    if weights is None:
+        return load_state(Path(source))
+    with one_reason(f"the weights {source} cannot be had"):
+        weights = getattr(weights, "DEFAULT", weights)
+        return dict(weights.get_state_dict(progress=False, check_hash=True))
 
 
 def _align(target: Mapping[str, Tensor], other: State) -> State:
@@ -177,8 +181,6 @@ class OnBackbone(nn.Module):
             features = self.around(x)
         pooled = getattr(features, "pooler_output", None)
         features = getattr(features, "last_hidden_state", features) if pooled is None else pooled
-        if not isinstance(features, Tensor):
-            raise ReconError(f"the backbone must give a tensor, not a {type(features).__name__}")
         features = features[:, 0] if features.dim() == 3 else features
         return self.head(features.flatten(1).clone())
 

@@ -21,7 +21,7 @@ from torch import Tensor
 from recon.attacks.multipliers import confidence
 from recon.errors import ReconError, one_reason
 from recon.training.recipes import loss_of
-from recon_audit.anatomy import OFTEN, Classifier, examine, places_in, repeats
+from recon_audit.anatomy import OFTEN, Classifier, examine, repeats
 from recon_audit.images import Images
 from recon_audit.labels import classes_of
 from recon_audit.networks import Subject
@@ -34,21 +34,20 @@ ERRORS = 3  # standard errors by which another reading must fit better
 # of `Reading.sharpness`: by which what is usual is preferred, within which nobody can choose
 USUAL, APART = 0.05, 0.15
 FAR = 100.0  # … more than any loss
-UNBALANCED = 0.4  # training ends below: at 0.28 on the worst of 288 networks tried
+# imbalance, and sharpness where all are right: training ended below on 287 of 288 networks tried
+UNBALANCED, UNSURE = 0.3, 0.2
 ALIKE = 0.99  # correlation of answers that are the same for all that an audit asks
 SUSPECTS = (
     "the labels are numbered otherwise than the outputs, outputs are features and no classes, the"
     " pixels have another scale, or training subtracted or divided by something else"
 )
 MENDS = "give the module itself, or name the widths of dense layers with ReLU with --arch"
-#: colours -> mean and deviation in use
-KNOWN: dict[int, dict[str, tuple[tuple[float, ...], ...]]] = {
-    1: {"MNIST": ((0.1307,), (0.3081,))},
-    3: {
-        "ImageNet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
-        "CIFAR-10": ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)),
-    },
-}
+#: mean and deviation of colours in use
+KNOWN: tuple[tuple[str, tuple[float, ...], tuple[float, ...]], ...] = (
+    ("MNIST", (0.1307,), (0.3081,)),
+    ("ImageNet", (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+    ("CIFAR-10", (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)),
+)
 MEANS = {
     "image": "the mean of the training images",
     "channel": "the mean colour of the training images",
@@ -103,7 +102,7 @@ def transform_of(way: Any, train: Images) -> Transform | None:
         with one_reason(f"transform must be a pair (mean, std) for images of shape {train.shape}"):
             pair = _affine("mean and standard deviation as given", *way)
             mean, std = pair.mean.expand(train.shape), pair.std.expand(train.shape)
-        if not (torch.isfinite(mean).all() and torch.isfinite(std).all() and (std > 0).all()):
+        if not (torch.isfinite(mean + std).all() and std.min() > 0):
             raise ReconError("transform must be a finite mean and a positive std")
         return pair
     if not callable(way):
@@ -127,15 +126,13 @@ def transform_of(way: Any, train: Images) -> Transform | None:
 
 def mean_image(x: Tensor, kind: str) -> Tensor:
     """What training subtracted from images x (n, C, H, W), (C, H, W): a kind of `MEANS`."""
-    axes = {"image": (0,), "channel": (0, 2, 3)}.get(kind)
-    return (
-        torch.zeros_like(x[0]) if axes is None else x.mean(axes, keepdim=True)[0].expand(x[0].shape)
-    )
+    axes = (0,) if kind == "image" else (0, 2, 3)
+    return (kind != "none") * x.mean(axes, keepdim=True)[0].expand(x.shape[1:])
 
 
 def _affine(words: str, mean: Any, std: Any) -> Transform:
     """Of tensors, or of one number or one for each colour."""
-    parts = (torch.as_tensor(part, dtype=torch.float32) for part in (mean, std))
+    parts: list[Any] = [torch.as_tensor(part, dtype=torch.float32) for part in (mean, std)]
     return Transform(words, *(p.view(-1, 1, 1) if p.dim() < 2 else p for p in parts))
 
 
@@ -149,15 +146,16 @@ def _usual(x: Tensor) -> dict[str, Transform]:
         _affine(MEANS["channel"], colour, 1),
         _affine("0.5, over 0.5", 0.5, 0.5),
         _affine(f"{MEANS['channel']}, over its deviation", colour, spread),
-        _affine("their smallest number, over their range", x.min(), x.max() - x.min() + 1e-12),
+        _affine("their smallest number, over their range", x.min(), x.max() - x.min()),
         _affine("nothing, with pixels times 255", 0, 1 / 255),
         _affine("nothing, with pixels over 255", 0, 255),
         _affine("nothing, with dark and bright exchanged", 1, -1),
         Transform("nothing, with red and blue exchanged", function=lambda x: x.flip(-3)),
         Transform("nothing, with rows and columns exchanged", function=lambda x: x.mT),
     ]
-    for name, pair in KNOWN.get(x.shape[1], {}).items():
-        ways.append(_affine(f"{name}'s mean, over its deviation", *pair))
+    for name, *pair in KNOWN:
+        if len(pair[0]) == x.shape[1]:
+            ways.append(_affine(f"{name}'s mean, over its deviation", *pair))
     if x.shape[1:3] == (1, 1):  # rows of numbers, each in a unit of its own
         deviation = x.std(0).where(x.std(0) > 1e-6, 1.0)
         ways.append(_affine("the mean of each number, over its deviation", mean, deviation))
@@ -210,22 +208,19 @@ class Fit:
         by_chance = self.right < self.n and binom.sf(self.right - 1, self.n, self.chance) > CHANCE
         if not by_chance and not self.better:
             return None
-        right = f"{self.right} of {self.n} training images"
-        sentence = f"the network answers {right} as their labels say (loss {self.loss:.2g})"
-        if by_chance:
-            sentence += (
-                f", no more than chance explains ({self.chance:.0%} have the most frequent label)"
-            )
-        if not self.better:
-            return f"{sentence}: {self.suspects}"
-        return sentence + "".join(f", and {other.right} {other.words}" for other in self.better[:2])
+        likely = f", no more than chance explains ({self.chance:.0%} have the most frequent label)"
+        more = "".join(f", and {other.right} {other.words}" for other in self.better[:2])
+        return (
+            f"the network answers {self.right} of {self.n} training images as their labels say"
+            f" (loss {self.loss:.2g}){likely if by_chance else ''}{more or f': {self.suspects}'}"
+        )
 
 
 def _suspects(logits: Tensor, inputs: Tensor, of_a_file: bool) -> str:
     """What may be wrong where a network does not fit."""
     answers = (logits > 0).any(1).long() if logits.shape[1] == 1 else logits.argmax(1)
     if (answers == answers[0]).all():
-        return f"it gives one answer to all images, output {int(answers[0])}, and has learned none"
+        return f"it gives one answer to all images, output {answers[0]}, and has learned none"
     if why := no_classes(logits, inputs):
         return f"it {why}, and its outputs are no classes"
     file = "the file is put together otherwise than here (pass the module itself), "
@@ -247,7 +242,7 @@ def no_classes(logits: Tensor, inputs: Tensor) -> str:
     return ""
 
 
-def score(words: str, logits: Tensor, y: Tensor, whole: bool = True) -> Reading:
+def score(words: str, logits: Tensor, y: Tensor, whole: bool) -> Reading:
     """How well logits (n, K) fit classes (n,).
 
     Args:
@@ -265,14 +260,13 @@ def score(words: str, logits: Tensor, y: Tensor, whole: bool = True) -> Reading:
     others = z.log_softmax(1).scatter(1, y[:, None], -torch.inf)
     others = (others - others.max()).exp()  # a common factor: probabilities may be 1e-400
     residual = others.scatter(1, y[:, None], -others.sum(1, keepdim=True))
-    imbalance = (residual.sum(0).abs().sum() / residual.abs().sum()).item()
-    return Reading(words, right, sharpness + whole * imbalance, whole * imbalance)
+    imbalance = whole * (residual.sum(0).abs().sum() / residual.abs().sum()).item()
+    return Reading(words, right, sharpness + imbalance, imbalance)
 
 
 def _error(right: int, n: int) -> float:
-    """`ERRORS` standard errors of a count, and at least two images."""
-    share = min(max(right / n, 1 / n), 1 - 1 / n)
-    return max(2.0, ERRORS * (n * share * (1 - share)) ** 0.5)
+    """`ERRORS` standard errors of a count, and at least that of one image."""
+    return ERRORS * max(right * (1 - right / n), 1 - 1 / n) ** 0.5
 
 
 # ------------------------------------------------------------------------------------ what is read
@@ -319,13 +313,9 @@ class Readings:
         most = MOST_GUESSED if subject.plan.guessed else MOST_READ
         self.rows = slice(None, None, -(-len(train) // most))
         self.x, self.network = train.scaled[self.rows], cache(self._network)
-        self.ways = _usual(train.scaled)
-        if self.given is not None:
-            self.ways = {self.given.words: self.given} | {
-                words: way for words, way in self.ways.items() if words not in self.given.words
-            }
-        examine(subject.module, self.form)
-        self.files, places = len(subject.plan.axes), places_in(subject.module)
+        given = {} if self.given is None else {self.given.words: self.given}
+        self.ways = given | _usual(train.scaled)
+        self.files, places = len(subject.plan.axes), examine(subject.module, self.form).places
         self.axes = [*map(list, subject.plan.axes), places, list(self.ways)]
         self.usual = tuple(axis[0] for axis in self.axes)
         self.tried: dict[Choice, tuple[Reading, Tensor]] = {}
@@ -395,11 +385,13 @@ class Readings:
                     f"labels fit what is handed in as well if it is read {' as '.join(words)}:"
                     f" {MENDS}"
                 )
-        if guessed and reading.imbalance > UNBALANCED:
+        odd = choice[: self.files] != self.usual[: self.files]
+        unsure = reading.sharpness > UNSURE if reading.right == len(self.x) else odd
+        if guessed and (unsure or reading.imbalance > UNBALANCED):
             raise ReconError(
-                "what the file is read as answers some classes too much and others too little over"
-                " the training images, as no network does that was trained on them"
-                f" ({reading.imbalance:.2f} of 1): {MENDS}, or hand in all images of training"
+                "the file, as it is read, answers its training images less surely, or some classes"
+                f" too often, as no network does that was trained on them: {MENDS}, or hand in all"
+                " images of training"
             )
 
 
@@ -407,8 +399,8 @@ def _differ(a: Tensor, b: Tensor) -> bool:
     """Whether logits (n, K) differ by more than a factor, and a number for each image."""
     if a.shape != b.shape:
         return True
-    rows = [x - x.mean(1, keepdim=True) if x.shape[1] > 1 else x for x in (a, b)]
-    return bool(torch.corrcoef(torch.stack([x.flatten() for x in rows]))[0, 1] < ALIKE)
+    rows = [(x - x.mean(1, keepdim=True) * (x.shape[1] > 1)).flatten() for x in (a, b)]
+    return bool(torch.corrcoef(torch.stack(rows))[0, 1] < ALIKE)
 
 
 def _fit(readings: Readings, choice: Choice) -> Fit:
@@ -445,7 +437,6 @@ def read(subject: Subject, train: Images, held_out: Images, labels: Any, way: An
         readings.refuse(choice)
     transform, notes = readings.ways[choice[-1]], []
     of_all = f"{fit.right} of {fit.n} training images are answered as their labels say"
-    best = readings.of_pixels(choice)[0]
     if choice[:files] != usual[:files]:
         how = " and ".join(word for word in choice[:files] if word not in usual)
         notes.append(f"the file is read {how}: {of_all}")
@@ -455,11 +446,8 @@ def read(subject: Subject, train: Images, held_out: Images, labels: Any, way: An
         )
     if readings.given is None:
         transform = replace(transform, words=f"{transform.words} (inferred: {of_all})")
-    elif fit.right == fit.n and best.sharpness < tried[choice][0].sharpness - APART:
-        notes.append(
-            f"all {fit.n} training images are answered as their labels say, but their margins are"
-            f" more alike {best.words}: training may have done that to them"
-        )
+    elif (best := readings.of_pixels(choice)[0]).sharpness < tried[choice][0].sharpness - APART:
+        notes.append(f"{of_all}, and more surely {best.words}: training may have done that to them")
     return Read(*readings.network(*choice[:-1]), transform, fit, tuple(notes))
 
 
@@ -478,5 +466,4 @@ def _unlabelled(readings: Readings) -> Read:
     if why := no_classes(seen.logits(inputs), inputs):
         raise ReconError(f"the network {why}: an audit needs the network that gives classes")
     unchecked = f"no labels bear out that its {seen.outputs} outputs are classes"
-    notes = ("the file is read as dense layers with ReLU",) * readings.subject.plan.guessed
-    return Read(chosen, seen, None, transform, None, notes, unchecked)
+    return Read(chosen, seen, None, transform, unchecked=unchecked)

@@ -93,8 +93,8 @@ class Subject:
         layers = (nn.Linear, *CONVOLUTIONS)
         first = next((part for part in self.module.modules() if isinstance(part, layers)), None)
         axes = len(getattr(first, "kernel_size", (1, 1)))
-        names = ("in_features", "in_channels")
-        return Expected(*(getattr(first, name, None) for name in names), axes)
+        channels = getattr(first, "in_channels", None)
+        return Expected(getattr(first, "in_features", None), channels, axes)
 
     def read(self, words: Sequence[str]) -> Subject:
         """With the network that the file is by these answers to what it leaves open."""
@@ -129,13 +129,12 @@ def subject_of(model: nn.Module | str | Path, arch: str | None = None) -> Subjec
             )
         with one_reason("the network's weights cannot be read"):
             module = _checked(_copy(model))
-        digest = hashlib.sha256()
-        for name, value in sorted(module.state_dict().items()):
-            if isinstance(value, Tensor):
-                digest.update(name.encode() + value.numpy().tobytes())
+        state = sorted(module.state_dict().items())
+        held = (n.encode() + v.numpy().tobytes() for n, v in state if isinstance(v, Tensor))
+        digest = hashlib.sha256(b"".join(held)).hexdigest()
         parts = [type(part).__name__ for part in module.modules() if not list(part.children())]
         words = arch or ", ".join(dict.fromkeys(parts))
-        return Subject(module, type(model).__name__, digest.hexdigest(), words, [])
+        return Subject(module, type(model).__name__, digest, words, [])
     if not isinstance(model, str | Path):
         raise ReconError(
             "the network must be an nn.Module or the path of its weights, not a"
@@ -200,15 +199,13 @@ def _checked(module: nn.Module) -> nn.Module:
             "the network is quantised, and whole numbers cannot be attacked: pass the network in"
             " floating point that it was made of"
         )
-    if not parameters:
-        raise ReconError("the network has no weights: there is nothing to attack")
     for name, value in parameters.items():
         if not value.isfinite().all():
             raise ReconError(f"tensor '{name}' holds numbers that are not finite floats")
         if value.numel() and (most := value.abs().max()) > LARGEST:
             raise ReconError(f"tensor '{name}' holds numbers up to {most:.0e}, too large to square")
     if not any(value.any() for value in parameters.values()):
-        raise ReconError("the weights are all zero: there is nothing to attack")
+        raise ReconError("the network has no weights but zeros: there is nothing to attack")
     if not any(value.requires_grad for value in parameters.values()):
         module.requires_grad_(True)
     return module
@@ -216,22 +213,14 @@ def _checked(module: nn.Module) -> nn.Module:
 
 # --------------------------------------------------------------------------------- files of weights
 
+KINDS = (nn.Tanh, nn.Sigmoid, nn.GELU, nn.SiLU, nn.ELU, nn.Softplus, nn.Mish, nn.ReLU6, nn.Hardtanh)
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
-    "Tanh": nn.Tanh,
-    "Sigmoid": nn.Sigmoid,
-    "GELU": nn.GELU,
-    "SiLU": nn.SiLU,
-    "LeakyReLU": nn.LeakyReLU,
-    "LeakyReLU(0.1)": partial(nn.LeakyReLU, 0.1),
-    "LeakyReLU(0.2)": partial(nn.LeakyReLU, 0.2),
-    "ELU": nn.ELU,
-    "Softplus": nn.Softplus,
-    "Mish": nn.Mish,
-    "ReLU6": nn.ReLU6,
-    "Hardtanh": nn.Hardtanh,
-}
-OTHERS = {"": None} | {
-    f"with {name} in the place of ReLU": kind for name, kind in ACTIVATIONS.items()
+    "": nn.ReLU,
+    **{f"with {kind.__name__} in the place of ReLU": kind for kind in KINDS},
+    **{
+        f"with LeakyReLU({slope}) in the place of ReLU": partial(nn.LeakyReLU, slope)
+        for slope in (0.01, 0.1, 0.2)
+    },
 }
 MOST_ORDERS = 5040  # of layers, that are looked at
 #: of parts (i, j) of a network: what i is given is added to what j answers
@@ -256,9 +245,6 @@ def plan_state(state: State, path: Path, arch: str | None) -> Plan:
                 f"{path} holds {name} ({value.dtype}): whole numbers, as of a quantised network,"
                 " are not finite floats: give the weights that were quantised"
             )
-    if not any(value.dim() > 1 for value in weights.values()):
-        held = ", ".join(sorted(state)[:6]) or "no weights at all"
-        raise ReconError(f"{path} has no weights of layers in it, only {held}")
     if arch is not None and arch.isidentifier():
         return _from_torchvision(state, path, arch)
     if arch is not None or all(value.dim() <= 2 for value in weights.values()):
@@ -297,16 +283,18 @@ def _from_torchvision(state: State, path: Path, arch: str) -> Plan:
     with one_reason(f"unknown architecture '{arch}', no widths and no name of torchvision"):
         state, there = strip_prefixes(state), on_meta(arch)
     head = [n for n, part in there.named_modules() if isinstance(part, nn.Linear | nn.Conv2d)][-1]
-    if f"{head}.weight" not in state:
-        raise ReconError(f"{path} is no {arch}: it has no {head}.weight")
     stems: dict[str, Any] = {"": None}
-    if hasattr(there, "maxpool") and "resn" in arch:
-        order = STEMS[::-1] if state["conv1.weight"].shape[-1] == 3 else STEMS
-        ways = [f"with stride {by} and {'' if pool else 'no '}max-pool" for by, pool in order]
-        stems = dict(zip(["", *ways[1:]], order, strict=True))
+    with one_reason(f"{path} is no {arch}, it lacks"):
+        outputs = len(state[f"{head}.weight"])
+        if hasattr(there, "maxpool") and "resn" in arch:
+            order = STEMS[::-1] if state["conv1.weight"].shape[-1] == 3 else STEMS
+            stems = {
+                f"with stride {by} and {'no ' * (not pool)}max-pool": (by, pool)
+                for by, pool in order
+            }
 
-    def build(stem: tuple[int, bool] | None, activation: Callable[[], nn.Module] | None) -> Any:
-        module = on_meta(arch, len(state[f"{head}.weight"]))
+    def build(stem: tuple[int, bool] | None, activation: Callable[[], nn.Module]) -> Any:
+        module = on_meta(arch, outputs)
         name, first = next((n, p) for n, p in module.named_modules() if isinstance(p, nn.Conv2d))
         weight = state.get(f"{name}.weight", first.weight)
         first.in_channels, first.weight = weight.shape[1], nn.Parameter(weight.to("meta"))
@@ -317,12 +305,10 @@ def _from_torchvision(state: State, path: Path, arch: str) -> Plan:
         module.to_empty(device="cpu")
         with one_reason(f"{path} is no {arch}"):
             module.load_state_dict(state)
-        if activation is not None:
-            _replace_parts(module, lambda part: isinstance(part, nn.ReLU), lambda _: activation())
+        _replace_parts(module, lambda part: isinstance(part, nn.ReLU), lambda _: activation())
         return module.float().eval(), arch, [f"all {len(state)} tensors by their names"]
 
-    build(stems[""], None)
-    return Plan((stems, OTHERS), build)
+    return Plan((stems, ACTIVATIONS), build)
 
 
 def parse_arch(arch: str) -> tuple[int, ...]:
@@ -339,7 +325,10 @@ def _dense(state: State, path: Path, arch: str | None) -> Plan:
     """
     layers: dict[str, nn.Linear] = {}
     for stem, tensors in _stems(state, path).items():
-        with one_reason(f"{path} holds {stem} ({', '.join(tensors)}), no dense layer: {PASS}"):
+        with one_reason(
+            f"{path} holds {stem} ({', '.join(tensors)}), which dense layers have no place for:"
+            f" {PASS}"
+        ):
             rows, columns = tensors["weight"].shape
             layers[stem] = nn.utils.skip_init(nn.Linear, columns, rows, bias="bias" in tensors)
             layers[stem].load_state_dict(tensors)
@@ -347,9 +336,15 @@ def _dense(state: State, path: Path, arch: str | None) -> Plan:
     orders = [
         order
         for order in islice(permutations(layers), MOST_ORDERS)
-        if wanted in (None, _widths(layers, order))
+        if order
+        and wanted in (None, _widths(layers, order))
         and all(layers[a].out_features == layers[b].in_features for a, b in pairwise(order))
     ]
+    if not orders:
+        raise ReconError(
+            f"{path} holds matrices, or none at all, that form no chain {arch or ''}, or one more"
+            f" that it has no place for: {PASS}"
+        )
     # their names may number them
     moved = {
         stem for chain in orders for stem, k in zip(chain, orders[0], strict=True) if stem != k
@@ -357,17 +352,12 @@ def _dense(state: State, path: Path, arch: str | None) -> Plan:
     if len({re.sub("[0-9]+", "", stem) for stem in moved}) > 1:
         names = ", ".join(sorted(moved))
         raise ReconError(f"{path} does not tell the order of its layers {names}: {PASS}")
-    if not orders:
-        shapes = ", ".join(f"{stem} {tuple(layer.weight.shape)}" for stem, layer in layers.items())
-        raise ReconError(
-            f"{path} holds matrices, {shapes[:300]}, that form no chain {arch or ''}: {PASS}"
-        )
     order, widths = orders[0], _widths(layers, orders[0])
 
-    def build(added: Spans, kind: Callable[[], nn.Module] | None) -> Any:
+    def build(added: Spans, kind: Callable[[], nn.Module]) -> Any:
         parts: list[nn.Module] = [nn.Flatten()]
         for stem in order:
-            parts += [copy.deepcopy(layers[stem]), (kind or nn.ReLU)()]
+            parts += [copy.deepcopy(layers[stem]), kind()]
         tensors = [
             f"{name[0]}{k} = {stem}.{name}"
             for k, stem in enumerate(order, 1)
@@ -375,7 +365,7 @@ def _dense(state: State, path: Path, arch: str | None) -> Plan:
         ]
         return Dense(parts[:-1], added).eval(), "-".join(map(str, widths)), tensors
 
-    return Plan((_skips(widths), OTHERS), build, arch is None)
+    return Plan((_skips(widths), ACTIVATIONS), build, arch is None)
 
 
 def _stems(state: State, path: Path) -> dict[str, State]:

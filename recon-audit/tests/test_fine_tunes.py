@@ -122,13 +122,6 @@ def test_members_of_a_whole_fine_tune_are_told_by_the_label_filter():
 # ------------------------------------------------------------------------------------- fresh starts
 
 
-def test_the_biases_of_a_small_first_layer_are_small_too():
-    module = nn.Sequential(nn.Flatten(), nn.Linear(64, 50), nn.ReLU(), nn.Linear(50, 1))
-    plain, small = (fresh(module, Recipe(first_scale=scale), generator()) for scale in (1.0, 0.01))
-    for a, b, scale in zip(plain.parameters(), small.parameters(), (0.01, 0.01, 1, 1), strict=True):
-        torch.testing.assert_close(b, scale * a)
-
-
 class OfChildren(nn.Module):
     """Its `reset_parameters` resets its children, and not its own parameter."""
 

@@ -122,17 +122,6 @@ def test_the_first_layer_is_the_one_that_sees_the_image(digits):
     assert case.fit.right > 0.9 * N and case.classifier.first == "stem"
 
 
-@pytest.mark.parametrize("kind", [nn.Tanh, nn.ReLU])
-def test_activations_of_a_file_are_not_assumed_in_silence(tmp_path, digits, kind):
-    x, y = digits
-    wide = nn.Sequential(nn.Flatten(), nn.Linear(64, 100), kind(), nn.Linear(100, 10))
-    torch.save(train_network(x[:N], y[:N], wide).state_dict(), tmp_path / "net.pt")
-    case = prepare(tmp_path / "net.pt", (x[:N], y[:N]), (x[N:], y[N:]), transform="none")
-    said = any("with Tanh in the place of ReLU" in note for note in case.notes)
-    assert said == (kind is nn.Tanh) and case.fit.why_not is None
-    torch.testing.assert_close(case.subject.module(x), wide(x))
-
-
 @pytest.mark.parametrize("colours", [1, 4])
 def test_resnets_for_other_colours(tmp_path, colours):
     net = models.resnet18(num_classes=5)
