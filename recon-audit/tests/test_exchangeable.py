@@ -12,7 +12,6 @@ from torch import nn
 import recon
 from recon.errors import ReconError
 from recon_audit.exchange import (
-    by_group,
     compare_sets,
     features,
     groups_of,
@@ -117,13 +116,12 @@ def test_features_of_constant_and_tiny_images_are_finite():
 def test_groups_are_read(tmp_path):
     sets = [Images(np.zeros((2, 1, 8, 8)), [f"{part}/p{k}/a.png" for k in "12"]) for part in "ab"]
     (tmp_path / "g.csv").write_text("".join(f"{n},{n[0]}\n" for s in sets for n in s.names))
-    ways = "folders", tmp_path / "g.csv", ([7, None], ["x", float("nan")])
-    meant = ["p1", "p2", "p1", "p2"], ["a", "a", "b", "b"], ["7", "", "x", ""]
-    assert [groups_of(*sets, way) for way in ways] == [*meant]
+    assert groups_of(*sets, "folders") == ["p1", "p2", "p1", "p2"]
+    assert groups_of(*sets, tmp_path / "g.csv") == ["a", "a", "b", "b"]
+    assert groups_of(*sets, ([7, None], ["x", float("nan")])) == ["7", "", "x", ""]
     for wrong in (([1], [2, 3]), [1, 2, 3, 4], 3):
         with pytest.raises(ReconError, match="2 and 2 groups"):
             groups_of(*sets, wrong)
-    assert by_group(torch.tensor([1.0, 3.0, 5.0]), torch.tensor([0, 0, 1])).tolist() == [2, 5]
 
 
 DIGITS = load_digits()
@@ -177,14 +175,13 @@ def test_members_are_named_by_group_and_a_claim_is_refuted():
     x, y = X[rows] + 0.03 * torch.randn(120, 8, 8), Y[rows]
     net = fitted(x[:60], y[:60], 400)
     patients = [[f"patient {k // 5}" for k in part] for part in torch.arange(120).split(60)]
-    far = x + 0.1 * torch.randn(120, 8, 8) * (torch.arange(120) >= 60)[:, None, None]
-    for images, groups in ((x, None), (far, patients)):
-        data = zip(images.split(60), y.split(60), strict=True)
+    for groups in (None, patients):
+        data = zip(x.split(60), y.split(60), strict=True)
         report = audit(net, *data, groups=groups, shadows=4, claimed_epsilon=(0.01, 1e-6))
-        assert report.membership == "inferred"
-        assert "of 12 groups can be named" in report.lines[1]
+        assert report.membership == "inferred" and "of 12 groups can be named" in report.lines[1]
         assert report.data["membership"]["epsilon"]["verdict"] in ("violated", "consistent")
         assert not groups or {image.image for image in report.leaked} <= set(patients[0])
+        x[60:] += 0.1 * torch.randn(60, 8, 8)  # no near-copies any more
 
 
 def test_a_goal_that_is_met_before_the_first_step_is_noticed():
@@ -207,5 +204,3 @@ def test_time_is_held_with_fewer_shadows_and_the_page_has_its_case_and_hashes(tm
     assert all(value in report.page for value in report.data["sha256"].values())
     assert "A network of 10 outputs" in report.page and "of 30 groups" in report.page
     assert "shadow network 1 of 8" in capsys.readouterr().err
-    with pytest.raises(ReconError, match="time must be a positive number"):
-        audit(net, tmp_path, None, time=-1)

@@ -11,7 +11,7 @@ from PIL import Image
 
 from recon.errors import ReconError
 from recon_audit.fit import transform_of
-from recon_audit.images import Expected, Images, load_images, raw_of, settle
+from recon_audit.images import Expected, Images, raw_of, settle
 from recon_audit.labels import classes_of
 
 N = 8
@@ -78,27 +78,13 @@ def test_names_that_no_terminal_should_believe(pixels, tmp_path):
     assert images_of(folder, dim=90).names == ["train/a\\u202egnp.png", "train/\\xff.png"]
 
 
-def test_pairs_that_do_not_fit(pixels):
-    for train, held_out, words in (
-        (pixels, None, "no held-out images"),
-        (pixels[:N], pixels[N:, :4], "of one size"),
-        ((pixels[:N], [1, 2, 3]), pixels[N:], "8 images and 3 labels"),
-        (3, pixels, "cannot be read"),
-    ):
-        with pytest.raises(ReconError, match=words):
-            load_images(train, held_out)
-
-
 def test_folders_that_are_no_classes_are_no_labels():
     a, b = (
-        Images(np.zeros((2, 1, 2, 2)), ["x", "y"], labels)
-        for labels in (["cat", "dog"], ["cow"] * 2)
+        Images(np.zeros((2, 1, 2, 2)), ["x", "y"], kinds) for kinds in (["cat", "dog"], ["cow"] * 2)
     )
     assert classes_of(a, b, None, 2) is None is classes_of(a, a, "predicted", 2)
-    assert [y.tolist() for y in classes_of(a, a, None, 2)[:2]] == [[0, 1], [0, 1]]
-    for labels, words in (([0], "2 and 2 labels"), ([0, 5, 7], "labels")):
-        with pytest.raises(ReconError, match=words):
-            classes_of(a, a, (labels, labels), 2)
+    with pytest.raises(ReconError, match="2 and 2 labels"):
+        classes_of(a, b, ([0], [0]), 2)
 
 
 def test_transforms(pixels):
@@ -107,9 +93,8 @@ def test_transforms(pixels):
     pair = transform_of(([0.5, 0.4, 0.3], [0.2, 0.2, 0.1]), train)
     torch.testing.assert_close(pair(x)[:, 2], (x[:, 2] - 0.3) / 0.1)
     torch.testing.assert_close(pair.back(pair(x)), x)
-    ways = {"none": x, "image": x - x.mean(0), "channel": x - x.mean((0, 2, 3), keepdim=True)}
-    for way, meant in ways.items():
-        torch.testing.assert_close(transform_of(way, train)(x), meant)
+    assert torch.equal(transform_of("none", train)(x), x)
+    torch.testing.assert_close(transform_of("image", train)(x), x - x.mean(0))
     for way in ((0.5, 0.0), ([1, 2], 1.0), 3, "median", lambda z: z[:1], lambda z: z / 0):
         with pytest.raises(ReconError):
             transform_of(way, train)(x)
