@@ -272,13 +272,15 @@ def audit_case(
                     f"what came back is compared with {n} of the images of each kind, drawn at"
                     " random"
                 )
-            result, leaked, pairs, tried = compare.images()
-            report |= result
+            recovery = compare.images()
+            report |= recovery[0]
+            leaked, pairs = recovery[1], recovery[2]
             if folder is not None and salt is None:
-                save_attempts(tried, folder / FOLDER)
+                save_attempts(recovery[3], folder / FOLDER)
         if compare.needs_shadows:
-            inferred, members = compare.with_shadows()
-            report, leaked = report | inferred, leaked + members
+            inference = compare.with_shadows()
+            report |= inference[0]
+            leaked = leaked + inference[1]
     misfit = None if case.fit is None else case.fit.why_not
     members = report["membership"]
     if members is None and "membership" in settings.attacks:

@@ -126,7 +126,7 @@ def compare_sets(
         if p < TOLD_APART:
             why_not = say("told_apart" if p == apart else "clustered", p)
     return Exchangeability(
-        *sides, drawn, size, len({j for _, j in copies}), p, why_not, tuple(notes)
+        sides[0], sides[1], drawn, size, len({j for _, j in copies}), p, why_not, tuple(notes)
     )
 
 

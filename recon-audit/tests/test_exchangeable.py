@@ -35,7 +35,6 @@ def images():
 MOVED = {
     "brightness and noise": lambda x: 0.5 * x + 0.2 + 0.005 * drawn(1, *x.shape),
     "mirrored": lambda x: x.flip(-1),
-    "rolled": lambda x: x.roll(1, -1),
     "shifted": lambda x: nn.functional.pad(x, (0, 1, 1, 0))[..., :-1, 1:],
     "mirrored and shifted": lambda x: nn.functional.pad(x.flip(-1), (1, 0))[..., :-1],
 }
@@ -105,11 +104,6 @@ def test_other_brightness_texture_colour_and_frames_are_told(images, change):
     assert 0.001 <= found.p < 0.01 and words in found.why_not
 
 
-def test_features_of_constant_and_tiny_images_are_finite():
-    assert torch.isfinite(features(torch.ones(5, 1, 1, 1))).all()
-    assert compare_sets(torch.ones(6, 1, 2, 2), torch.ones(6, 1, 2, 2), 0).p > 0.1
-
-
 # ------------------------------------------------------------------------------------------- groups
 
 
@@ -161,12 +155,11 @@ UNLIKE = {
 
 @pytest.mark.parametrize("unlike", UNLIKE.values(), ids=UNLIKE)
 def test_no_alarm_where_sets_differ_and_the_network_saw_neither(unlike):
-    net = fitted(X[OTHERS], Y[OTHERS])
     torch.manual_seed(1)
-    a, b = POOL[:120], POOL[120:240]
-    report = audit(net, (X[a], Y[a]), unlike(X[b], Y[b]))
-    assert report.data["exchangeability"]["why_not"] is None
-    assert report.data["membership"]["p_value"] > 0.01
+    train, held_out = ((X[rows], Y[rows]) for rows in POOL[:240].split(120))
+    report = audit(fitted(X[OTHERS], Y[OTHERS]), train, unlike(*held_out)).data
+    assert report["exchangeability"]["why_not"] is None
+    assert report["membership"]["p_value"] > 0.01
 
 
 def test_members_are_named_by_group_and_a_claim_is_refuted():
@@ -185,9 +178,9 @@ def test_members_are_named_by_group_and_a_claim_is_refuted():
 
 
 def test_a_goal_that_is_met_before_the_first_step_is_noticed():
-    net = fitted(X[POOL[:60]], Y[POOL[:60]])
     sets = [(X[rows], Y[rows]) for rows in POOL[:120].split(60)]
-    report = audit(net, *sets, recipe=Recipe("adam", 1e-2, None, 60, target_loss=20.0))
+    recipe = Recipe("adam", 1e-2, None, 60, target_loss=20.0)
+    report = audit(fitted(*sets[0]), *sets, recipe=recipe)
     assert report.membership == "cannot tell" and "was not trained yet" in report.lines[1]
 
 
@@ -202,5 +195,5 @@ def test_time_is_held_with_fewer_shadows_and_the_page_has_its_case_and_hashes(tm
     assert "There was time for 2 of 8 shadow networks." in report.data["power_words"]
     assert "the claim of ε = 1 an image, for groups of up to 2, is consistent" in report.lines[1]
     assert all(value in report.page for value in report.data["sha256"].values())
-    assert "A network of 10 outputs" in report.page and "of 30 groups" in report.page
+    assert "of 30 groups" in report.page
     assert "shadow network 1 of 8" in capsys.readouterr().err

@@ -440,9 +440,6 @@ MODULES = {
     "compiled": lambda: torch.compile(body(), backend="eager"),
     "averaged": lambda: torch.optim.swa_utils.AveragedModel(body()),
     "weight norm": lambda: body(first=nn.utils.weight_norm(nn.Linear(192, 30))),
-    "spectral norm, parametrised": lambda: body(
-        first=nn.utils.parametrizations.spectral_norm(nn.Linear(192, 30))
-    ),
     "pruned": lambda: body(first=prune.l1_unstructured(nn.Linear(192, 30), "weight", 0.5)),
     **dict.fromkeys(PRECISIONS, body),
     "dict": lambda: Out(body(), lambda z: {"logits": z, "features": z}),
