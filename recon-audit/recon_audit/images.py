@@ -147,12 +147,12 @@ def settle(raws: Sequence[Raw], expected: Expected) -> list[Images]:
         kept = [row for row, image in enumerate(raw.images) if image.shape == size]
         left = raw.left + Counter({"of another size": len(raw.images) - len(kept)})
         why = ", ".join(f"{what}: {count}" for what, count in sorted(left.items()))
-        note = f"used {len(kept)} of {len(kept) + left.total()} files in {raw.part} ({why})"
+        note = f"{len(kept)} of {len(kept) + left.total()} files in {raw.part}{why and f' ({why})'}"
         if len(kept) < MIN_IMAGES or 2 * most <= sizes.total():
             makes = f" that makes {expected.dim} inputs" if expected.dim else ""
             must = f"images must be of one size{makes}, {MIN_IMAGES} or more a set"
             mend = "give --resize 256 --crop 224, or what suits the network (resize=, crop=)"
-            raise ReconError(f"{must}, and of {[*sizes][:3]} the audit {note}; {mend}")
+            raise ReconError(f"{must}: {note} are, among shapes {[*sizes][:3]}; {mend}")
         with one_reason(f"{raw.part} labels must be a class for each image"):
             labels = None if raw.labels is None else np.atleast_1d(as_array(raw.labels))
             if labels is not None and len(labels) != len(raw.images):
@@ -165,7 +165,7 @@ def settle(raws: Sequence[Raw], expected: Expected) -> list[Images]:
                 pixels.reshape(len(kept), size[0], -1, size[-1]),
                 [raw.names[row] for row in kept],
                 None if labels is None else labels[kept],
-                note if left else "",
+                f"used {note}" if left else "",
                 () if expected.axes == 2 else size,
             )
         )

@@ -379,7 +379,7 @@ def stray(add, folder):
 
 
 case(STRAY)(stray)
-case(NO_FOLDER, told="broken.png cannot be read|used 0 of 24 files in train .no image by its name")(
+case(NO_FOLDER, told="broken.png cannot be read|0 of 24 files in train .no image by its name")(
     stray
 )
 
