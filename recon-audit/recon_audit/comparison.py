@@ -314,7 +314,9 @@ class Comparison:
             inside = seen[case.first]
             size = int(min(inside.sum(), (~inside).sum()))
             # known where the audited network's is: the same draw again
-            start = case.start and shadow_start(case.subject.module, recipe, k, seed, case.start)
+            start = None
+            if case.start is not None:
+                start = shadow_start(case.subject.module, recipe, k, seed, case.start)
             there = examine(shadow.module.cpu(), case.train.shape)
             rows = (case.first[part][:size] for part in (inside, ~inside))
             first = first_layer_of(there, start)

@@ -85,7 +85,7 @@ def compare_sets(
     """
     x, n, m = torch.cat([train, held_out]), len(train), len(held_out)
     member, notes, p, why_not = np.arange(n + m) < n, [], 1.0, None
-    given = [name or f"#{row}" for row, name in enumerate(groups)] or np.arange(n + m)
+    given = [name or f"\0{row}" for row, name in enumerate(groups)] or np.arange(n + m)
     first, named = np.unique(given, return_index=True, return_inverse=True)[1:]
     links = near_copies(x)
     ends = named[np.array(links, int).reshape(-1, 2)].T
@@ -126,7 +126,7 @@ def compare_sets(
         if p < TOLD_APART:
             why_not = say("told_apart" if p == apart else "clustered", p)
     return Exchangeability(
-        *sides, drawn, size, len({j for _, j in copies}), p, why_not, tuple(notes)
+        sides[0], sides[1], drawn, size, len({j for _, j in copies}), p, why_not, tuple(notes)
     )
 
 

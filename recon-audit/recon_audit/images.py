@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -146,12 +147,12 @@ def settle(raws: Sequence[Raw], expected: Expected) -> list[Images]:
         kept = [row for row, image in enumerate(raw.images) if image.shape == size]
         left = raw.left + Counter({"of another size": len(raw.images) - len(kept)})
         why = ", ".join(f"{what}: {count}" for what, count in sorted(left.items()))
-        note = f"used {len(kept)} of {len(kept) + left.total()} files in {raw.part} ({why})"
+        note = f"{len(kept)} of {len(kept) + left.total()} files in {raw.part}{why and f' ({why})'}"
         if len(kept) < MIN_IMAGES or 2 * most <= sizes.total():
             makes = f" that makes {expected.dim} inputs" if expected.dim else ""
             must = f"images must be of one size{makes}, {MIN_IMAGES} or more a set"
             mend = "give --resize 256 --crop 224, or what suits the network (resize=, crop=)"
-            raise ReconError(f"{must}, and of {[*sizes][:3]} the audit {note}; {mend}")
+            raise ReconError(f"{must}: {note} are, among shapes {[*sizes][:3]}; {mend}")
         with one_reason(f"{raw.part} labels must be a class for each image"):
             labels = None if raw.labels is None else np.atleast_1d(as_array(raw.labels))
             if labels is not None and len(labels) != len(raw.images):
@@ -164,7 +165,7 @@ def settle(raws: Sequence[Raw], expected: Expected) -> list[Images]:
                 pixels.reshape(len(kept), size[0], -1, size[-1]),
                 [raw.names[row] for row in kept],
                 None if labels is None else labels[kept],
-                note if left else "",
+                f"used {note}" if left else "",
                 () if expected.axes == 2 else size,
             )
         )
@@ -191,7 +192,7 @@ def laid(source: Any, expected: Expected, name: str) -> np.ndarray:
         return array[None]
     if array.ndim == 1:
         bright = array.dtype == np.uint8 or (array.min() >= 0 and array.max() <= 1)
-        for channels in (expected.channels,) if expected.channels else (3, 1) * bool(bright):
+        for channels in [expected.channels] if expected.channels else [3, 1] * bool(bright):
             side = math.isqrt(array.size // channels)
             if channels * side**2 == array.size and (expected.channels or side >= SIDE):
                 return array.reshape(channels, side, side)
@@ -214,8 +215,8 @@ def _units_of(blocks: list[np.ndarray]) -> dict[Any, int]:
     high = max(map(np.max, others), default=0)
     if len(others) < len(blocks):
         return units | {None: 1 if high <= BRIGHT else 255 if high < DARK else 65535}
-    bytes_ = all((block >= 0).all() and not (block % 1).any() for block in others)
-    return {None: 255 if bytes_ and 1 < high <= 255 else 1}
+    whole = not any((block < 0).any() or (block % 1).any() for block in others)
+    return {None: 255 if whole and 1 < high <= 255 else 1}
 
 
 def printable(path: Path | str) -> str:
@@ -248,17 +249,12 @@ def load_images(
             files of images; the path of a folder of them (its subfolders are classes) or of an
             .npz.
     """
-    expected = expected or Expected()
-    if held_out is not None:
-        parts = [raw_of(train, "train", expected), raw_of(held_out, "held_out", expected)]
-    elif isinstance(train, str | Path):
-        data, places = Path(train), {}
-        for part in PARTS if data.is_dir() else ():
-            places[part] = data / part if (data / part).exists() else data / f"{part}.npz"
-        parts = [raw_of(places.get(part, data), part, expected, not places) for part in PARTS]
-    else:
+    expected, whole = expected or Expected(), held_out is None
+    if whole and not isinstance(train, str | Path):
         raise ReconError(f"there are no held-out images: {WITHOUT}")
-    first, second = settle(parts, expected)
+    sources = zip(PARTS, (train, train if whole else held_out), strict=True)
+    raws = [raw_of(source, part, expected, whole) for part, source in sources]
+    first, second = settle(raws, expected)
     return first, second
 
 
@@ -266,6 +262,9 @@ def raw_of(source: Any, part: str, expected: Expected, whole: bool = False) -> R
     """One set from whatever holds it, see `load_images`; whole: both sets."""
     if isinstance(source, str | Path):
         path = Path(source)
+        if whole and path.is_dir():
+            path = path / part if (path / part).exists() else path / f"{part}.npz"
+            whole = False
         if path.is_dir():
             return from_folder(path, expected)
         if not path.is_file():  # a pipe would be waited for without end
@@ -395,10 +394,8 @@ def _from_archive(
     chosen = [] if whole else images
     for which in PARTS[part][::-1]:
         chosen = [name for name in images if parsed[name][0] == which] or chosen
-    labels: list[str] = []
-    # those that name the part come first
-    for kind in [None, *(parsed[name][0] for name in chosen)][len(images) > 1 :]:
-        labels = [name for name in parsed if parsed[name] == (kind, True)] or labels
+    parts = {None, *(parsed[name][0] for name in chosen)}
+    labels = [name for name in parsed if parsed[name] in product(parts, [True])]
     if len(chosen) != 1 or len(labels) > 1:
         held = ", ".join(map(str, chosen + labels)) or "none"
         one = f"one array of {part} images, and at most one of their labels"

@@ -111,9 +111,8 @@ def _table(path: Path) -> dict[str, str]:
         text = data.decode("utf-16" if data.startswith(UTF16) else "utf-8-sig")
         for row in csv.reader(text.splitlines(), delimiter=max(",;\t", key=text.count)):
             if any(map(str.strip, row)):
-                # a column of row numbers may stand before them
-                name, label = (field.strip() for field in row[-2:])
-                name = name.replace("\\", "/").removeprefix("./")
+                name, label = row[-2:]  # a column of row numbers may stand before them
+                name = name.strip().replace("\\", "/").removeprefix("./")
                 if table.setdefault(name, _text(label)) != _text(label):
                     twice = f"two lines for {name}, {table[name]} and {label}"
                     raise ReconError(f"the labels {path} have {twice}: {WHOLE}")

@@ -12,7 +12,6 @@ from torch import nn
 import recon
 from recon.errors import ReconError
 from recon_audit.exchange import (
-    by_group,
     compare_sets,
     features,
     groups_of,
@@ -36,7 +35,6 @@ def images():
 MOVED = {
     "brightness and noise": lambda x: 0.5 * x + 0.2 + 0.005 * drawn(1, *x.shape),
     "mirrored": lambda x: x.flip(-1),
-    "rolled": lambda x: x.roll(1, -1),
     "shifted": lambda x: nn.functional.pad(x, (0, 1, 1, 0))[..., :-1, 1:],
     "mirrored and shifted": lambda x: nn.functional.pad(x.flip(-1), (1, 0))[..., :-1],
 }
@@ -106,24 +104,18 @@ def test_other_brightness_texture_colour_and_frames_are_told(images, change):
     assert 0.001 <= found.p < 0.01 and words in found.why_not
 
 
-def test_features_of_constant_and_tiny_images_are_finite():
-    assert torch.isfinite(features(torch.ones(5, 1, 1, 1))).all()
-    assert compare_sets(torch.ones(6, 1, 2, 2), torch.ones(6, 1, 2, 2), 0).p > 0.1
-
-
 # ------------------------------------------------------------------------------------------- groups
 
 
 def test_groups_are_read(tmp_path):
     sets = [Images(np.zeros((2, 1, 8, 8)), [f"{part}/p{k}/a.png" for k in "12"]) for part in "ab"]
     (tmp_path / "g.csv").write_text("".join(f"{n},{n[0]}\n" for s in sets for n in s.names))
-    ways = "folders", tmp_path / "g.csv", ([7, None], ["x", float("nan")])
-    meant = ["p1", "p2", "p1", "p2"], ["a", "a", "b", "b"], ["7", "", "x", ""]
-    assert [groups_of(*sets, way) for way in ways] == [*meant]
+    assert groups_of(*sets, "folders") == ["p1", "p2", "p1", "p2"]
+    assert groups_of(*sets, tmp_path / "g.csv") == ["a", "a", "b", "b"]
+    assert groups_of(*sets, ([7, None], ["x", float("nan")])) == ["7", "", "x", ""]
     for wrong in (([1], [2, 3]), [1, 2, 3, 4], 3):
         with pytest.raises(ReconError, match="2 and 2 groups"):
             groups_of(*sets, wrong)
-    assert by_group(torch.tensor([1.0, 3.0, 5.0]), torch.tensor([0, 0, 1])).tolist() == [2, 5]
 
 
 DIGITS = load_digits()
@@ -163,12 +155,11 @@ UNLIKE = {
 
 @pytest.mark.parametrize("unlike", UNLIKE.values(), ids=UNLIKE)
 def test_no_alarm_where_sets_differ_and_the_network_saw_neither(unlike):
-    net = fitted(X[OTHERS], Y[OTHERS])
     torch.manual_seed(1)
-    a, b = POOL[:120], POOL[120:240]
-    report = audit(net, (X[a], Y[a]), unlike(X[b], Y[b]))
-    assert report.data["exchangeability"]["why_not"] is None
-    assert report.data["membership"]["p_value"] > 0.01
+    train, held_out = ((X[rows], Y[rows]) for rows in POOL[:240].split(120))
+    report = audit(fitted(X[OTHERS], Y[OTHERS]), train, unlike(*held_out)).data
+    assert report["exchangeability"]["why_not"] is None
+    assert report["membership"]["p_value"] > 0.01
 
 
 def test_members_are_named_by_group_and_a_claim_is_refuted():
@@ -177,20 +168,19 @@ def test_members_are_named_by_group_and_a_claim_is_refuted():
     x, y = X[rows] + 0.03 * torch.randn(120, 8, 8), Y[rows]
     net = fitted(x[:60], y[:60], 400)
     patients = [[f"patient {k // 5}" for k in part] for part in torch.arange(120).split(60)]
-    far = x + 0.1 * torch.randn(120, 8, 8) * (torch.arange(120) >= 60)[:, None, None]
-    for images, groups in ((x, None), (far, patients)):
-        data = zip(images.split(60), y.split(60), strict=True)
+    for groups in (None, patients):
+        data = zip(x.split(60), y.split(60), strict=True)
         report = audit(net, *data, groups=groups, shadows=4, claimed_epsilon=(0.01, 1e-6))
-        assert report.membership == "inferred"
-        assert "of 12 groups can be named" in report.lines[1]
+        assert report.membership == "inferred" and "of 12 groups can be named" in report.lines[1]
         assert report.data["membership"]["epsilon"]["verdict"] in ("violated", "consistent")
         assert not groups or {image.image for image in report.leaked} <= set(patients[0])
+        x[60:] += 0.1 * torch.randn(60, 8, 8)  # no near-copies any more
 
 
 def test_a_goal_that_is_met_before_the_first_step_is_noticed():
-    net = fitted(X[POOL[:60]], Y[POOL[:60]])
     sets = [(X[rows], Y[rows]) for rows in POOL[:120].split(60)]
-    report = audit(net, *sets, recipe=Recipe("adam", 1e-2, None, 60, target_loss=20.0))
+    recipe = Recipe("adam", 1e-2, None, 60, target_loss=20.0)
+    report = audit(fitted(*sets[0]), *sets, recipe=recipe)
     assert report.membership == "cannot tell" and "was not trained yet" in report.lines[1]
 
 
@@ -205,7 +195,5 @@ def test_time_is_held_with_fewer_shadows_and_the_page_has_its_case_and_hashes(tm
     assert "There was time for 2 of 8 shadow networks." in report.data["power_words"]
     assert "the claim of ε = 1 an image, for groups of up to 2, is consistent" in report.lines[1]
     assert all(value in report.page for value in report.data["sha256"].values())
-    assert "A network of 10 outputs" in report.page and "of 30 groups" in report.page
+    assert "of 30 groups" in report.page
     assert "shadow network 1 of 8" in capsys.readouterr().err
-    with pytest.raises(ReconError, match="time must be a positive number"):
-        audit(net, tmp_path, None, time=-1)

@@ -119,7 +119,7 @@ def test_a_damaged_file_is_one_sentence(files, capsys, option, damage, do):
 
 
 @pytest.mark.parametrize(
-    ("option", "word"), [(option, word) for option, words in WORDS.items() for word in words]
+    ("option", "word"), [(option, word) for option in WORDS for word in WORDS[option]]
 )
 def test_words_that_mean_nothing_are_one_sentence(files, capsys, option, word):
     told = said(capsys, command(files, option, word))
