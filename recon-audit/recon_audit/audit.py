@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from math import inf
 from pathlib import Path
 from time import monotonic, perf_counter
@@ -36,6 +36,7 @@ from recon_audit.report import SCHEMA, Leaked, Report, digest, page
 from recon_audit.scoring import Json
 from recon_audit.shadows import Recipe, tell
 from recon_audit.verdict import INFERRED, LEAKS, Verdict, attack_states, decide, lines, power_words
+from recon_audit.words import say
 
 ATTACKS = (*RECONSTRUCTIONS, "membership")
 #: profile -> shadows, canaries
@@ -199,14 +200,10 @@ def audit_case(
         n = compare.n
         if compare.asked:
             tell(", ".join(compare.asked))
-            attacking = monotonic()
             result, leaked, pictures, tried = compare.images()
             report |= result
             if folder is not None and not aggregates_only:
                 save_attempts(tried, folder / FOLDER)
-            # canaries take as long as the network itself
-            until = settings.until - settings.canaries * (monotonic() - attacking)
-            compare = Comparison(compared, replace(settings, until=until))
         if compare.needs_shadows:
             inferred, named = compare.with_shadows()
             report, leaked = report | inferred, leaked + named
@@ -240,14 +237,12 @@ def _given_away(leaked: list[Leaked], verdict: Verdict, members: Json | None) ->
     on, of as many as can be named.
     """
     leaked = sorted(leaked, key=lambda image: (-image.probability, -image.score))
-    first: dict[int | None, Leaked] = {}
+    back = [image for image in leaked if image.how != "membership"] * (verdict.images == LEAKS)
+    named = [image for image in leaked if image.how == "membership"]
+    most = 0
     if verdict.membership == INFERRED and members:
         most = next(iter(members["scores"][members["best"]]["named"].values()))["count"]
-        named = [image for image in leaked if image.how == "membership"][:most]
-        first = {image.index: image for image in named}
-    if verdict.images == LEAKS:
-        back = [image for image in leaked[::-1] if image.how != "membership"]
-        first |= {image.index: image for image in back}
+    first = {image.index: image for image in named[:most] + back}
     return [image for image in leaked if first.get(image.index) is image]
 
 
@@ -284,7 +279,7 @@ def _about_inputs(case: Case, compared: Case, alike: Exchangeability, settings: 
             "train": n,
             "held_out": len(case.held_out),
             "mean": case.transform.words,
-            "inputs": "" if case.pictures else centring(case.x),
+            "inputs": "" if case.pictures else centring(case.x[:n]),
             "notes": [*notes, *compared.notes, *alike.notes],
         },
         "fit": fit and asdict(fit) | {"why_not": fit.why_not},
@@ -307,10 +302,4 @@ def centring(x: Tensor) -> str:
     """Whether inputs x (n, C, H, W) are centred, their mean less than a third of their deviation,
     and what would follow otherwise.
     """
-    mean, deviation = x.mean().item(), x.std().item()
-    centred = 3 * abs(mean) <= deviation
-    return (
-        f"{'Centred' if centred else 'Not centred'}: inputs have mean {mean:.2f} and deviation"
-        f" {deviation:.2f}. Separation recovers"
-        f" {'fewer images where they are raw pixels' if centred else 'more images where they are'}."
-    )
+    return say("centring", x.mean().item(), x.std().item())

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import math
 import time
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -23,21 +22,19 @@ from recon.optim.rng import named
 from recon.released import Weights
 from recon.scoring.matching import one_to_one, padded
 from recon.scoring.membership import probability
-from recon.scoring.roc import auc
 from recon.store.tensors import save_tensors
 from recon.training.recipes import loss_of
 from recon_audit.adapters import adapter_scores, scores_of
 from recon_audit.anatomy import examine, first_layer_of
 from recon_audit.attacks import RECONSTRUCTIONS, Attempt, Task, attempts
 from recon_audit.exchange import TOLD_APART, UNLIKE, draw_rows
-from recon_audit.fine_tunes import SPANS, spans
 from recon_audit.images import PARTS
 from recon_audit.membership import (
     beside_claim,
+    feature_scores,
     fit_multipliers,
     infer,
     label_filter,
-    signed_filter,
     unseen,
     why_no_multipliers,
 )
@@ -95,7 +92,7 @@ class Comparison:
 
     def __init__(self, case: Case, settings: Settings) -> None:
         self.case, self.settings = case, settings
-        self.x = torch.cat([case.x, case.x_held_out])
+        self.x = case.x
         inner = int((case.first < len(case.train)).sum())
         self.sizes = inner, len(case.first) - inner
         self.n = min(*self.sizes, MOST_COMPARED)
@@ -104,7 +101,7 @@ class Comparison:
         members = "membership" in settings.attacks
         self.needs_shadows = members or bool(settings.canaries and self.applicable)
         self.no_multipliers = why_no_multipliers(case.subject.module, len(self.x))
-        scores = 2 + (self.no_multipliers is None) + len(SPANS) * (case.public is not None)
+        scores = 2 + (self.no_multipliers is None) + 3 * (case.public is not None)
         scores += (case.sample is not None) + len(adapter_scores(case.classifier.module))
         self.looks = max(len(self.applicable) * len(DECISIVE) + scores * members, 1)
 
@@ -129,8 +126,8 @@ class Comparison:
         pixels = torch.cat([case.train.scaled, case.held_out.scaled])
         for part, kept in zip(PARTS, (rows, others), strict=True):
             best = matches(x_hat, self._comparable(kept), SHOWN) if case.public is None else []
-            candidates, images = ([pair[k] for pair in best] for k in range(2))
-            pictures += [x_hat[candidates].view(-1, *case.train.shape).cpu(), pixels[kept][images]]
+            candidates = x_hat[[row for row, *_ in best]].view(-1, *case.train.shape)
+            pictures += [candidates.cpu(), pixels[kept][[row for _, row, _ in best]]]
             result["best"][part] = [value for *_, value in best]
         x = self._comparable(torch.cat([rows, others]))
         likeness = one_to_one(x, padded(x_hat, len(x))).score.cpu().numpy()
@@ -187,7 +184,7 @@ class Comparison:
         """Shadow networks, membership and power: `recipe`, `membership`, `power` of the report, and
         images given away.
         """
-        settings, case, x = self.settings, self.case, self.x
+        settings, case, x, n = self.settings, self.case, self.x, len(self.case.train)
         network, y, seed, start = case.classifier, case.y, settings.seed, case.start
         network.module.to(settings.device)
         members, keep = "membership" in settings.attacks, max(1, settings.canaries)
@@ -198,7 +195,7 @@ class Comparison:
         most = f"at most {Recipe.steps} steps of {pace:.2g} s, fewer where the loss is reached"
         tell(f"{count + count % 2} shadow networks, up to 5 ordinary recipes, each of {most}")
         recipe = settings.recipe or infer_recipe(
-            network, x, y, len(case.x), seed, start, case.groups, began + (until - began) / 3
+            network, x, y, n, seed, start, case.groups, began + (until - began) / 3
         )
         shadows = train_shadows(network, x, y, recipe, count, seed, start, keep, case.groups, until)
         report: Json = {
@@ -209,7 +206,7 @@ class Comparison:
                 "asked": count + count % 2,
                 "shadows": len(shadows),
                 "shadow_loss": shadows.loss.tolist(),
-                "loss": loss_of(network.logits(case.x), y[: len(case.x)]).item(),
+                "loss": loss_of(network.logits(x[:n]), y[:n]).item(),
             }
         }
         leaked = []
@@ -238,14 +235,14 @@ class Comparison:
         case, seed, x, y = self.case, self.settings.seed, self.x, self.case.y
         network, (n, others), start = case.classifier, self.sizes, case.start
         logits = network.logits(x)
-        fit, why_not, reach = self._multipliers(shadows, recipe)
+        fit, why_not = self._multipliers()
         scores = {} if fit is None else {"multipliers": fit.score}
         scores |= self._spans() | scores_of(network.module, x)
         told = infer(logits, y, n, shadows, seed, scores, case.groups)
         best = told.table[told.name]
         if fit is not None:
             told.table["multipliers"]["residual"] = fit.diagnostics["residual"]
-        right = (confidence(logits, y) > 0).double().split([len(case.x), len(case.x_held_out)])
+        right = (confidence(logits, y) > 0).double().split([len(case.train), len(case.held_out)])
         member, bounds = np.arange(n + others) < n, [*told.scores.values()]
         first = shadow_start(network.module, recipe, 0, seed, start)
         loss, goal = loss_of(network.of(first).logits(x), y).item(), recipe.target_loss
@@ -256,7 +253,7 @@ class Comparison:
             "looks": self.looks,
             "shadows": len(shadows),
             "multipliers_why_not": why_not,
-            "power": told.power | {"multipliers_auc": reach},
+            "power": told.power,
             "unseen": unseen(shadows, member, case.groups, seed),
             "why_not": None if goal is None or loss > goal else say("untrained", loss, goal),
             "groups": len(case.groups) > n + others,
@@ -266,26 +263,16 @@ class Comparison:
         }
         return report, told.score
 
-    def _multipliers(
-        self, shadows: Shadows, recipe: Recipe
-    ) -> tuple[Candidates | None, str | None, float | None]:
-        """Multipliers, or why there are none; and the area that those of the first shadow reach,
-        whose start is known, too.
-        """
-        x, y, start = self.x, self.case.y, self.case.start
-        network, reach = self.case.classifier, None
+    def _multipliers(self) -> tuple[Candidates | None, str | None]:
+        """Multipliers, or why there are none."""
+        case, start = self.case, self.case.start
         if self.no_multipliers is not None:
-            return None, self.no_multipliers, None
-        whole = None if start is None or not start.whole else start.module
+            return None, self.no_multipliers
+        began = start.module if start and start.whole else None
         try:
-            fit = fit_multipliers(network, x, y, whole)
+            return fit_multipliers(case.classifier, self.x, case.y, began), None
         except ReconError as error:
-            return None, f"Multipliers were not fitted: {error}.", None
-        with suppress(ReconError):
-            began = whole and shadow_start(network.module, recipe, 0, self.settings.seed, start)
-            shadow = fit_multipliers(shadows.classifiers[0], x, y, began)
-            reach = auc(shadow.score.cpu().numpy(), shadows.inside[0].numpy())
-        return fit, None, reach
+            return None, f"Multipliers were not fitted: {error}."
 
     def _spans(self) -> dict[str, Tensor]:
         """Scores of membership of features, and in a whole fine-tune; none where inputs are
@@ -298,10 +285,8 @@ class Comparison:
         if case.public is None or weights is None or network.first is None:
             return {}
         bias = getattr(network.module.get_submodule(network.first), "bias", None)
-        bias = None if bias is None else bias.detach().cpu()
-        layer = FirstLayer.of(weights)
-        scores = spans(layer, bias, x.flatten(1), Public(case.public), len(case.x))
-        return scores | signed_filter(case, layer)
+        bias = torch.zeros(1) if bias is None else bias.detach().cpu()
+        return feature_scores(case, FirstLayer.of(weights), bias)
 
     def _canaries(self, shadows: Shadows, recipe: Recipe) -> Json:
         """Some of the shadows attacked as the network itself was, and scored by the same rule: how

@@ -24,8 +24,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from recon.attacks.heads import Public, matched_filter, span_of, span_test
-from recon.attacks.separation import FirstLayer
 from recon.errors import ReconError, one_reason
 from recon.nets.module import answers_of
 from recon_audit.anatomy import Classifier, inputs_of
@@ -158,7 +156,6 @@ def _align(target: Mapping[str, Tensor], other: State) -> State:
 MOST_PUBLIC = 1000
 # shorter rows are columns of a table: nothing is sparse in them, and they span everything
 LEAST_FEATURES = 64
-SPANS = ("span", "bent", "filter")  # scores of membership
 
 
 class OnBackbone(nn.Module):
@@ -239,19 +236,3 @@ def head_of(classifier: Classifier, shape: tuple[int, ...]) -> Head | None:
 def features_of(head: Head, classifier: Classifier, x: Tensor) -> Tensor:
     """Features (n, 1, 1, d) of inputs x (n, C, H, W), as the head is given them."""
     return inputs_of(classifier.module, head.first, classifier.as_taken(x))[:, None, None]
-
-
-def spans(
-    layer: FirstLayer, bias: Tensor | None, features: Tensor, public: Public, n: int
-) -> State:
-    """Scores of membership (N,) of features (N, d): how near they are to the span of the first
-    layer, as plain descent and as Adam would bend it, and the response of the layer's rows to what
-    a feature has of its own.
-    """
-    scores = {}
-    for name, bent in (("span", False), ("bent", True)):
-        rank = min(len(span_of(layer, public, None, bent)), n)
-        scores[name] = span_test(layer, features, public, max(rank, 1), bent)
-    offset = layer.update.new_zeros(len(layer.update)) if bias is None else bias
-    scores["filter"] = matched_filter(layer.update, offset, features, public)
-    return scores

@@ -82,10 +82,6 @@ class Transform:
                 )
         return (inputs.float() - self.mean) / self.std
 
-    def back(self, x: Tensor) -> Tensor:
-        """Pixels of inputs; of a `function`, whose inverse nobody knows, what it returned."""
-        return x * self.std + self.mean
-
 
 def transform_of(way: Any, train: Images) -> Transform | None:
     """

@@ -81,16 +81,6 @@ class Images:
         names = [self.names[row] for row in rows]
         return replace(self, pixels=self.pixels[rows], names=names, labels=labels)
 
-    def picture(self, pixels: Tensor) -> np.ndarray:
-        """(H, W, C) uint8 of pixels (C, H, W), to look at; the range of all images, where that
-        leaves [0, 1], goes from black to white.
-        """
-        low, high = min(0, self.pixels.min()), max(1, self.pixels.max())
-        # bands that are no colours: their mean
-        grey = pixels if len(pixels) in (1, 3) else pixels.mean(0, keepdim=True)
-        seen = (grey - low) / (high - low) * 255
-        return seen.clamp(0, 255).round().byte().permute(1, 2, 0).numpy()
-
 
 @dataclass(frozen=True)
 class Expected:

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 from recon.attacks import Candidates, by_fine_tune, by_multipliers
 from recon.attacks.from_weights import AskedPool, FineTuneSettings, Pool
-from recon.attacks.heads import SIGNED, Public, matched_filter, toward_label
+from recon.attacks.heads import SIGNED, Public, matched_filter, span_of, span_test, toward_label
 from recon.attacks.multipliers import confidence
 from recon.attacks.separation import FirstLayer
 from recon.errors import ReconError, one_reason
@@ -102,19 +102,19 @@ def label_filter(
     return {}
 
 
-def signed_filter(case: Case, layer: FirstLayer) -> dict[str, Tensor]:
-    """Of a head of two dense layers, scores of its features by the matched filter that knows the
-    sign which training wrote, from labels; none of other heads, nor of predictions.
+def feature_scores(case: Case, layer: FirstLayer, bias: Tensor) -> dict[str, Tensor]:
+    """Scores of a head's features: how near they are to the span of the first layer, as plain
+    descent and as Adam would bend it, and the response of the layer's rows to what a feature has of
+    its own, of two dense layers with labels by the sign that training wrote.
     """
     dense = [part for part in case.classifier.module.modules() if isinstance(part, nn.Linear)]
-    if len(dense) != 2 or case.public is None or case.labels.startswith(PREDICTED):
-        return {}
-    outer, bias = dense[1].weight.detach().cpu(), torch.zeros(1)
-    if dense[0].bias is not None:
-        bias = dense[0].bias.detach().cpu()
-    x, toward = torch.cat([case.x, case.x_held_out]).flatten(1), toward_label(outer, case.y)
-    score = matched_filter(layer.update, bias, x, Public(case.public), SIGNED, toward)
-    return {"filter": score}
+    x, public, about, scores = case.x.flatten(1), Public(case.public), (), {}
+    for name, bent in (("span", False), ("bent", True)):
+        rank = min(len(span_of(layer, public, None, bent)), len(case.train))
+        scores[name] = span_test(layer, x, public, max(rank, 1), bent)
+    if len(dense) == 2 and not case.labels.startswith(PREDICTED):
+        about = SIGNED, toward_label(dense[1].weight.detach().cpu(), case.y)
+    return scores | {"filter": matched_filter(layer.update, bias, x, public, *about)}
 
 
 @dataclass(frozen=True)

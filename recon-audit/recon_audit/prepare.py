@@ -43,7 +43,8 @@ class Case:
     Attributes:
         subject: the network, and the classifier that it is.
         start: the module before training, where it is known.
-        train, held_out: images, and their inputs x (n, C, H, W), x_held_out.
+        train, held_out: images.
+        x (N, C, H, W): inputs of all of them, the training ones first.
         transform: that was done to them.
         y: classes of all of them, the training ones first, and `labels`, where those are from in
             words; `predicted`: those that the network answers.
@@ -64,7 +65,6 @@ class Case:
     train: Images
     held_out: Images
     x: Tensor
-    x_held_out: Tensor
     transform: Transform
     y: Tensor
     labels: str
@@ -116,8 +116,7 @@ class Case:
             self,
             train=self.train.take(rows),
             held_out=self.held_out.take(rows_held_out),
-            x=self.x[rows],
-            x_held_out=self.x_held_out[rows_held_out],
+            x=self.x[both],
             y=self.y[both],
             predicted=self.predicted[both],
             named=[self.named[row] for row in both],
@@ -165,8 +164,8 @@ def prepare(
         raise errors[0]
     subject, classifier, fit = known.subject, known.classifier, known.fit
     began = began_at(subject, arch, theta_init, start)
-    x, x_held_out = known.transform(train.scaled), known.transform(held_out.scaled)
-    logits = classifier.logits(torch.cat([x, x_held_out]))
+    x = torch.cat([known.transform(part.scaled) for part in (train, held_out)])
+    logits = classifier.logits(x)
     predicted = (logits[:, 0] > 0).long() if classifier.outputs == 1 else logits.argmax(1)
     y, origin, doubt = _classes(logits, predicted, known.classes, fit)
     if known.classes is None and train.labels is not None and held_out.labels is not None:
@@ -179,7 +178,6 @@ def prepare(
         train=train,
         held_out=held_out,
         x=x,
-        x_held_out=x_held_out,
         transform=known.transform,
         y=y,
         labels=origin,
@@ -233,19 +231,16 @@ def _notes(subject: Subject, start: Start | None) -> list[str]:
 
 def _on_features(case: Case, head: Head) -> Case:
     """The case of the trained part alone, which is given features."""
-    x, x_held_out = (
-        features_of(head, case.classifier, inputs) for inputs in (case.x, case.x_held_out)
-    )
+    x, n = features_of(head, case.classifier, case.x), len(case.train)
     note = f"what was trained is a head, and it is audited on its {x.shape[-1]} features"
     return replace(
         case,
         subject=replace(case.subject, module=head.module),
         classifier=examine(head.module, tuple(x.shape[1:])),
         start=_start_of_head(case.start, head),
-        train=replace(case.train, pixels=x.numpy()),
-        held_out=replace(case.held_out, pixels=x_held_out.numpy()),
+        train=replace(case.train, pixels=x[:n].numpy()),
+        held_out=replace(case.held_out, pixels=x[n:].numpy()),
         x=x,
-        x_held_out=x_held_out,
         transform=Transform(case.transform.words),
         pictures=(case.train, case.held_out),
         notes=(*case.notes, note),
@@ -255,13 +250,12 @@ def _on_features(case: Case, head: Head) -> Case:
 def _start_of_head(start: Start | None, head: Head) -> Start | None:
     if start is None:
         return None
-    part = dict(part_at(start.module, *head.place).named_parameters())
-    names = {id(p): name for name, p in start.module.named_parameters()}
-    public = [names[id(p)] in start.public for p in part.values()]
-    if start.public and not all(public):
-        return None
-    of_head = frozenset(part if start.public else ())
-    return Start(part_at(start.module, *head.place), of_head)
+    part = part_at(start.module, *head.place)
+    inside = {id(p) for p in part.parameters()}
+    names = {name for name, p in start.module.named_parameters() if id(p) in inside}
+    if not start.public:
+        return Start(part)
+    return Start(part, frozenset(dict(part.named_parameters()))) if names <= start.public else None
 
 
 def _with_public(case: Case) -> Case:
@@ -276,7 +270,7 @@ def _with_public(case: Case) -> Case:
     if not (rows or tuned) or own.max() + 1 < 2 * LEAST:
         return case
     public, left = torch.nonzero(own % 2 == 0)[:MOST_PUBLIC, 0], torch.nonzero(own % 2)[:, 0]
-    sample = case.x_held_out[public]
+    sample = case.x[n + public]
     features = sample.flatten(1)
     Public(features)  # which refuses those that do not vary, before anything is attacked
     note = (

@@ -125,7 +125,8 @@ def embed(pictures: Tensor) -> str:
 
     # bands that are no colours: their mean
     colours = pictures if pictures.shape[1] == 3 else pictures.mean(1, keepdim=True)
-    small = adaptive_avg_pool2d(colours, [min(side, LARGEST) for side in pictures.shape[2:]])
+    height, width = pictures.shape[2:]
+    small = adaptive_avg_pool2d(colours, (min(height, LARGEST), min(width, LARGEST)))
     buffer = io.BytesIO()
     save_image(small, buffer, "png", nrow=len(small) // 4, normalize=True, scale_each=True)
     return f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"

@@ -80,9 +80,10 @@ def decide(
         return Verdict(images, untold, say("misfit", images, sentence, misfit, untold), who)
     if membership is None:
         return Verdict(images, None, sentence)
-    areas = [membership["power"][name] or 0.0 for name in ("auc", "multipliers_auc")]
     kind = INFERRED if membership["p_value"] < LEVEL else NOT_BY_THESE
-    if membership["why_not"] or (kind == NOT_BY_THESE and max(areas) < BLIND_AREA):
+    if membership["why_not"] or (
+        kind == NOT_BY_THESE and (membership["power"]["auc"] or 0) < BLIND_AREA
+    ):
         kind = CANNOT_TELL
     if unchecked and kind == NOT_BY_THESE:
         return Verdict(images, CANNOT_TELL, sentence, say("who", unchecked))

@@ -91,7 +91,6 @@ def test_transforms(pixels):
     x = train.scaled
     pair = transform_of(([0.5, 0.4, 0.3], [0.2, 0.2, 0.1]), train)
     torch.testing.assert_close(pair(x)[:, 2], (x[:, 2] - 0.3) / 0.1)
-    torch.testing.assert_close(pair.back(pair(x)), x)
     assert torch.equal(transform_of("none", train)(x), x)
     torch.testing.assert_close(transform_of("image", train)(x), x - x.mean(0))
     for way in ((0.5, 0.0), ([1, 2], 1.0), 3, "median", lambda z: z[:1], lambda z: z / 0):

@@ -15,7 +15,7 @@ from recon.errors import ReconError
 from recon.scoring.membership import permutation_p
 from recon.scoring.roc import auc
 from recon_audit.anatomy import examine, first_layer_of
-from recon_audit.membership import epsilon_bound, fit_multipliers, infer, signed_filter
+from recon_audit.membership import epsilon_bound, feature_scores, fit_multipliers, infer
 from recon_audit.prepare import PREDICTED
 from recon_audit.shadows import (
     Recipe,
@@ -119,14 +119,15 @@ def test_labels_give_the_matched_filter_its_sign():
     head = train_network(examine(module, (1, 1, 64)), x[:40], y[:40], recipe, generator)
     layer, public = FirstLayer.of(first_layer_of(head, None)), x[100:].flatten(1)
     case = SimpleNamespace(
-        classifier=head, x=x[:40], x_held_out=x[40:100], y=y[:100], public=public, labels="a file's"
+        classifier=head, x=x[:100], train=x[:40], y=y[:100], public=public, labels="a file's"
     )
-    signed = signed_filter(case, layer)["filter"].numpy()
+    bias = head.module[1].bias.detach()
+    signed = feature_scores(case, layer, bias)["filter"].numpy()
     member, features = np.arange(100) < 40, x[:100].flatten(1)
-    plain = matched_filter(layer.update, torch.zeros(1), features, Public(public)).numpy()
-    assert auc(signed, member) > max(auc(plain, member) + 0.05, 0.8)
+    plain = matched_filter(layer.update, bias, features, Public(public))
+    assert auc(signed, member) > max(auc(plain.numpy(), member) + 0.05, 0.8)
     case.labels = PREDICTED
-    assert not signed_filter(case, layer)
+    assert torch.equal(feature_scores(case, layer, bias)["filter"], plain)
 
 
 def _steps(rows):
