@@ -353,7 +353,8 @@ class Readings:
 
     def best(self) -> list[Choice]:
         """Those that answer as many rightly, within the error; the sharpest first, with an
-        advantage of `USUAL` for each usual answer. What is done to pixels is as given.
+        advantage of `USUAL` for each usual answer, and of `APART` for plain pixels. What is done to
+        pixels is as given.
         """
         free = [c for c in self.tried if self.given is None or c[-1] == self.usual[-1]]
         most = max((self.tried[choice][0].right for choice in free), default=0)
@@ -364,7 +365,9 @@ class Readings:
             # of a deep network margins tell, and a loss does not
             sure = self.subject.plan.guessed or reading.right == len(self.x)
             odd = sum(word != usual for word, usual in zip(choice[:-1], self.usual, strict=False))
-            return reading.sharpness + (USUAL if sure else FAR) * odd
+            # margins that are as alike tell nothing: then pixels are as they are
+            changed = choice[-1] != self.usual[-1] and reading.right == len(self.x)
+            return reading.sharpness + (USUAL if sure else FAR) * odd + APART * changed
 
         return sorted((c for c in free if self.tried[c][0].right >= enough), key=rank)
 
