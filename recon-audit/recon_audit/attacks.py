@@ -8,7 +8,6 @@ image.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -32,14 +31,13 @@ class Attempt:
         x_hat (m, d): candidates, none where it could not run.
         how: what was done, in words.
         why_not: why it could not run, in one sentence.
-        name, seconds.
+        name.
     """
 
     x_hat: Tensor
     how: str
     why_not: str | None
     name: str
-    seconds: float
 
 
 @dataclass(frozen=True)
@@ -91,7 +89,7 @@ def attempts(task: Task, names: Sequence[str]) -> list[Attempt]:
     """Those of `names`, of `KINDS`."""
     results = []
     for name in names:
-        kind, began = KINDS[name], time.perf_counter()
+        kind = KINDS[name]
         x_hat, how, why_not = torch.empty(0, math.prod(task.shape)), "", None
         try:
             if task.first is None:
@@ -99,7 +97,7 @@ def attempts(task: Task, names: Sequence[str]) -> list[Attempt]:
             x_hat, how = kind.run(task, task.first)
         except ReconError as error:
             why_not = str(error)
-        results.append(Attempt(x_hat, how, why_not, name, time.perf_counter() - began))
+        results.append(Attempt(x_hat, how, why_not, name))
     return results
 
 

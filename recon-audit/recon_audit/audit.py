@@ -78,7 +78,6 @@ def audit(
         theta_init: the network before training, where an adversary may know it.
         start: of a fine-tune, where training began (see `public_start`), by default public weights
             on this machine that share a matrix with the network.
-        backbone: a frozen module that gives a vector, where `model` is a head on it.
         base: the network that `model`, a file or folder of PEFT's with LoRA, adapts.
         transform: what training did to pixels, see `transform_of`; None or "auto" to infer it, see
             `recon_audit.fit`.

@@ -34,13 +34,12 @@ from recon_audit.membership import (
     feature_scores,
     fit_multipliers,
     infer,
-    label_filter,
     unseen,
     why_no_multipliers,
 )
 from recon_audit.prepare import PREDICTED, Case
 from recon_audit.report import Leaked
-from recon_audit.scoring import DECISIVE, LEVEL, Json, Nulls, matches, score
+from recon_audit.scoring import DECISIVE, LEVEL, Json, Nulls, score
 from recon_audit.shadows import (
     Recipe,
     Shadows,
@@ -102,7 +101,7 @@ class Comparison:
         self.needs_shadows = members or bool(settings.canaries and self.applicable)
         self.no_multipliers = why_no_multipliers(case.subject.module, len(self.x))
         scores = 2 + (self.no_multipliers is None) + 3 * (case.public is not None)
-        scores += (case.sample is not None) + len(adapter_scores(case.classifier.module))
+        scores += len(adapter_scores(case.classifier.module))
         self.looks = max(len(self.applicable) * len(DECISIVE) + scores * members, 1)
 
     # ------------------------------------------------------------------------------------ on images
@@ -120,17 +119,20 @@ class Comparison:
         result["features"] = case.public is not None
         for attempt in tried:
             about = {"how": attempt.how, "why_not": attempt.why_not}
-            result["attacks"][attempt.name] |= about | {"seconds": round(attempt.seconds, 2)}
+            result["attacks"][attempt.name] |= about
         x_hat = next(part.x_hat for part in tried if part.name == result["attack"]).to(device)
+        both = torch.cat([rows, others])
+        x, pixels = self._comparable(both), torch.cat([case.train.scaled, case.held_out.scaled])
+        candidates = padded(x_hat, len(x))
+        match = one_to_one(x, candidates)
         pictures, result["best"] = [], {}
-        pixels = torch.cat([case.train.scaled, case.held_out.scaled])
-        for part, kept in zip(PARTS, (rows, others), strict=True):
-            best = matches(x_hat, self._comparable(kept), SHOWN) if case.public is None else []
-            candidates = x_hat[[row for row, *_ in best]].view(-1, *case.train.shape)
-            pictures += [candidates.cpu(), pixels[kept][[row for _, row, _ in best]]]
-            result["best"][part] = [value for *_, value in best]
-        x = self._comparable(torch.cat([rows, others]))
-        likeness = one_to_one(x, padded(x_hat, len(x))).score.cpu().numpy()
+        for part, at in zip(PARTS, (0, self.n), strict=True):
+            order = match.score[at : at + self.n].argsort(descending=True)
+            best = at + order[: 0 if case.public is not None else SHOWN]
+            found = candidates[match.index[best]].unflatten(1, case.train.shape)
+            pictures += [found.cpu(), pixels[both[best.cpu()]]]
+            result["best"][part] = match.score[best].tolist()
+        likeness = match.score.cpu().numpy()
         names = [case.train.names[row] for row in rows]
         leaked = self._leaked(likeness, rows, names, result["attack"], result["threshold"])
         return {"result": result}, leaked if result["leak"] else [], torch.cat(pictures), tried
@@ -275,18 +277,13 @@ class Comparison:
             return None, f"Multipliers were not fitted: {error}."
 
     def _spans(self) -> dict[str, Tensor]:
-        """Scores of membership of features, and in a whole fine-tune; none where inputs are
-        images.
-        """
-        case, x, network = self.case, self.x, self.case.classifier
-        weights = case.first_layer
-        if case.sample is not None and case.start:
-            return label_filter(network, x, case.y, case.sample, case.start.module)
-        if case.public is None or weights is None or network.first is None:
+        """Scores of membership of features; none where inputs are images."""
+        case, network = self.case, self.case.classifier
+        if case.public is None or case.first_layer is None or network.first is None:
             return {}
         bias = getattr(network.module.get_submodule(network.first), "bias", None)
         bias = torch.zeros(1) if bias is None else bias.detach().cpu()
-        return feature_scores(case, FirstLayer.of(weights), bias)
+        return feature_scores(case, FirstLayer.of(case.first_layer), bias)
 
     def _canaries(self, shadows: Shadows, recipe: Recipe) -> Json:
         """Some of the shadows attacked as the network itself was, and scored by the same rule: how

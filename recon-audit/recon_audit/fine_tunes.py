@@ -14,9 +14,9 @@ given; they are compared with nothing.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from os.path import commonprefix
 from pathlib import Path
 from typing import Any
@@ -46,17 +46,6 @@ class Start:
     module: nn.Module
     public: frozenset[str] = frozenset()
     whole: bool = True
-
-
-def on_backbone(subject: Subject, backbone: Any) -> Subject:
-    """The network on its backbone, if it has one; see `recon.audit`."""
-    if backbone is None:
-        return subject
-
-    def around(module: nn.Module) -> nn.Module:
-        return subject_of(OnBackbone(backbone, module)).module
-
-    return replace(subject, module=around(subject.module), around=around)
 
 
 def began_at(subject: Subject, arch: str | None, theta_init: Any, start: Any) -> Start | None:
@@ -156,30 +145,6 @@ def _align(target: Mapping[str, Tensor], other: State) -> State:
 MOST_PUBLIC = 1000
 # shorter rows are columns of a table: nothing is sparse in them, and they span everything
 LEAST_FEATURES = 64
-
-
-class OnBackbone(nn.Module):
-    """A head on a frozen backbone, as one network. backbone: any module, or a
-    `recon.images.features.Backbone`.
-    """
-
-    def __init__(self, backbone: Any, head: nn.Module) -> None:
-        super().__init__()
-        module = getattr(backbone, "module", backbone)
-        if not isinstance(module, nn.Module):
-            raise ReconError(f"the backbone must be an nn.Module, not a {type(backbone).__name__}")
-        self.backbone = module.requires_grad_(False)
-        self.around: Callable[[Tensor], Any] = backbone
-        self.head = head
-
-    def forward(self, x: Tensor) -> Any:
-        """Answers of the head to the backbone's features: of Hugging Face's the pooled ones."""
-        with torch.no_grad():
-            features = self.around(x)
-        pooled = getattr(features, "pooler_output", None)
-        features = getattr(features, "last_hidden_state", features) if pooled is None else pooled
-        features = features[:, 0] if features.dim() == 3 else features
-        return self.head(features.flatten(1).clone())
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,12 +24,12 @@ from scipy.special import expit
 from scipy.stats import binom, rankdata
 from torch import Tensor, nn
 
-from recon.attacks import Candidates, by_fine_tune, by_multipliers
-from recon.attacks.from_weights import AskedPool, FineTuneSettings, Pool
+from recon.attacks import Candidates, by_multipliers
+from recon.attacks.from_weights import Pool
 from recon.attacks.heads import SIGNED, Public, matched_filter, span_of, span_test, toward_label
 from recon.attacks.multipliers import confidence
 from recon.attacks.separation import FirstLayer
-from recon.errors import ReconError, one_reason
+from recon.errors import one_reason
 from recon.released import Weights
 from recon.scoring.membership import FALSE_RATES, intervals, lira, named, permutation_p, rmia
 from recon.scoring.roc import auc, true_rate
@@ -83,23 +82,6 @@ def fit_multipliers(
             released = Weights.of(network, Logits(classifier.of(start)))
             fits.append(by_multipliers(released, pool))
         return min(fits, key=lambda fit: fit.diagnostics["residual"])
-
-
-def label_filter(
-    classifier: Classifier, x: Tensor, y: Tensor, public: Tensor, start: nn.Module
-) -> dict[str, Tensor]:
-    """Of a whole fine-tune, scores of inputs x (N, C, H, W) with classes y (N,) by `by_fine_tune`,
-    given public inputs; none where the network has no linear head. Batch norm's statistics are
-    re-estimated if they are not those of the public network any more.
-    """
-    device = next(classifier.module.parameters()).device
-    pool = AskedPool(x.to(device), y.to(device), public.to(device))
-    buffers = zip(classifier.module.buffers(), start.buffers(), strict=True)
-    moved = any(not torch.equal(ours, theirs.to(ours)) for ours, theirs in buffers)
-    with suppress(ReconError):
-        released, batch = Weights.of(Logits(classifier).eval()), 25 if moved else None
-        return {"label": by_fine_tune(released, pool, FineTuneSettings(batch)).score}
-    return {}
 
 
 def feature_scores(case: Case, layer: FirstLayer, bias: Tensor) -> dict[str, Tensor]:
@@ -171,17 +153,19 @@ def infer(
 
 def power(shadows: Shadows, groups: Tensor) -> dict[str, float | None]:
     """Each shadow in the place of the audited network, compared with the others but for its
-    complement: mean area and rates by LiRA. None for fewer than two pairs of shadows.
+    complement: mean area and rate by LiRA. None for fewer than two pairs of shadows.
     """
-    phi, inside, rates = shadows.phi, shadows.inside, []
+    phi, inside, rates = shadows.phi, shadows.inside, list[dict[str, float]]()
     pair = torch.arange(len(phi)) // 2
     for k in range(len(phi)) if len(phi) > 2 else ():
         others = pair != pair[k]
         score = by_group(lira(phi[k], phi[others], inside[others]), groups)
         member = by_group(inside[k].double(), groups) > 0.5
         rates.append(_rates(score.numpy(), member.numpy()))
-    names = ("auc", *(f"tpr_{rate:g}" for rate in FALSE_RATES))
-    return {name: float(np.mean([row[name] for row in rates])) if rates else None for name in names}
+    return {
+        name: float(np.mean([row[name] for row in rates])) if rates else None
+        for name in ("auc", "tpr_0.01")
+    }
 
 
 def unseen(shadows: Shadows, member: np.ndarray, groups: Tensor, seed: int) -> Json:

@@ -75,7 +75,6 @@ class Subject:
         arch: in words.
         tensors: which of the file was taken for which, ["w1 = 0.weight", …].
         plan: of a file of weights; words: by which answers to what it leaves open it was read.
-        around: what is put around each of its modules.
     """
 
     module: nn.Module
@@ -85,7 +84,6 @@ class Subject:
     tensors: list[str]
     plan: Plan = Plan((), lambda: (nn.Identity(), "", []))
     words: tuple[str, ...] = ()
-    around: Callable[[nn.Module], nn.Module] = lambda module: module
 
     @property
     def expected(self) -> Expected:
@@ -103,7 +101,7 @@ class Subject:
         pairs = zip(self.plan.axes, words, strict=True)
         answers = (axis.get(word, axis[_first(axis)]) for axis, word in pairs)
         module, arch, tensors = self.plan.build(*answers)
-        module = self.around(_checked(module))
+        module = _checked(module)
         return replace(self, module=module, arch=arch, tensors=tensors, words=tuple(words))
 
 

@@ -26,12 +26,12 @@ from recon_audit.fine_tunes import (
     began_at,
     features_of,
     head_of,
-    on_backbone,
     part_at,
 )
 from recon_audit.fit import Fit, Transform, read
 from recon_audit.images import Expected, Images, load_images
 from recon_audit.networks import Subject, subject_of
+from recon_audit.words import say
 
 PREDICTED = "the network's own predictions"
 
@@ -52,7 +52,6 @@ class Case:
         fit: how the network fits what is read; None without labels.
         notes: what else the report says of the inputs.
         public (k, d): features that attacks are given.
-        sample: public inputs (k, C, H, W) of a whole fine-tune, that attacks are given.
         pictures: the images themselves, where `train` and `held_out` are features.
         unchecked: why the reading is a guess, "" where labels bear it out.
         n_train: of the training images, also where fewer are compared, the `rows` of those.
@@ -77,7 +76,6 @@ class Case:
     groups: Tensor
     size: int = 1
     public: Tensor | None = None
-    sample: Tensor | None = None
     pictures: tuple[Images, Images] | None = None
     unchecked: str = ""
 
@@ -134,7 +132,6 @@ def prepare(
     labels: Any = None,
     theta_init: Any = None,
     start: Any = None,
-    backbone: Any = None,
     base: Any = None,
     transform: Any = None,
     arch: str | None = None,
@@ -149,14 +146,14 @@ def prepare(
         if pixels is not None and whole(pixels, name) < 1:
             raise ReconError(f"{name} must be a number of pixels, not {pixels}")
     subject = subject_of(model, arch) if base is None else on_base(model, base, arch)
-    handed_in, sources, errors = on_backbone(subject, backbone), (train, held_out), []
+    sources, errors = (train, held_out), []
     # in the shape that the first registered layer takes; where the layer that sees the images is
     # another one, in the shape that they have
-    for expected in (handed_in.expected, Expected()):
+    for expected in (subject.expected, Expected()):
         try:
             expected = replace(expected, resize=resize, crop=crop)
             (train, held_out) = load_images(*sources, expected)
-            known = read(handed_in, train, held_out, labels, transform)
+            known = read(subject, train, held_out, labels, transform)
             break
         except ReconError as error:
             errors.append(error)
@@ -217,16 +214,13 @@ def _classes(
 
 
 def _notes(subject: Subject, start: Start | None) -> list[str]:
-    notes = []
-    if start is not None and start.public:
-        notes.append(
-            f"training began at {len(start.public)} tensors that are public, and so do the shadow"
-            " networks"
-        )
-    if first := first_adapter(subject.module):
-        sure = "do" if "certificate" in adapter_scores(subject.module) else "do not"
-        notes.append(f"the factors of the adapter of layer {first[0]} {sure} certify members")
-    return notes
+    first = first_adapter(subject.module)
+    sure = "certificate" in adapter_scores(subject.module)
+    about = (
+        say("public", len(start.public) if start else 0),
+        say("adapted", first and first[0], sure),
+    )
+    return [note for note in about if note]
 
 
 def _on_features(case: Case, head: Head) -> Case:
@@ -259,24 +253,19 @@ def _start_of_head(start: Start | None, head: Head) -> Start | None:
 
 
 def _with_public(case: Case) -> Case:
-    """Of features, and of a whole fine-tune, with every other group of held-out images as the
-    public sample, and the rest to compare with.
+    """Of features, with every other group of held-out images as the public sample, and the rest to
+    compare with.
     """
     n, shape = len(case.train), case.train.shape
     inner, outer = case.groups[:n], case.groups[n:]
     own = outer - (most := inner.max() + 1)
     rows = shape[:2] == (1, 1) and shape[2] >= LEAST_FEATURES and case.classifier.first
-    tuned = case.pictures is None and case.start is not None and case.start.public
-    if not (rows or tuned) or own.max() + 1 < 2 * LEAST:
+    if not rows or own.max() + 1 < 2 * LEAST:
         return case
     public, left = torch.nonzero(own % 2 == 0)[:MOST_PUBLIC, 0], torch.nonzero(own % 2)[:, 0]
-    sample = case.x[n + public]
-    features = sample.flatten(1)
+    features = case.x[n + public].flatten(1)
     Public(features)  # which refuses those that do not vary, before anything is attacked
-    note = (
-        f"{len(public)} of the held-out images are the public sample that attacks on features are"
-        " given: with public images of another kind far less comes back"
-    )
+    note = say("sample", len(public))
     groups = torch.cat([inner, most + own[left] // 2])
-    taken = replace(case._taken([*range(n)], left.tolist(), groups), notes=(*case.notes, note))
-    return replace(taken, sample=sample) if tuned else replace(taken, public=features)
+    taken = case._taken([*range(n)], left.tolist(), groups)
+    return replace(taken, notes=(*case.notes, note), public=features)

@@ -157,12 +157,3 @@ def rows(x_hat: Tensor, nulls: Nulls, null: dict[str, Tensor]) -> list[Json]:
 def _rank(row: Json) -> tuple[bool, float, int]:
     """The best first, of those at which the decision is taken."""
     return row["threshold"] not in DECISIVE, row["p"], row["decoys"] - row["targets"]
-
-
-def matches(x_hat: Tensor, images: Tensor, k: int) -> list[tuple[int, int, float]]:
-    """The k best pairs (candidate, image, NCC), one-to-one, best first."""
-    best = one_to_one(images, padded(x_hat, len(images)))
-    order = best.score.argsort(descending=True)
-    columns = (part.tolist() for part in (best.index[order], order, best.score[order]))
-    pairs = [pair for pair in zip(*columns, strict=True) if pair[0] < len(x_hat)]
-    return pairs[:k]

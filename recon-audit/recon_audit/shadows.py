@@ -41,6 +41,7 @@ LOW_RANK = re.compile(r"lora_?b\b|lora_up\b", re.IGNORECASE)
 LOWEST_LOSS = 1e-7  # an inferred recipe trains no further: below it float32 answers do not change
 # of ordinary recipes: times the fewest steps that one took; a distance at which no more are tried
 SLOWER, ALIKE = 5, 0.02
+FAR = 1e6  # more than any distance, where the loss is not reached
 LEVELS = 128.5  # whole numbers by which weights of 8 bits are kept, with either sign
 
 
@@ -233,16 +234,23 @@ def fresh(
     spread out as they were.
     """
     net = copy.deepcopy(module).cpu()
-    learned = {name: p for name, p in net.named_parameters() if p.requires_grad}
+    before = {name: p.detach().clone() for name, p in net.named_parameters()}
     known = {} if start is None else dict(start.module.named_parameters())
     public = set() if start is None else start.public
-    first = next(iter(learned), "").rpartition(".")[0]
+    first = next((n for n, p in net.named_parameters() if p.requires_grad), "").rpartition(".")[0]
     with draw_from(generator), torch.no_grad():
-        done = _reset(net)
-        for name, p in learned.items():
+        for part in net.modules():
+            learns = [p.requires_grad for p in part.parameters()]
+            if any(learns) or not learns:
+                with suppress(Exception):  # there is none, or a stranger's that wants arguments
+                    getattr(part, "reset_parameters")()  # noqa: B009
+        for name, p in net.named_parameters():
+            if not p.requires_grad:
+                p.copy_(before[name])
+                continue
             if LOW_RANK.search(name):  # the second factor of an adapter begins at 0
                 p.zero_()
-            elif id(p) not in done and p.numel() > 1:
+            elif torch.equal(p, before[name]) and p.numel() > 1:
                 p.copy_(p.mean() + p.std() * torch.randn(p.shape, generator=generator))
             if name in known and name not in public and p.numel() > 1 and p.std() > 0:
                 p.mul_(known[name].cpu().float().std() / p.std())
@@ -253,26 +261,6 @@ def fresh(
             state = start.module.state_dict()
             net.load_state_dict({name: state[name] for name in public}, strict=False)
     return net
-
-
-def _reset(net: nn.Module) -> set[int]:
-    """Has the parts of a network draw their start, and says which parameters that changed. A part
-    that wants to be told how, and what is frozen, is left as it is.
-    """
-    done: set[int] = set()
-    for part in net.modules():
-        parameters, reset = list(part.parameters()), getattr(part, "reset_parameters", None)
-        if not callable(reset) or (parameters and not any(p.requires_grad for p in parameters)):
-            continue
-        before = [p.clone() for p in parameters]
-        with suppress(Exception):  # a stranger's: it may want arguments
-            reset()
-        for p, old in zip(parameters, before, strict=True):
-            if not p.requires_grad:
-                p.copy_(old)
-            elif not torch.equal(p, old):
-                done.add(id(p))
-    return done
 
 
 def _train(net: nn.Module) -> None:
@@ -323,6 +311,14 @@ def _to_levels(levels: Tensor, x: Tensor) -> Tensor:
 
 # ----------------------------------------------------------------------------------------- inferred
 
+ORDINARY = (
+    Recipe(),
+    Recipe(weight_decay=1e-3),
+    Recipe("sgd", 3e-2),
+    Recipe("sgd", 3e-2, weight_decay=5e-3),
+    Recipe(first_scale=0.01),
+)
+
 
 def infer_recipe(
     classifier: Classifier,
@@ -345,31 +341,27 @@ def infer_recipe(
     the goal, and large networks take long.
     """
     goal = max(loss_of(classifier.logits(x[:n]), y[:n]).item() * 1.05, LOWEST_LOSS)
-    groups = torch.arange(len(x)) if groups is None else groups
-    half = half_of(groups, named(seed, "audit.pilot"))
-    adam, sgd = Recipe("adam", 1e-3, target_loss=goal), Recipe("sgd", 3e-2, target_loss=goal)
-    tried = [adam, replace(adam, weight_decay=1e-3), sgd, replace(sgd, weight_decay=5e-3)]
+    half = half_of(torch.arange(len(x)) if groups is None else groups, named(seed, "audit.pilot"))
     # a dense first layer may have begun with a tiny one
-    if start is None and classifier.first is not None:
-        tried.append(replace(adam, first_scale=0.01))
-    taken: list[int] = []
-    ended: list[tuple[bool, float, int]] = []
-    for k, candidate in enumerate(tried):
-        if ended and (time.monotonic() > until or min(ended)[:2] <= (False, ALIKE)):
+    tried = ORDINARY if start is None and classifier.first is not None else ORDINARY[:-1]
+    taken, ended = list[int](), dict[Recipe, float]()
+    for k, how in enumerate(tried, 1):
+        if ended and (time.monotonic() > until or min(ended.values()) <= ALIKE):
             break
-        tell(f"ordinary recipe {k + 1} of {len(tried)}: {candidate.words}")
-        generator = named(seed, "audit.pilot", k + 1)
-        way = replace(candidate, steps=min([candidate.steps, *(SLOWER * max(t, 1) for t in taken)]))
+        recipe = replace(how, target_loss=goal)
+        tell(f"ordinary recipe {k} of {len(tried)}: {recipe.words}")
+        few = replace(recipe, steps=min([how.steps, *(SLOWER * max(t, 1) for t in taken)]))
         with suppress(ReconError):  # it may diverge
-            net = train_network(classifier, x[half], y[half], way, generator, start, until, taken)
+            generator = named(seed, "audit.pilot", k)
+            net = train_network(classifier, x[half], y[half], few, generator, start, until, taken)
             far = loss_of(net.logits(x[half]), y[half]).item() > 2 * goal
-            ended.append((far, _distance(net.module, classifier.module, start), k))
+            ended[recipe] = _distance(net.module, classifier.module, start) + FAR * far
     if not ended:
         raise ReconError(
             "no ordinary recipe trains a network of this architecture on these images: give one"
             " (recipe=)"
         )
-    return tried[min(ended)[2]]
+    return min(ended, key=ended.__getitem__)
 
 
 def _distance(a: nn.Module, b: nn.Module, start: Start | None = None) -> float:
