@@ -7,7 +7,6 @@ changes A and B alone.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from recon.attacks import by_adapter_nullspace
 from recon.attacks.adapters import Adapter, Inputs, certificate
 from recon.errors import ReconError, one_reason
 from recon_audit.anatomy import inputs_of
-from recon_audit.files import State, load_state
+from recon_audit.files import State, digest, load_state
 from recon_audit.images import printable
 from recon_audit.networks import Subject, subject_of
 
@@ -78,9 +77,10 @@ def on_base(model: Any, base: Any, arch: str | None) -> Subject:
             raise ReconError(f"{path} has no {wanted}, for '{name}'")
         scale = config["lora_alpha"] / len(a) ** (0.5 if config.get("use_rslora") else 1)
         adapt(layers.get(name), name, a, b, scale)
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
     words = f"{subject.arch} with LoRA on {', '.join(adapted)}"
-    return Subject(subject.module, printable(path), digest, words, subject.tensors)
+    return Subject(
+        subject.module, printable(path), digest(path.read_bytes()), words, subject.tensors
+    )
 
 
 def _config(place: Path) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from recon.errors import ReconError
 from recon.nets.mlp import MLP
 from recon.nets.module import Call, answers_of, is_layer, watch_layers
+from recon.nets.network import Shape
 from recon.released import Weights
 
 LARGE = (1.0, -100.0, 10.0, 1000.0)  # times the inputs: logits leave [0, 1]
@@ -43,7 +44,7 @@ class Classifier:
 
     module: nn.Module
     outputs: int
-    form: tuple[int, ...]
+    form: Shape
     scale: str
     first: str | None
     first_why_not: str | None
@@ -135,7 +136,7 @@ def _on_copies(module: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(part.clone() if isinstance(part, Tensor) else part for part in inputs)
 
 
-def examine(module: nn.Module, shape: tuple[int, ...], place: str | None = None) -> Classifier:
+def examine(module: nn.Module, shape: Shape, place: str | None = None) -> Classifier:
     """Of a module in evaluation mode for images of `shape` (C, H, W), or signals (C, L); seen on
     random inputs, never on images. ReconError where it takes no such images, where its answers are
     not (n, K), and where it is no function: it draws, or answers otherwise in training mode.

@@ -18,6 +18,7 @@ from recon.attacks import by_separation
 from recon.attacks.heads import Public, SparseSettings, span_of, sparse_features
 from recon.attacks.separation import FirstLayer, SeparationSettings
 from recon.errors import ReconError
+from recon.nets.network import Shape
 from recon.released import Weights
 
 MAX_CANDIDATES = 1000
@@ -55,7 +56,7 @@ class Task:
     first: Weights | None
     why_not: str | None
     public: Tensor | None
-    shape: tuple[int, ...]
+    shape: Shape
     n_train: int
     seed: int
 

@@ -30,9 +30,10 @@ from recon_audit.aggregates import aggregates
 from recon_audit.attacks import RECONSTRUCTIONS
 from recon_audit.comparison import Comparison, Settings, save_attempts
 from recon_audit.exchange import Exchangeability, compare_sets
+from recon_audit.files import digest
 from recon_audit.places import FOLDER, fresh_place
 from recon_audit.prepare import PREDICTED, Case, prepare, whole
-from recon_audit.report import SCHEMA, Leaked, Report, digest, page
+from recon_audit.report import SCHEMA, Leaked, Report, page
 from recon_audit.scoring import Json
 from recon_audit.shadows import Recipe, tell
 from recon_audit.verdict import INFERRED, LEAKS, Verdict, attack_states, decide, lines, power_words
@@ -126,6 +127,9 @@ def audit(
         inf if time is None else monotonic() + SPENT * positive(time, "time"),
         claim_of(claimed_epsilon),
     )
+    for name in ("resize", "crop"):
+        if (pixels := inputs.get(name)) is not None and whole(pixels, name) < 1:
+            raise ReconError(f"{name} must be a number of pixels, not {pixels}")
     torch.set_flush_denormal(True)
     with one_reason("out must be a path"):
         folder = None if out is None else Path(out)

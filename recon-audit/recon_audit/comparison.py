@@ -28,6 +28,7 @@ from recon_audit.adapters import adapter_scores, scores_of
 from recon_audit.anatomy import examine, first_layer_of
 from recon_audit.attacks import RECONSTRUCTIONS, Attempt, Task, attempts
 from recon_audit.exchange import TOLD_APART, UNLIKE, draw_rows
+from recon_audit.files import State
 from recon_audit.images import PARTS
 from recon_audit.membership import (
     beside_claim,
@@ -276,7 +277,7 @@ class Comparison:
         except ReconError as error:
             return None, f"Multipliers were not fitted: {error}."
 
-    def _spans(self) -> dict[str, Tensor]:
+    def _spans(self) -> State:
         """Scores of membership of features; none where inputs are images."""
         case, network = self.case, self.case.classifier
         if case.public is None or case.first_layer is None or network.first is None:

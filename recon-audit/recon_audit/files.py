@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -31,6 +32,11 @@ OTHERS = {
 SAVE = "save the state_dict() of the model instead"
 RUNS = "and a stranger's could run any program"
 PASS = "pass the module itself to recon.audit in Python"
+
+
+def digest(*parts: bytes) -> str:
+    """SHA-256 of all of them."""
+    return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
 def load_state(path: Path) -> State:

@@ -26,6 +26,7 @@ from torch import Tensor, nn
 
 from recon.errors import ReconError, one_reason
 from recon.nets.module import answers_of
+from recon.nets.network import Shape
 from recon_audit.anatomy import Classifier, inputs_of
 from recon_audit.files import State, load_state
 from recon_audit.networks import Subject, strip_prefixes, subject_of
@@ -171,7 +172,7 @@ def part_at(module: nn.Module, name: str, skipped: int) -> nn.Module:
     return part.eval()
 
 
-def head_of(classifier: Classifier, shape: tuple[int, ...]) -> Head | None:
+def head_of(classifier: Classifier, shape: Shape) -> Head | None:
     """The part that was trained, where it is given vectors that frozen parts make of images and
     answers for the whole; None for other networks.
     """

@@ -19,6 +19,7 @@ from PIL import Image
 from torch import Tensor
 
 from recon.errors import ReconError, one_reason
+from recon.nets.network import Shape
 
 SIDE = 8  # of the smallest image that is given as a row
 TWICE = 16  # items that are read twice: a flip leaves an image as it was in half of the cases
@@ -53,13 +54,13 @@ class Images:
     names: list[str]
     labels: np.ndarray | None = None
     note: str = ""
-    form: tuple[int, ...] = ()
+    form: Shape = ()
 
     def __len__(self) -> int:
         return len(self.names)
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> Shape:
         """(C, H, W)."""
         return self.pixels.shape[1:]
 

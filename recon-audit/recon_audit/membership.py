@@ -35,6 +35,7 @@ from recon.scoring.membership import FALSE_RATES, intervals, lira, named, permut
 from recon.scoring.roc import auc, true_rate
 from recon_audit.anatomy import Classifier
 from recon_audit.exchange import by_group, standardised, two_sample
+from recon_audit.files import State
 from recon_audit.prepare import PREDICTED, Case
 from recon_audit.scoring import Json
 from recon_audit.shadows import Shadows
@@ -84,7 +85,7 @@ def fit_multipliers(
         return min(fits, key=lambda fit: fit.diagnostics["residual"])
 
 
-def feature_scores(case: Case, layer: FirstLayer, bias: Tensor) -> dict[str, Tensor]:
+def feature_scores(case: Case, layer: FirstLayer, bias: Tensor) -> State:
     """Scores of a head's features: how near they are to the span of the first layer, as plain
     descent and as Adam would bend it, and the response of the layer's rows to what a feature has of
     its own, of two dense layers with labels by the sign that training wrote.
@@ -123,7 +124,7 @@ def infer(
     n: int,
     shadows: Shadows,
     seed: int,
-    more: dict[str, Tensor] | None = None,
+    more: State | None = None,
     groups: Tensor | None = None,
 ) -> Inferred:
     """

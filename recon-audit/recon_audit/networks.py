@@ -7,7 +7,6 @@ by their names.
 from __future__ import annotations
 
 import copy
-import hashlib
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -20,8 +19,9 @@ import torch
 from torch import Tensor, nn
 
 from recon.errors import ReconError, one_reason
+from recon.nets.network import Shape
 from recon_audit.anatomy import CONVOLUTIONS
-from recon_audit.files import PASS, State, load_state
+from recon_audit.files import PASS, State, digest, load_state
 from recon_audit.images import Expected, printable
 
 LARGEST = 1e15  # of a weight: squares and their sums must stay within float32
@@ -129,10 +129,9 @@ def subject_of(model: nn.Module | str | Path, arch: str | None = None) -> Subjec
             module = _checked(_copy(model))
         state = sorted(module.state_dict().items())
         held = (n.encode() + v.numpy().tobytes() for n, v in state if isinstance(v, Tensor))
-        digest = hashlib.sha256(b"".join(held)).hexdigest()
         parts = [type(part).__name__ for part in module.modules() if not list(part.children())]
         words = arch or ", ".join(dict.fromkeys(parts))
-        return Subject(module, type(model).__name__, digest, words, [])
+        return Subject(module, type(model).__name__, digest(*held), words, [])
     if not isinstance(model, str | Path):
         raise ReconError(
             "the network must be an nn.Module or the path of its weights, not a"
@@ -140,7 +139,7 @@ def subject_of(model: nn.Module | str | Path, arch: str | None = None) -> Subjec
         )
     path = Path(model)
     plan = plan_state(load_state(path), path, None if arch == "auto" else arch)
-    checksum = hashlib.sha256(path.read_bytes()).hexdigest()
+    checksum = digest(path.read_bytes())
     read = Subject(nn.Identity(), printable(path), checksum, "", [], plan)
     return read.read([*map(_first, plan.axes)])
 
@@ -309,7 +308,7 @@ def _from_torchvision(state: State, path: Path, arch: str) -> Plan:
     return Plan((stems, ACTIVATIONS), build)
 
 
-def parse_arch(arch: str) -> tuple[int, ...]:
+def parse_arch(arch: str) -> Shape:
     """ "3072-1000-1000-1" -> (3072, 1000, 1000, 1); ReconError unless they are widths."""
     if not re.fullmatch(r"[1-9][0-9]{0,8}(-[1-9][0-9]{0,8})+", arch):
         wanted = "widths like 3072-1000-1000-1 or a name of torchvision like resnet18"
@@ -378,7 +377,7 @@ def _stems(state: State, path: Path) -> dict[str, State]:
     return held
 
 
-def _widths(layers: dict[str, nn.Linear], order: Sequence[str]) -> tuple[int, ...]:
+def _widths(layers: dict[str, nn.Linear], order: Sequence[str]) -> Shape:
     return (layers[order[0]].in_features, *(layers[stem].out_features for stem in order))
 
 

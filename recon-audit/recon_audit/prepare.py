@@ -142,9 +142,6 @@ def prepare(
     """What is handed in to `recon.audit`, which see, read and checked; ReconError for what does not
     fit.
     """
-    for name, pixels in (("resize", resize), ("crop", crop)):
-        if pixels is not None and whole(pixels, name) < 1:
-            raise ReconError(f"{name} must be a number of pixels, not {pixels}")
     subject = subject_of(model, arch) if base is None else on_base(model, base, arch)
     sources, errors = (train, held_out), []
     # in the shape that the first registered layer takes; where the layer that sees the images is

@@ -6,7 +6,6 @@ The page is one HTML file: no scripts, nothing loaded from elsewhere, readable o
 from __future__ import annotations
 
 import base64
-import hashlib
 import io
 import json
 from dataclasses import dataclass
@@ -90,11 +89,6 @@ class Report:
             with atomic_path(folder / name) as temporary:
                 temporary.write_text(content, encoding="utf-8")
         return folder / FILES[0]
-
-
-def digest(*parts: bytes) -> str:
-    """SHA-256 of all of them."""
-    return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
 # ----------------------------------------------------------------------------------------- the page

@@ -31,6 +31,7 @@ from torch import Tensor
 from recon.optim.spectrum import signal_span
 from recon.scoring.matching import one_to_one, padded, target_decoy
 from recon.scoring.nulls import null_candidates
+from recon_audit.files import State
 
 #: a part of report.json
 Json = dict[str, Any]
@@ -66,7 +67,7 @@ class Nulls:
     held_out: Tensor
     seed: int
 
-    def excess(self, m: int) -> dict[str, Tensor]:
+    def excess(self, m: int) -> State:
         """name -> (DRAWS, len(THRESHOLDS)): training minus held-out images found by m candidates
         that demix nothing. Other photographs of the pool are none of these: an audit has no further
         ones, and images that know of neither set are what the test against chance is exact for.
@@ -112,7 +113,7 @@ def blur_p(count: int, null: Tensor) -> float:
 # ------------------------------------------------------------------------------------------ scoring
 
 
-def score(candidates: dict[str, Tensor], nulls: Nulls, looks: int) -> Json:
+def score(candidates: State, nulls: Nulls, looks: int) -> Json:
     """Counts, nulls and p-values of every attack at every threshold, and the verdict.
 
     At the top level the row that decides: that of the smallest p, of the largest excess where
@@ -134,7 +135,7 @@ def score(candidates: dict[str, Tensor], nulls: Nulls, looks: int) -> Json:
     return best | rule | decided | {"attacks": attacks}
 
 
-def rows(x_hat: Tensor, nulls: Nulls, null: dict[str, Tensor]) -> list[Json]:
+def rows(x_hat: Tensor, nulls: Nulls, null: State) -> list[Json]:
     """One per threshold: targets, decoys, fdr, p_value as in `Competition`;
 
     Args:

@@ -112,7 +112,7 @@ def train_shadows(
     count: int,
     seed: int,
     start: Start | None = None,
-    keep: int | None = None,
+    keep: int = 1000,
     groups: Tensor | None = None,
     until: float = math.inf,
 ) -> Shadows:
@@ -122,7 +122,7 @@ def train_shadows(
     Args:
         start: the audited network's own, where it is known; shadows start with tensors as spread
             out as its are.
-        keep: how many modules are kept, None for all.
+        keep: how many modules are kept.
         groups (N,): numbers of groups, which go as one; by default every image is one.
         until: a time of `time.monotonic`; pairs that would end later are not begun, but for the
             first.
@@ -145,7 +145,7 @@ def train_shadows(
         )
         logits = net.logits(x)
         rows.append((members, confidence(logits, y), loss_of(logits[members], y[members])))
-        classifiers += [net] if keep is None or k < keep else []
+        classifiers += [net] * (k < keep)
     return Shadows(classifiers, *map(torch.stack, zip(*rows, strict=True)))
 
 
