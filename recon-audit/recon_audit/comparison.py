@@ -284,7 +284,7 @@ class Comparison:
             return {}
         bias = getattr(network.module.get_submodule(network.first), "bias", None)
         bias = torch.zeros(1) if bias is None else bias.detach().cpu()
-        return feature_scores(case, FirstLayer.of(case.first_layer), bias)
+        return feature_scores(case, FirstLayer.of(case.first_layer), bias, Public(case.public))
 
     def _canaries(self, shadows: Shadows, recipe: Recipe) -> Json:
         """Some of the shadows attacked as the network itself was, and scored by the same rule: how

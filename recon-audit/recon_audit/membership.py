@@ -85,19 +85,21 @@ def fit_multipliers(
         return min(fits, key=lambda fit: fit.diagnostics["residual"])
 
 
-def feature_scores(case: Case, layer: FirstLayer, bias: Tensor) -> State:
+def feature_scores(case: Case, layer: FirstLayer, bias: Tensor, public: Public) -> State:
     """Scores of a head's features: how near they are to the span of the first layer, as plain
     descent and as Adam would bend it, and the response of the layer's rows to what a feature has of
     its own, of two dense layers with labels by the sign that training wrote.
     """
     dense = [part for part in case.classifier.module.modules() if isinstance(part, nn.Linear)]
-    x, public, about, scores = case.x.flatten(1), Public(case.public), (), {}
+    x, scores = case.x.flatten(1), State()
     for name, bent in (("span", False), ("bent", True)):
         rank = min(len(span_of(layer, public, None, bent)), len(case.train))
         scores[name] = span_test(layer, x, public, max(rank, 1), bent)
+    about = layer.update, bias, x, public
     if len(dense) == 2 and not case.labels.startswith(PREDICTED):
-        about = SIGNED, toward_label(dense[1].weight.detach().cpu(), case.y)
-    return scores | {"filter": matched_filter(layer.update, bias, x, public, *about)}
+        toward = toward_label(dense[1].weight.detach().cpu(), case.y)
+        return scores | {"filter": matched_filter(*about, SIGNED, toward)}
+    return scores | {"filter": matched_filter(*about)}
 
 
 @dataclass(frozen=True)
