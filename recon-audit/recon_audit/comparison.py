@@ -40,7 +40,7 @@ from recon_audit.membership import (
 )
 from recon_audit.prepare import PREDICTED, Case
 from recon_audit.report import Leaked
-from recon_audit.scoring import DECISIVE, LEVEL, Json, Nulls, score
+from recon_audit.scoring import DECISIVE, LEVEL, Json, score
 from recon_audit.shadows import (
     Recipe,
     Shadows,
@@ -153,9 +153,8 @@ class Comparison:
             update = FirstLayer.of(first).update.to(update)
         if public is not None:
             update = update / Public(public).scale.to(update)
-        nulls = Nulls(update, train, held_out, settings.seed)
         candidates = {attempt.name: attempt.x_hat.to(settings.device) for attempt in tried}
-        return tried, score(candidates, nulls, self.looks)
+        return tried, score(candidates, update, (train, held_out), self.looks, settings.seed)
 
     def _leaked(
         self, score: np.ndarray, rows: Tensor, names: list[str], how: str, least: float | None

@@ -21,7 +21,6 @@ Before any of that, are held-out images such as training images are? See `recon_
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -35,6 +34,8 @@ from recon_audit.files import State
 
 #: a part of report.json
 Json = dict[str, Any]
+#: training and held-out images (n, d), centred alike
+Sets = tuple[Tensor, Tensor]
 
 NULLS = ("mixtures", "span", "directions", "means")  # the rows are an attack here
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)  # NCC
@@ -52,37 +53,25 @@ RULE = (
 # -------------------------------------------------------------------------------------------- nulls
 
 
-@dataclass(frozen=True)
-class Nulls:
-    """What costs nothing.
+def null_excess(w1: Tensor, sets: Sets, m: int, seed: int) -> State:
+    """name -> (DRAWS, len(THRESHOLDS)): training minus held-out images found by m candidates that
+    demix nothing. Other photographs of the pool are none of these: an audit has no further ones,
+    and images that know of neither set are what the test against chance is exact for.
 
-    Attributes:
+    Args:
         w1 (h, d), whose n strongest directions that stand out are its span.
-        train, held_out (n, d), centred alike.
-        seed of what is drawn.
     """
-
-    w1: Tensor
-    train: Tensor
-    held_out: Tensor
-    seed: int
-
-    def excess(self, m: int) -> State:
-        """name -> (DRAWS, len(THRESHOLDS)): training minus held-out images found by m candidates
-        that demix nothing. Other photographs of the pool are none of these: an audit has no further
-        ones, and images that know of neither set are what the test against chance is exact for.
-        """
-        generator, sets = torch.Generator().manual_seed(self.seed), (self.train, self.held_out)
-        n, basis = len(self.train), signal_span(self.w1)[: len(self.train)]
-        _, values, directions = torch.linalg.svd(self.w1, full_matrices=False)
-        w1 = (values[:, None] * directions)[:n]  # the same mixtures, from less
-        found: dict[str, list[Tensor]] = {name: [] for name in NULLS}
-        for _ in range(DRAWS):
-            span = basis if len(basis) else None
-            free = null_candidates(w1, *sets, sets[0][:0], m or 1, generator, span)
-            for name, rows in found.items():
-                rows.append(excess(free[name][:m], *sets))
-        return {name: torch.stack(rows) for name, rows in found.items()}
+    generator, n = torch.Generator().manual_seed(seed), len(sets[0])
+    basis = signal_span(w1)[:n]
+    _, values, directions = torch.linalg.svd(w1, full_matrices=False)
+    w1 = (values[:, None] * directions)[:n]  # the same mixtures, from less
+    found: dict[str, list[Tensor]] = {name: [] for name in NULLS}
+    for _ in range(DRAWS):
+        span = basis if len(basis) else None
+        free = null_candidates(w1, *sets, sets[0][:0], m or 1, generator, span)
+        for name, rows in found.items():
+            rows.append(excess(free[name][:m], *sets))
+    return {name: torch.stack(rows) for name, rows in found.items()}
 
 
 def excess(x_hat: Tensor, train: Tensor, held_out: Tensor) -> Tensor:
@@ -113,7 +102,7 @@ def blur_p(count: int, null: Tensor) -> float:
 # ------------------------------------------------------------------------------------------ scoring
 
 
-def score(candidates: State, nulls: Nulls, looks: int) -> Json:
+def score(candidates: State, w1: Tensor, sets: Sets, looks: int, seed: int) -> Json:
     """Counts, nulls and p-values of every attack at every threshold, and the verdict.
 
     At the top level the row that decides: that of the smallest p, of the largest excess where
@@ -121,12 +110,14 @@ def score(candidates: State, nulls: Nulls, looks: int) -> Json:
 
     Args:
         candidates: name of the attack -> its candidates (m, d).
+        w1 (h, d): the first layer.
         looks: tests in the family, the factor of p.
     """
-    by_size = {m: nulls.excess(m) for m in {len(x_hat) for x_hat in candidates.values()}}
+    sizes = {len(x_hat) for x_hat in candidates.values()}
+    by_size = {m: null_excess(w1, sets, m, seed) for m in sizes}
     attacks: dict[str, Json] = {}
     for name, x_hat in candidates.items():
-        table = rows(x_hat, nulls, by_size[len(x_hat)])
+        table = rows(x_hat, sets, by_size[len(x_hat)])
         attacks[name] = {"counts": table} | min(table, key=_rank)
     attack = min(attacks, key=lambda name: _rank(attacks[name]))
     best = attacks[attack]
@@ -135,7 +126,7 @@ def score(candidates: State, nulls: Nulls, looks: int) -> Json:
     return best | rule | decided | {"attacks": attacks}
 
 
-def rows(x_hat: Tensor, nulls: Nulls, null: State) -> list[Json]:
+def rows(x_hat: Tensor, sets: Sets, null: State) -> list[Json]:
     """One per threshold: targets, decoys, fdr, p_value as in `Competition`;
 
     Args:
@@ -144,7 +135,7 @@ def rows(x_hat: Tensor, nulls: Nulls, null: State) -> list[Json]:
     """
     table = []
     for k, threshold in enumerate(THRESHOLDS):
-        row = vars(target_decoy(x_hat, nulls.train, nulls.held_out, threshold))
+        row = vars(target_decoy(x_hat, *sets, threshold))
         surplus = row["targets"] - row["decoys"]
         p = {name: blur_p(surplus, draws[:, k]) for name, draws in null.items()}
         hardest = max(p, key=lambda name: (p[name], null[name][:, k].double().mean().item()))

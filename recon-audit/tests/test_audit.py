@@ -17,7 +17,7 @@ from recon.released import Weights
 from recon.store.tensors import load_tensors
 from recon_audit.attacks import RECONSTRUCTIONS, Task, attempts
 from recon_audit.places import FOLDER
-from recon_audit.scoring import DECISIVE, LEVEL, NULLS, Nulls, blur_p, score
+from recon_audit.scoring import DECISIVE, LEVEL, NULLS, blur_p, score
 
 N, SIDE, WIDTH = 10, 8, 200
 LOOKS = len(RECONSTRUCTIONS) * len(DECISIVE)
@@ -172,22 +172,22 @@ def by_construction(n, m, seed=0, dim=3072):
     generator = torch.Generator().manual_seed(seed)
     train, held_out, noise = (torch.randn(k, dim, generator=generator) for k in (n, n, m))
     w1 = torch.randn(n, n, generator=generator) @ train
-    return Nulls(w1, train, held_out, seed), noise
+    return (w1, (train, held_out), LOOKS, seed), noise
 
 
 def test_scoring_by_construction():
     """Some of ten training images are among the candidates, and no held-out one."""
     nulls, noise = by_construction(10, 7)
     for k, p in ((5, 252 / 15504), (8, 45 / 125970)):  # C(10, k) / C(20, k)
-        x_hat = torch.cat([3 * nulls.train[:k] + 1, noise])
-        found = score({"rows": noise, "separation": x_hat}, nulls, LOOKS)
+        x_hat = torch.cat([3 * nulls[1][0][:k] + 1, noise])
+        found = score({"rows": noise, "separation": x_hat}, *nulls)
         assert (found["attack"], found["targets"], found["decoys"]) == ("separation", k, 0)
         assert found["leak"] == (k == 8) and found["p_value"] == pytest.approx(LOOKS * p)
 
 
 def test_the_decision_is_paid_for_and_needs_both_nulls():
     nulls, noise = by_construction(40, 40)
-    table = score({"separation": torch.cat([nulls.train[:20], noise])}, nulls, LOOKS)["counts"]
+    table = score({"separation": torch.cat([nulls[1][0][:20], noise])}, *nulls)["counts"]
     for row in table:
         assert row["p"] == max(row["p_value"], row["null_p"]) and row["null"] in NULLS
         assert row["null_mean"] <= row["null_max"] < row["targets"] - row["decoys"]
@@ -205,7 +205,7 @@ def test_blur_is_no_leak():
     for seed in range(20):
         nulls, _ = by_construction(20, 0, seed, dim=300)
         mixing = torch.randn(100, 20, generator=torch.Generator().manual_seed(1000 + seed))
-        found = score({"separation": mixing @ nulls.train}, nulls, LOOKS)
+        found = score({"separation": mixing @ nulls[1][0]}, *nulls)
         chance += min(row["p_value"] for row in found["counts"]) * LOOKS < LEVEL
         leaks += found["leak"]
     assert leaks == 0 < 15 < chance
@@ -215,7 +215,7 @@ def test_blur_is_no_leak():
 @pytest.mark.parametrize("m", [0, 1, 30])
 def test_few_images_and_no_candidates_say_nothing(n, m):
     nulls, noise = by_construction(n, m)
-    assert not score({"separation": noise[:0], "rows": noise}, nulls, LOOKS)["leak"]
+    assert not score({"separation": noise[:0], "rows": noise}, *nulls)["leak"]
 
 
 def test_the_page_shows_pictures_and_loads_nothing(leaking):
