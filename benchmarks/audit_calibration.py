@@ -5,7 +5,7 @@ is.
 audit_calibration.json beside it. Every network is trained on 100 CIFAR-10 images of 8×8: a dense
 one (`MLP`), a convolutional one (`CNN`), or a dense head on convolutions that were trained on other
 images and stay as they are (`head`). It is audited twice: with two other sets of 100 images in the
-parts of training and held-out set ("null"), and with its own. All attacks but DecoReco, four
+parts of training and held-out set ("null"), and with its own. Four
 shadows, no canaries, the recipe given, the mean of what is called the training set subtracted.
 
 "unlike": networks trained on LEARNED other images, and two sets that differ in more than who was

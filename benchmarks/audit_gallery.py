@@ -251,9 +251,6 @@ def short(report: recon.Report) -> dict[str, Any]:
             for name, about in attacks.items()
             if about["why_not"] is not None
         },
-        "attack_seconds": {
-            name: about["seconds"] for name, about in attacks.items() if about["why_not"] is None
-        },
     }
 
 

@@ -1,5 +1,5 @@
-"""Low-rank adapters: a file of PEFT's on its base, or a module with PEFT's layers, becomes the
-network that answers, and its two factors are asked for members (`recon.attacks.adapters`).
+"""Low-rank adapters: a file of PEFT's on its base becomes the network that answers, and its two
+factors are asked for members (`recon.attacks.adapters`).
 
 The adapter is a parametrisation of the layer's weight: everything else sees W0 + B A, and training
 changes A and B alone.
@@ -7,21 +7,18 @@ changes A and B alone.
 
 from __future__ import annotations
 
-import hashlib
 import json
-import re
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from torch.nn.utils.parametrize import register_parametrization
 
 from recon.attacks import by_adapter_nullspace
 from recon.attacks.adapters import Adapter, Inputs, certificate
 from recon.errors import ReconError, one_reason
-from recon.nets.module import watch_layers
-from recon_audit.files import State, load_state
+from recon_audit.anatomy import inputs_of
+from recon_audit.files import State, digest, load_state
 from recon_audit.images import printable
 from recon_audit.networks import Subject, subject_of
 
@@ -68,9 +65,6 @@ def on_base(model: Any, base: Any, arch: str | None) -> Subject:
     state = {name.removeprefix("base_model.model."): value for name, value in state.items()}
     subject = subject_of(base, arch)
     layers = dict(subject.module.requires_grad_(False).named_modules())
-    dense = [part for part in layers.values() if isinstance(part, nn.Linear)]
-    for number, name in re.findall(r"w(\d+) = (\S+)\.weight", "\n".join(subject.tensors)):
-        layers[name] = dense[int(number) - 1]  # as the base's file calls it
     adapted = sorted({name.partition(".lora_")[0] for name in state if ".lora_" in name})
     with one_reason(f"{path} does not fit the base"):
         for name in [name for name in state if ".lora_" not in name]:
@@ -83,9 +77,10 @@ def on_base(model: Any, base: Any, arch: str | None) -> Subject:
             raise ReconError(f"{path} has no {wanted}, for '{name}'")
         scale = config["lora_alpha"] / len(a) ** (0.5 if config.get("use_rslora") else 1)
         adapt(layers.get(name), name, a, b, scale)
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    words = f"{subject.arch} with LoRA on {', '.join(adapted) or 'no layer'}"
-    return Subject(subject.module, printable(path), digest, words, subject.tensors)
+    words = f"{subject.arch} with LoRA on {', '.join(adapted)}"
+    return Subject(
+        subject.module, printable(path), digest(path.read_bytes()), words, subject.tensors
+    )
 
 
 def _config(place: Path) -> dict[str, Any]:
@@ -93,28 +88,9 @@ def _config(place: Path) -> dict[str, Any]:
         config = {"peft_type": None, "r": None, **json.loads(place.read_text("utf-8"))}
     unread = [field for field in UNREAD if config.get(field)]
     if unread or config["peft_type"] != "LORA":
-        kind = unread[0] if unread else config["peft_type"]
-        raise ReconError(f"{place} asks for {kind}, which is not read: plain LoRA is")
+        kinds = *unread, config["peft_type"]
+        raise ReconError(f"{place} asks for {kinds[0]}, which is not read: plain LoRA is")
     return config
-
-
-def plain(module: nn.Module) -> nn.Module:
-    """A module whose LoRA layers of PEFT's are linear ones with `LowRank`, in place; unchanged
-    where it has none.
-    """
-    for place, part in list(module.named_modules()):
-        if not isinstance(getattr(part, "lora_A", None), nn.ModuleDict) or not part.lora_A:
-            continue
-        key = part.active_adapters[0]
-        if len(part.active_adapters) > 1 or dict(getattr(part, "use_dora", {})).get(key):
-            raise ReconError(f"'{place}' has DoRA or several adapters, which are not read: LoRA is")
-        if part.merged:
-            part.unmerge()
-        factors = part.lora_A[key].weight, part.lora_B[key].weight
-        adapt(part.base_layer, place, *factors, float(part.scaling[key]))
-        above, _, name = place.rpartition(".")
-        setattr(module.get_submodule(above), name, part.base_layer)
-    return module
 
 
 # ------------------------------------------------------------------------------------------- scores
@@ -139,14 +115,10 @@ def adapter_scores(module: nn.Module) -> tuple[str, ...]:
 
 def scores_of(module: nn.Module, x: Tensor, batch: int = 64) -> State:
     """`adapter_scores` (N,) of inputs x (N, C, H, W)."""
-    first, inputs = first_adapter(module), []
+    first = first_adapter(module)
     if first is None:
         return {}
-    device = next(module.parameters()).device
-    for rows in x.split(batch):
-        calls = watch_layers(module, rows.to(device))[2]
-        inputs.append(next(call.inputs for call in calls if call.name == first[0]).float().cpu())
-    h = torch.cat(inputs)
+    h = inputs_of(module, first[0], x.to(next(module.parameters()).device), batch).cpu()
     h = h if h.dim() == 2 else h.flatten(1, -2).mean(1)  # of tokens
     about = by_adapter_nullspace(first[1], Inputs(h, h)).diagnostics
     values = about["filter"], -about["residual"].log()

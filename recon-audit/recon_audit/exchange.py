@@ -15,7 +15,7 @@ Labels are used where those of held-out images have to do with what the network 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -29,11 +29,9 @@ from scipy.stats import mannwhitneyu, rankdata
 from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d, one_hot
 
-from recon.attacks.multipliers import confidence
-from recon.errors import ReconError, one_reason
 from recon.scoring.metrics import ncc
 from recon_audit.images import Images
-from recon_audit.labels import look_up
+from recon_audit.labels import look_up, of_both
 from recon_audit.words import say
 
 NEAR = 0.98  # NCC above which two images are copies
@@ -55,7 +53,7 @@ class Exchangeability:
         train, held_out: rows that are compared, of either set.
         groups: number of the group of each of them, the training ones first.
         size: images of a group, at most.
-        copies: (row held out, row in training, NCC).
+        copies: held-out images that are near-copies of training images.
         p: the smaller one of both tests.
         why_not: one sentence where the sets cannot be compared, else None.
         notes: what was left out, and why.
@@ -65,7 +63,7 @@ class Exchangeability:
     held_out: list[int]
     groups: Tensor
     size: int
-    copies: list[tuple[int, int, float]]
+    copies: int
     p: float
     why_not: str | None
     notes: tuple[str, ...]
@@ -76,7 +74,7 @@ def compare_sets(
     held_out: Tensor,
     seed: int,
     y: Tensor | None = None,
-    names: Sequence[str] | None = None,
+    names: Sequence[str] = (),
     groups: Sequence[str] = (),
 ) -> Exchangeability:
     """Of pixels (n, C, H, W) and (m, C, H, W).
@@ -86,62 +84,56 @@ def compare_sets(
             itself.
     """
     x, n, m = torch.cat([train, held_out]), len(train), len(held_out)
-    names = names or list(map(str, range(n + m)))
     member, notes, p, why_not = np.arange(n + m) < n, [], 1.0, None
-    links, first_of = near_copies(x), {name: k for k, name in [*enumerate(groups)][::-1]}
-    edges = [pair[:2] for pair in links]
-    edges += [(first_of[name], row) for row, name in enumerate(groups) if name]
-    ends = np.array(edges or [(0, 0)]).T
-    number = connected_components(coo_matrix((ends[0] * 0 + 1, ends), (n + m, n + m)), False)[1]
+    given = [name or f"\0{row}" for row, name in enumerate(groups)] or np.arange(n + m)
+    first, named = np.unique(given, return_index=True, return_inverse=True)[1:]
+    links = near_copies(x)
+    ends = named[np.array(links, int).reshape(-1, 2)].T
+    graph = coo_matrix((np.ones(len(links)), ends), (len(first), len(first)))
+    number = connected_components(graph, False)[1][named]
     kept = member | ~np.isin(number, number[member])
-    copies = [(j - n, i, value) for i, j, value in links if i < n <= j]
-    copied = len({row for row, _, _ in copies})
-    if copies:
-        row, of, value = copies[0]
-        twins = names[n + row], names[of], value
-        notes.append(say("copies", int(kept[n:].sum()), copied, m, twins))
-    if both := sorted({name for name in groups[:n] if name} & set(groups[n:])):
-        notes.append(say("both", both))
-    if (left := int((~kept).sum())) > MOST_COPIES * m:
-        why_not = say("too_many", copied, copied or left, m)
+    copies = [(i, j) for i, j in links if i < n <= j]
+    if left := int((~kept).sum()):
+        twins = [(names[j], names[i]) for i, j in copies[:1] if names]
+        notes.append(say("copies", left, m, twins))
+        why_not = notes[0] if left > MOST_COPIES * m else None
 
-    rank = _rank(number)
-    sizes = np.bincount(number[kept], minlength=len(number))[number]
+    rank, sizes = _rank(number), np.bincount(number[kept], minlength=n + m)[number]
     size = longest = int(sizes.max())
-    first = kept & (rank == 1)
-    values = torch.from_numpy(sizes[first, None]).double()
-    if longest > 1 and two_sample(standardised(values), member[first], seed) < UNLIKE:
+    rows = np.flatnonzero(kept & (rank == 1))
+    if longest > 1 and _apart(sizes[rows, None], member[rows], seed) < UNLIKE:
         size = 1
         notes.append(say("sizes", size, longest))
     kept &= rank <= size
     if y is not None:
-        rows, before = np.flatnonzero(first), kept.sum()
+        before = kept.sum()
         kept &= np.isin(number, number[rows[_matched(y.numpy()[rows], member[rows], seed)]])
         if left := int(before - kept.sum()):
             notes.append(say("mix", left, int(kept[:n].sum()), int(kept[n:].sum())))
 
     _, first, group = np.unique(number[kept], return_index=True, return_inverse=True)
-    inside, drawn = member[kept][np.sort(first)], torch.from_numpy(first.argsort().argsort()[group])
-    counts = int(inside.sum()), int(kept[:n].sum()), int((~inside).sum()), int(kept[n:].sum())
-    if any(groups) or len(inside) < kept.sum():
-        notes.append(say("groups", *counts))
+    drawn, first = torch.from_numpy(first.argsort().argsort()[group]), np.sort(first)
+    sides = [np.flatnonzero(part).tolist() for part in (kept[:n], kept[n:])]
+    inside, few = member[kept][first], [len(sides[0]), len(sides[1])]
+    counts = int(inside.sum()), int((~inside).sum())
+    if any(groups) or len(inside) < sum(few):
+        notes.append(say("groups", counts[0], few[0], counts[1], few[1]))
     if why_not is None and min(counts) < LEAST:
-        why_not = say("too_few", counts[0], counts[2], LEAST)
+        why_not = say("too_few", *counts, LEAST)
     if why_not is None:
-        compared = x[kept]
-        apart = two_sample(by_group(features(compared).mT, drawn).mT, inside, seed)
-        clustered = neighbours(compared[np.sort(first)], inside, seed)
-        p = min(apart, clustered)
+        apart = two_sample(by_group(features(x[kept]).mT, drawn).mT, inside, seed)
+        p = min(apart, neighbours(x[kept][first], inside, seed))
         if p < TOLD_APART:
             why_not = say("told_apart" if p == apart else "clustered", p)
-    sides = [np.flatnonzero(part).tolist() for part in (kept[:n], kept[n:])]
-    return Exchangeability(sides[0], sides[1], drawn, size, copies, p, why_not, tuple(notes))
+    return Exchangeability(
+        sides[0], sides[1], drawn, size, len({j for _, j in copies}), p, why_not, tuple(notes)
+    )
 
 
 def _rank(keys: np.ndarray) -> np.ndarray:
     """How many of the keys up to each one are equal to it: 1 for the first."""
     seen: Counter[int] = Counter()
-    return np.array([(seen.update([key]), seen[key])[1] for key in keys.tolist()])
+    return np.array([seen.update([key]) or seen[key] for key in keys.tolist()])
 
 
 def _matched(y: np.ndarray, member: np.ndarray, seed: int) -> np.ndarray:
@@ -149,51 +141,48 @@ def _matched(y: np.ndarray, member: np.ndarray, seed: int) -> np.ndarray:
     where no test tells them apart.
     """
     kind = np.unique(y, return_inverse=True)[1]
-    values = one_hot(torch.from_numpy(kind)).double()
-    p = two_sample(standardised(values), member, seed)
-    inner, outer = (values[part].sum(0).numpy() for part in (member, ~member))
+    values = one_hot(torch.from_numpy(kind)).numpy()
+    inner, outer = (values[part].sum(0) for part in (member, ~member))
     ratio = max(outer.sum() / inner.sum(), 1e-9)  # where all held-out images are copies
     few = np.minimum(inner * ratio, outer)
     most = np.where(member, (few / ratio).round()[kind], few.round()[kind])
     order = np.random.default_rng([seed, 21]).permutation(len(y))
     left = _rank((2 * kind + member)[order])[order.argsort()] <= most
     # of few groups of many classes little would be left, and chance alone makes them differ
-    return left | (p >= (UNLIKE if left.mean() >= 0.5 else TOLD_APART))
+    return left | (_apart(values, member, seed) >= (UNLIKE if left.mean() >= 0.5 else TOLD_APART))
 
 
 # ------------------------------------------------------------------------------------------- groups
 
 
-def near_copies(x: Tensor) -> list[tuple[int, int, float]]:
-    """(i, j, NCC), i < j, of images (N, C, H, W) that are copies but for a mirror and a shift.
+def near_copies(x: Tensor) -> list[tuple[int, int]]:
+    """(i, j), i < j, of images (N, C, H, W) that are copies but for a mirror and a shift.
 
     The middle of image j is compared with every window of image i of its size; first on grey
     pictures of COARSE pixels a side, of very many images in fewer motions. Signals, volumes and
     features, H or W = 1, are not moved.
     """
-    flat = min(x.shape[2:]) == 1
-    h, w = (0 if flat else min(SHIFT, side // 8) for side in x.shape[2:])
-    moves = product(range(-h, h + 1), range(-w, w + 1), ((),) if flat else ((), (3,)))
-    ways = sorted(moves, key=lambda move: abs(move[0]) + abs(move[1]))
-
-    def window(images: Tensor, down: int, right: int, mirrored: tuple[int, ...]) -> Tensor:
-        height, width = images.shape[2:]
-        images = images.flip(mirrored) if mirrored else images
-        return images[:, :, h + down : height - h + down, w + right : width - w + right]
-
-    middle = window(x, 0, 0, ())
-    best: dict[tuple[int, int], float] = {}
-    parts = _coarse(middle).split(500)
-    for way in ways[: max(2, MOST_PAIRS // len(x) ** 2)]:
-        moved = window(x, *way)
-        other = _coarse(moved)
-        for k, part in enumerate(parts):
-            j, i = torch.nonzero(ncc(part, other) > NEAR, as_tuple=True)
-            for one, two in zip(i.tolist(), (j + 500 * k).tolist(), strict=True):
-                if one < two:
-                    value = ncc(*(t.flatten()[None] for t in (moved[one], middle[two]))).item()
-                    best[one, two] = max(value, best.get((one, two), NEAR))
-    return [(*pair, value) for pair, value in sorted(best.items()) if value > NEAR]
+    flat, (height, width) = min(x.shape[2:]) == 1, x.shape[2:]
+    h, w = (0 if flat else min(SHIFT, side // 8) for side in (height, width))
+    # (N, C, 2h + 1, 2w + 1, …): all windows of all images, and of their mirror images
+    windows = [
+        t.unfold(2, height - 2 * h, 1).unfold(3, width - 2 * w, 1)
+        for t in ((x,) if flat else (x, x.flip(3)))
+    ]
+    middle = windows[0][:, :, h, w]
+    moves = product(range(2 * h + 1), range(2 * w + 1), windows)
+    ways = sorted(moves, key=lambda way: abs(way[0] - h) + abs(way[1] - w))
+    copies = set()
+    for down, right, seen in ways[: max(2, MOST_PAIRS // len(x) ** 2)]:
+        moved = seen[:, :, down, right]
+        coarse = _coarse(moved)
+        for k, part in enumerate(_coarse(middle).split(500)):
+            for row, i in (ncc(part, coarse) > NEAR).nonzero().tolist():
+                pair = i, row + 500 * k
+                both = moved[i].flatten(), middle[pair[1]].flatten()
+                if i < pair[1] and pair not in copies and ncc(*torch.stack(both)[:, None]) > NEAR:
+                    copies.add(pair)
+    return sorted(copies)
 
 
 def groups_of(train: Images, held_out: Images, source: Any) -> list[str]:
@@ -204,19 +193,14 @@ def groups_of(train: Images, held_out: Images, source: Any) -> list[str]:
             `name,group`.
     """
     sets = train, held_out
+    if str(source) == "folders":
+        return [Path(name).parent.name for part in sets for name in part.names]
     if isinstance(source, str | Path):
-        folders = str(source) == "folders"
-        parts = [
-            [Path(name).parent.name for name in part.names] if folders else look_up(part, source)
-            for part in sets
-        ]
-    else:
-        with one_reason("groups must be a pair of sequences, a CSV file or folders"):
-            source = [[""] * len(part) for part in sets] if source is None else source
-            parts = [list(np.asarray(part, dtype=object)) for part in source]
-    if [len(part) for part in parts] != [len(part) for part in sets]:
-        raise ReconError(f"groups must be for {len(train)} training and {len(held_out)} images")
-    return ["" if of in (None, "") or of != of else str(of) for part in parts for of in part]
+        return look_up(sets, source)
+    if source is None:
+        return [""] * (len(train) + len(held_out))
+    named = of_both(sets, source, "groups", lambda part: np.asarray(part, dtype=object))
+    return ["" if of is None or of != of else str(of) for of in named]
 
 
 def by_group(values: Tensor, groups: Tensor) -> Tensor:
@@ -229,11 +213,10 @@ def by_group(values: Tensor, groups: Tensor) -> Tensor:
 # -------------------------------------------------------------------------------------------- tests
 
 
-def draw_rows(count: int, n: int, seed: int) -> list[int]:
-    """n of `count` rows, drawn by `seed`; all of them, in their order, where there are no more."""
-    if count <= n:
-        return list(range(count))
-    return torch.randperm(count, generator=torch.Generator().manual_seed(seed))[:n].tolist()
+def draw_rows(count: int, n: int, seed: int) -> Tensor:
+    """n of `count` rows, drawn by `seed`, in their order; all of them where there are no more."""
+    drawn = torch.randperm(count, generator=torch.Generator().manual_seed(seed))
+    return drawn[:n].sort().values
 
 
 def features(x: Tensor) -> Tensor:
@@ -265,26 +248,33 @@ def standardised(values: Tensor) -> Tensor:
     return torch.where(spread > 1e-9, (values - values.mean(0)) / spread.clamp_min(1e-12), 0.0)
 
 
-def _permuted(member: np.ndarray, seed: int, permutations: int) -> Tensor:
-    """±1 (G, 1 + permutations), less their mean: which groups are training ones, and in other
-    orders.
+def permutation_p(
+    member: np.ndarray,
+    seed: int,
+    permutations: int,
+    statistic: Callable[[np.ndarray, Tensor], Tensor],
+) -> float:
+    """p-value of a statistic of which groups (G,) are training ones; of large sets on `MOST_TOLD`
+    groups of each, drawn by `seed`.
+
+    Args:
+        statistic: (1 + permutations,) of rows that are taken and ±1 (rows, 1 + permutations), less
+            their mean: as it is, and in other orders.
     """
-    y = torch.from_numpy(np.where(member, 1.0, -1.0))
+    sets = [np.flatnonzero(member == is_in) for is_in in (True, False)]
+    rows = np.concatenate([part[draw_rows(len(part), MOST_TOLD, seed)] for part in sets])
+    y = torch.from_numpy(np.where(member[rows], 1.0, -1.0))
     generator = torch.Generator().manual_seed(seed)
     orders = [torch.randperm(len(y), generator=generator) for _ in range(permutations)]
-    return torch.stack([y, *(y[order] for order in orders)], dim=1) - y.mean()
-
-
-def _p_of(statistic: Tensor) -> float:
-    """Of the first among those under permutation."""
-    return float((statistic[1:] >= statistic[0] - 1e-12).sum() + 1) / len(statistic)
+    values = statistic(rows, torch.stack([y, *(y[order] for order in orders)], 1) - y.mean())
+    return float((values >= values[0] - 1e-12).sum()) / len(values)
 
 
 def two_sample(
     values: Tensor, member: np.ndarray, seed: int, permutations: int = PERMUTATIONS
 ) -> float:
     """p-value of the correlation between set and left-out prediction of a ridge classifier, by
-    permutation; of large sets on `MOST_TOLD` groups of each, drawn by `seed`.
+    permutation.
 
     Predictions of group i by the classifier fitted without it are (ŷ_i − h_ii y_i) / (1 − h_ii), ŷ
     = H y.
@@ -292,29 +282,33 @@ def two_sample(
     Args:
         values (G, f): standardised; member (G,): training or held out.
     """
-    rows = _few(member, seed)
-    x, labels = values[rows], _permuted(member[rows], seed, permutations)
-    inverse = torch.linalg.inv(x.mT @ x + x.shape[1] * torch.eye(x.shape[1], dtype=x.dtype))
-    leverage = ((x @ inverse) * x).sum(1, keepdim=True).clamp_max(1 - 1e-6)
-    left_out = (x @ (inverse @ (x.mT @ labels)) - leverage * labels) / (1 - leverage)
-    left_out = left_out - left_out.mean(0)
-    return _p_of((left_out * labels).sum(0) / left_out.norm(dim=0).clamp_min(1e-12))
+
+    def correlation(rows: np.ndarray, labels: Tensor) -> Tensor:
+        x = values[rows]
+        inverse = torch.linalg.inv(x.mT @ x + x.shape[1] * torch.eye(x.shape[1], dtype=x.dtype))
+        leverage = ((x @ inverse) * x).sum(1, keepdim=True).clamp_max(1 - 1e-6)
+        left_out = (x @ (inverse @ (x.mT @ labels)) - leverage * labels) / (1 - leverage)
+        left_out = left_out - left_out.mean(0)
+        return (left_out * labels).sum(0) / left_out.norm(dim=0).clamp_min(1e-12)
+
+    return permutation_p(member, seed, permutations, correlation)
+
+
+def _apart(values: np.ndarray, member: np.ndarray, seed: int) -> float:
+    return two_sample(standardised(torch.from_numpy(values).double()), member, seed)
 
 
 def neighbours(x: Tensor, member: np.ndarray, seed: int, permutations: int = PERMUTATIONS) -> float:
     """p-value of the number of images (G, C, H, W) whose nearest neighbour is of their own set, by
     permutation (Schilling 1986).
     """
-    rows = _few(member, seed)
-    seen = _coarse(x[rows])
-    alike = ncc(seen, seen).fill_diagonal_(-2)
-    labels = _permuted(member[rows], seed, permutations)
-    return _p_of(((labels[alike.argmax(1)] > 0) == (labels > 0)).double().sum(0))
 
+    def alike(rows: np.ndarray, labels: Tensor) -> Tensor:
+        seen = _coarse(x[rows])
+        nearest = ncc(seen, seen).fill_diagonal_(-2).argmax(1)
+        return ((labels[nearest] > 0) == (labels > 0)).double().sum(0)
 
-def _few(member: np.ndarray, seed: int) -> np.ndarray:
-    sets = [np.flatnonzero(member == is_in) for is_in in (True, False)]
-    return np.concatenate([part[draw_rows(len(part), MOST_TOLD, seed)] for part in sets])
+    return permutation_p(member, seed, permutations, alike)
 
 
 # ------------------------------------------------------------------------------------------- labels
@@ -331,10 +325,8 @@ def why_no_labels(logits: Tensor, y: Tensor, y_held_out: Tensor) -> str | None:
     top, other = int(kinds.max()), int(others.max())
     if len(kinds) == top + 1 > other + 1 == len(others):
         return say("own_numbers", top, other)
-    classes = range(max(logits.shape[1], 2))
-    phi = [confidence(logits, torch.full_like(y_held_out, k)) for k in classes]
-    ranks, own = rankdata(torch.stack(phi), axis=1), one_hot(y_held_out, len(classes)).bool().T
+    z = logits if logits.shape[1] > 1 else torch.cat([-logits, logits], dim=1)
+    ranks = rankdata(z.double().log_softmax(1), axis=0)
+    own = one_hot(y_held_out, z.shape[1]).bool().numpy()
     told = mannwhitneyu(ranks[own], ranks[~own], alternative="greater").pvalue < TOLD_APART
-    if told or len(torch.cat([kinds, others]).unique()) < 2:
-        return None
-    return say("no_relation")
+    return None if told or len({*kinds.tolist(), *others.tolist()}) < 2 else say("no_relation")

@@ -1,21 +1,17 @@
-"""Files of weights: safetensors and PyTorch's own as named tensors, ONNX as a module. Nothing in
-them is executed.
-"""
+"""Files of weights: safetensors and PyTorch's own as named tensors. Nothing in them is executed."""
 
 from __future__ import annotations
 
-import argparse
-import json
+import hashlib
 import re
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import safetensors.torch
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from recon.errors import ReconError, one_reason
 
@@ -24,7 +20,7 @@ State = dict[str, Tensor]
 
 TORCH = {".pt", ".pth", ".ckpt", ".bin"}
 INDEX = ".index.json"  # names the file of each tensor, where there are several
-SHARD = re.compile(r"(.*)-[0-9]+-of-0*([0-9]+)(\.[a-z]+)")
+SHARD = re.compile(r"-[0-9]+-of-[0-9]+\.")
 #: what lies beside the weights in a checkpoint, or in its folder
 BESIDE = re.compile(r"optim|sched|scaler|rng|training_args|callback|hyper", re.IGNORECASE)
 #: how files begin that are none of weights
@@ -33,90 +29,46 @@ OTHERS = {
     rb"\s*\{\s*\"": "is text, perhaps of a failed download",
     rb"version https://git-lfs": "is a pointer of Git LFS, and not the file (git lfs pull)",
 }
-#: what training scripts keep beside the weights: numbers of NumPy and the namespace of their
-#: arguments, plain data
-_SCALAR = np.float64(0).__reduce__()[0]  # NumPy's own reader of a pickled number
-SCALARS: list[Any] = [
-    np.dtype,
-    (_SCALAR, "numpy.core.multiarray.scalar"),
-    (_SCALAR, "numpy._core.multiarray.scalar"),
-    *(
-        type(np.dtype(kind))
-        for kind in ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "b1")
-    ),
-    argparse.Namespace,
-]
 SAVE = "save the state_dict() of the model instead"
+RUNS = "and a stranger's could run any program"
 PASS = "pass the module itself to recon.audit in Python"
 
 
-def files_of(path: Path) -> list[Path]:
-    """The files that hold the weights: all shards of one, and what an index or a folder of
-    save_pretrained names; ReconError where one is missing.
-    """
-    if path.is_dir():
-        held = [file for file in sorted(path.iterdir()) if not BESIDE.search(file.name)]
-        kinds = (INDEX, ".safetensors", *TORCH)
-        # one kind of file is enough: the same weights are often there in two
-        path = next((file for kind in kinds for file in held if file.name.endswith(kind)), path)
-        same = [file for file in held if file.suffix == path.suffix]
-        if len(same) > 1 and not path.name.endswith(INDEX) and not SHARD.fullmatch(path.name):
-            names = ", ".join(file.name for file in same[:4])
-            raise ReconError(f"{path.parent} holds several files of weights ({names}): name one")
-    if path.is_file():
-        for index in sorted(path.parent.glob(f"*{INDEX}")):
-            with one_reason(f"{index} is no index of weights"):
-                shards = {
-                    Path(name).name for name in json.loads(index.read_text())["weight_map"].values()
-                }  # noqa: E501
-            if path == index or path.name in shards:
-                return [_there(path.with_name(name)) for name in sorted(shards)]
-        if part := SHARD.fullmatch(path.name):
-            files = sorted(path.parent.glob(f"{part[1]}-*-of-*{part[3]}"))
-            if len(files) != int(part[2]):
-                raise ReconError(
-                    f"{path} is one of {part[2]} files of a network, and {len(files)} of them are"
-                    " there: put all into one folder"
-                )
-            return files
-    return [_there(path)]
-
-
-def _there(path: Path) -> Path:
-    if not path.is_file():
-        raise ReconError(f"there is no weights file {path}")
-    return path
-
-
-def load_states(path: Path) -> dict[str, State]:
-    """Name -> tensor, on the CPU, by the place in the file where such tensors are: "" for a state
-    dict, "state_dict" or "model.ema" in a checkpoint.
-
-    `.pt`, `.pth`, `.ckpt`, `.bin` are read with `weights_only=True`, everything else as
-    safetensors. ReconError for a missing or damaged file, for TorchScript, and for a whole pickled
-    module.
-    """
-    states: dict[str, State] = {}
-    for file in files_of(path):
-        for place, state in _read(file).items():
-            states[place] = states.get(place, {}) | state
-    return states
+def digest(*parts: bytes) -> str:
+    """SHA-256 of all of them."""
+    return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
 def load_state(path: Path) -> State:
-    """The tensors of a file that holds one network's; ReconError for another."""
-    states = load_states(path)
+    """Name -> tensor, on the CPU.
+
+    `.pt`, `.pth`, `.ckpt`, `.bin` are read with `weights_only=True`, everything else as
+    safetensors. ReconError for a missing or damaged file, for TorchScript, ONNX and a whole pickled
+    module, for one of several files of a network, and for several networks in a file.
+    """
+    if not path.is_file():
+        raise ReconError(f"there is no weights file {path}: name a file, and no folder")
+    with one_reason(f"{path} cannot be read"):
+        beside = [index.read_text("utf-8", "replace") for index in path.parent.glob(f"*{INDEX}")]
+    part = SHARD.search(path.name) or any(f'"{path.name}"' in index for index in beside)
+    if part or path.name.endswith(INDEX):
+        raise ReconError(f"{path} is of a network in several files: save it as one, or {PASS}")
+    states = _read(path)
     if len(states) > 1:
-        raise ReconError(f"{path} holds several networks ({', '.join(states)}): save one alone")
+        raise ReconError(
+            f"{path} holds several networks ({', '.join(states)}): save the one that is meant alone"
+        )
     return next(iter(states.values()))
 
 
 def _read(path: Path) -> dict[str, State]:
     with one_reason(f"{path} cannot be read"), path.open("rb") as file:
         begins = file.read(100)
-    for pattern, words in OTHERS.items():
-        if re.match(pattern, begins, re.IGNORECASE):
-            raise ReconError(f"{path} {words}")
+    others = [words for how, words in OTHERS.items() if re.match(how, begins, re.IGNORECASE)]
+    if path.suffix.lower() == ".onnx":
+        others = [f"is an ONNX file, which is not read: {PASS}, or {SAVE}"]
+    if others:
+        raise ReconError(f"{path} {others[0]}")
     if path.suffix.lower() in TORCH or zipfile.is_zipfile(path):
         return _from_torch(path)
     with one_reason(
@@ -137,18 +89,12 @@ def _natural(name: str) -> list[Any]:
 
 def _from_torch(path: Path) -> dict[str, State]:
     try:
-        with torch.serialization.safe_globals(SCALARS):
-            held = torch.load(path, map_location="cpu", weights_only=True)
+        held = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # whatever a stranger's bytes make the reader say
-        reason = " ".join(str(error).split())
-        sentence = f"is damaged or is no file of torch.save: {reason[:120] or type(error).__name__}"
-        if "TorchScript" in reason:
-            sentence = f"is a TorchScript archive, which is a program and not only weights: {SAVE}"
-        elif "Weights only load failed" in reason or "Unsupported" in reason:
-            sentence = (
-                "holds more than tensors, and unpickling a stranger's file could run any program:"
-                f" {SAVE}"
-            )
+        reason = " ".join(str(error).split())[:120] or type(error).__name__
+        sentence = f"is damaged or is no file of torch.save: {reason}"
+        if re.search("TorchScript|Weights only load failed|Unsupported", str(error)):
+            sentence = f"holds more than tensors, a TorchScript archive or objects, {RUNS}: {SAVE}"
         raise ReconError(f"{path} {sentence}") from error
     states = dict(_states_in(held))
     if not states:
@@ -166,23 +112,3 @@ def _states_in(held: Any, place: str = "") -> Iterator[tuple[str, State]]:
         for name, inner in held.items():
             if not BESIDE.search(str(name)):
                 yield from _states_in(inner, f"{place}.{name}".strip("."))
-
-
-def from_graph(path: Path) -> tuple[nn.Module, str, list[str]]:
-    """(module, its layers in words, its tensors) of an ONNX file; ReconError where onnx2torch is
-    not installed or cannot convert it, and where its weights are constants.
-    """
-    try:
-        import onnx
-        from onnx2torch import convert
-    except ImportError as error:
-        mend = "the package onnx2torch is not installed: pip install onnx2torch"
-        raise ReconError(f"{path} is an ONNX file, and {mend}, or save the state_dict()") from error
-    with one_reason(f"{path} is no ONNX file, or its weights in a second file are not beside it"):
-        graph = onnx.load(str(path))  # what points out of the folder, onnx refuses
-    with one_reason(f"{path} has operations that are not read here: {PASS}"):
-        module = convert(graph).eval()
-    if any(buffer.dim() > 1 for buffer in module.buffers()):
-        raise ReconError(f"{path} holds weights as constants of its operations: {PASS}")
-    kinds = [type(part).__name__ for part in module.children()]
-    return module, ", ".join(kinds), [name for name, _ in module.named_parameters()]

@@ -14,9 +14,9 @@ given; they are compared with nothing.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from os.path import commonprefix
 from pathlib import Path
 from typing import Any
@@ -24,15 +24,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from recon.attacks.heads import Public, matched_filter, span_of, span_test
-from recon.attacks.separation import FirstLayer
 from recon.errors import ReconError, one_reason
 from recon.nets.module import answers_of
-from recon_audit.anatomy import Classifier
+from recon.nets.network import Shape
+from recon_audit.anatomy import Classifier, inputs_of
 from recon_audit.files import State, load_state
-from recon_audit.networks import PREFIXES, Subject, on_meta, subject_of
+from recon_audit.networks import Subject, strip_prefixes, subject_of
 
-LEAST = 0.5  # share of the network's numbers that its start must have
+LEAST = 0.5  # share of the network's tensors that its start must have
 
 
 @dataclass(frozen=True)
@@ -50,28 +49,16 @@ class Start:
     whole: bool = True
 
 
-def on_backbone(subject: Subject, backbone: Any) -> Subject:
-    """The network on its backbone, if it has one; see `recon.audit`."""
-    if backbone is None:
-        return subject
-
-    def around(module: nn.Module) -> nn.Module:
-        return subject_of(OnBackbone(backbone, module)).module
-
-    return replace(subject, module=around(subject.module), around=around)
-
-
 def began_at(subject: Subject, arch: str | None, theta_init: Any, start: Any) -> Start | None:
     """Where training began, as far as that is known; see `recon.audit`."""
-    if theta_init is not None and start is not None:
+    if theta_init is None:
+        return None if start is None else public_start(subject, start)
+    if start is not None:
         raise ReconError(
             "give theta_init, a random start that may be known, or start, of a fine-tune, and not"
             " both"
         )
-    if theta_init is not None:
-        return start_of(subject, theta_init, arch)
-    start = find_start(subject) if start is None else start
-    return None if start is None else public_start(subject, start)
+    return start_of(subject, theta_init, arch)
 
 
 def start_of(subject: Subject, source: Any, arch: str | None) -> Start:
@@ -91,7 +78,7 @@ def public_start(subject: Subject, source: Any) -> Start:
     of a new head, are drawn. What equals its start was frozen, and is frozen in `subject.module`,
     but for a network that would have nothing left to train.
 
-    ReconError where less than half of the network's numbers are there.
+    ReconError where less than half of the network's tensors are there.
 
     Args:
         source: a module, a state dict, a file of weights, or a name of torchvision's weights such
@@ -101,8 +88,7 @@ def public_start(subject: Subject, source: Any) -> Start:
     state = subject.module.state_dict()
     public = _align(state, _state_of(source))
     parameters = dict(subject.module.named_parameters())
-    total = sum(p.numel() for p in parameters.values())
-    if sum(parameters[name].numel() for name in public if name in parameters) < LEAST * total:
+    if len(public) < LEAST * len(state):
         there = f"only {len(public)} of its {len(state)} tensors are there by name and shape"
         raise ReconError(f"the start does not fit the network: {there}")
     module = copy.deepcopy(subject.module)
@@ -114,79 +100,45 @@ def public_start(subject: Subject, source: Any) -> Start:
     return Start(module, frozenset(public), set(parameters) <= set(public))
 
 
-def find_start(subject: Subject) -> Any:
-    """Public weights on this machine with which training began, as `public_start` takes them, None
-    where there are none: torchvision's in its cache, of an architecture whose tensors the network
-    has; at least one of its matrices must be equal.
-    """
-    from torchvision import models
-
-    tensors = subject.module.state_dict()
-    for file in sorted((Path(torch.hub.get_dir()) / "checkpoints").glob("*.pth")):
-        name = file.stem.split("-")[0]
-        if name not in models.list_models():
-            continue
-        theirs = on_meta(name).state_dict()
-        if len(_align(tensors, theirs)) <= LEAST * len(theirs):
-            continue
-        state = load_state(file)
-        aligned = _align(tensors, state)
-        if any(
-            value.dim() > 1 and torch.equal(value.to(tensors[key]), tensors[key])
-            for key, value in aligned.items()
-        ):
-            return state
-    return None
-
-
 def _state_of(source: Any) -> State:
     if isinstance(source, nn.Module):
         source = source.state_dict()
     if isinstance(source, Mapping):
         return {str(name): value for name, value in source.items() if isinstance(value, Tensor)}
-    if (
-        isinstance(source, str)
-        and not Path(source).exists()
-        and (weights := _weights_of(source)) is not None
-    ):
-        with one_reason(f"the weights {source} cannot be had"):
-            return dict(weights.get_state_dict(progress=False, check_hash=True))
-    if isinstance(source, str | Path):
-        return load_state(Path(source))
-    wanted = "a module, a state dict, a file or a name of torchvision's weights"
-    raise ReconError(f"the start must be {wanted}, not a {type(source).__name__}")
+    if not isinstance(source, str | Path):
+        wanted = "a module, a state dict, a file or a name of torchvision's weights"
+        raise ReconError(f"the start must be {wanted}, not a {type(source).__name__}")
+    weights = None
+    if not Path(source).exists():
+        from torchvision import models
 
-
-def _weights_of(name: str) -> Any:
-    """torchvision's weights of a name such as ResNet18_Weights.DEFAULT or resnet18; None where it
-    knows none.
-    """
-    from torchvision import models
-
-    for find in (models.get_weight, lambda name: models.get_model_weights(name).DEFAULT):
         with suppress(ValueError, KeyError, AttributeError):
-            return find(name)
-    return None
+            known = models.get_weight if "." in str(source) else models.get_model_weights
+            weights = known(str(source))
+    if weights is None:
+        return load_state(Path(source))
+    with one_reason(f"the weights {source} cannot be had"):
+        weights = getattr(weights, "DEFAULT", weights)
+        return dict(weights.get_state_dict(progress=False, check_hash=True))
 
 
-def _align(target: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> State:
+def _align(target: Mapping[str, Tensor], other: State) -> State:
     """Tensors of `other` by the names that the network has for them: the same, or after the one
     prefix by which most of them fit.
     """
-    best: State = {}
-    for wrapper in ("", *PREFIXES):
-        state = {name.removeprefix(wrapper): value for name, value in other.items()}
-        first = next(iter(state), "")
-        for prefix in sorted(
-            {name.removesuffix(first) for name in target if name.endswith(first)} | {""}
-        ):
-            fits = {
-                prefix + name: value
-                for name, value in state.items()
-                if prefix + name in target and target[prefix + name].shape == value.shape
-            }
-            best = max(best, fits, key=len)
-    return best
+    state = strip_prefixes(other)
+    first = next(iter(state), "")
+    ends = {name.removesuffix(first) for name in target if name.endswith(first)} | {""}
+    shapes = {name: value.shape for name, value in target.items()}
+    ways = (
+        {
+            prefix + name: value
+            for name, value in state.items()
+            if shapes.get(prefix + name) == value.shape
+        }
+        for prefix in sorted(ends)
+    )
+    return max(ways, key=len)
 
 
 # -------------------------------------------------------------------------------------------- heads
@@ -194,33 +146,6 @@ def _align(target: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> State:
 MOST_PUBLIC = 1000
 # shorter rows are columns of a table: nothing is sparse in them, and they span everything
 LEAST_FEATURES = 64
-SPANS = ("span", "bent", "filter")  # scores of membership
-
-
-class OnBackbone(nn.Module):
-    """A head on a frozen backbone, as one network. backbone: any module, or a
-    `recon.images.features.Backbone`.
-    """
-
-    def __init__(self, backbone: Any, head: nn.Module) -> None:
-        super().__init__()
-        module = backbone if isinstance(backbone, nn.Module) else getattr(backbone, "module", None)
-        if not isinstance(module, nn.Module):
-            raise ReconError(f"the backbone must be an nn.Module, not a {type(backbone).__name__}")
-        self.backbone = module.requires_grad_(False)
-        self.around: Callable[[Tensor], Any] = backbone
-        self.head = head
-
-    def forward(self, x: Tensor) -> Any:
-        """Answers of the head to the backbone's features: of Hugging Face's the pooled ones."""
-        with torch.no_grad():
-            features = self.around(x)
-        for name in ("pooler_output", "last_hidden_state"):
-            if isinstance(value := getattr(features, name, None), Tensor):
-                features = value if value.dim() != 3 else value[:, 0]
-        if not isinstance(features, Tensor):
-            raise ReconError(f"the backbone must give a tensor, not a {type(features).__name__}")
-        return self.head(features.flatten(1).clone())
 
 
 @dataclass(frozen=True)
@@ -228,12 +153,12 @@ class Head:
     """
     Attributes:
         module: what was trained.
-        first: the part of the network that is given the features.
+        first: name of the layer that is given the features.
         place: where `part_at` has what was trained from.
     """
 
     module: nn.Module
-    first: nn.Module
+    first: str
     place: tuple[str, int]
 
 
@@ -247,7 +172,7 @@ def part_at(module: nn.Module, name: str, skipped: int) -> nn.Module:
     return part.eval()
 
 
-def head_of(classifier: Classifier, shape: tuple[int, ...]) -> Head | None:
+def head_of(classifier: Classifier, shape: Shape) -> Head | None:
     """The part that was trained, where it is given vectors that frozen parts make of images and
     answers for the whole; None for other networks.
     """
@@ -257,66 +182,23 @@ def head_of(classifier: Classifier, shape: tuple[int, ...]) -> Head | None:
         return None
     common = commonprefix([name.split(".")[:-1] for name in learned])  # type: ignore[type-var]
     within, skipped = ".".join(common), 0
-    first = module.get_submodule(within)
-    if isinstance(first, nn.Sequential):
-        skipped, first = next(
-            (k, child)
-            for k, child in enumerate(first)
-            if any(p.requires_grad for p in child.parameters())
-        )
+    outer = module.get_submodule(within)
+    if isinstance(outer, nn.Sequential):
+        learns = [any(p.requires_grad for p in child.parameters()) for child in outer]
+        skipped = learns.index(True)
     elif not within:
         return None
-    part = part_at(module, within, skipped)
-    head = Head(part, first, (within, skipped))
+    head = Head(part_at(module, within, skipped), learned[0].rpartition(".")[0], (within, skipped))
     x = torch.rand(4, *shape, generator=torch.Generator().manual_seed(1))
-    inputs = _record_input(head, classifier, x)
-    if inputs is None or inputs.dim() != 2:
-        return None
-    with torch.no_grad():
-        whole, answers = answers_of(module, classifier.as_taken(x)), answers_of(part, inputs)
-    same = (
-        isinstance(answers, Tensor)
-        and answers.shape == whole.shape
-        and torch.allclose(answers, whole, rtol=1e-3, atol=1e-5)
-    )
-    return head if same else None
-
-
-def _record_input(head: Head, classifier: Classifier, x: Tensor) -> Tensor | None:
-    inputs: list[Tensor] = []
-
-    def keep(_: nn.Module, arguments: tuple[Any, ...]) -> None:
-        if arguments and isinstance(arguments[0], Tensor):
-            inputs.append(arguments[0].detach().clone())
-
-    hook = head.first.register_forward_pre_hook(keep)
-    try:
-        with torch.no_grad():
-            classifier.module(classifier.as_taken(x))
-    finally:
-        hook.remove()
-    return inputs[0] if len(inputs) == 1 else None
+    with torch.no_grad(), suppress(RuntimeError):
+        inputs = inputs_of(module, head.first, classifier.as_taken(x))
+        if inputs.dim() == 2 and len(inputs) == len(x):
+            whole = answers_of(module, classifier.as_taken(x))
+            if torch.allclose(answers_of(head.module, inputs), whole, rtol=1e-3, atol=1e-5):
+                return head
+    return None
 
 
 def features_of(head: Head, classifier: Classifier, x: Tensor) -> Tensor:
     """Features (n, 1, 1, d) of inputs x (n, C, H, W), as the head is given them."""
-    parts = [_record_input(head, classifier, part) for part in x.split(64)]
-    return torch.cat([features for features in parts if features is not None]).float()[
-        :, None, None
-    ]
-
-
-def spans(
-    layer: FirstLayer, bias: Tensor | None, features: Tensor, public: Public, n: int
-) -> State:
-    """Scores of membership (N,) of features (N, d): how near they are to the span of the first
-    layer, as plain descent and as Adam would bend it, and the response of the layer's rows to what
-    a feature has of its own.
-    """
-    scores = {}
-    for name, bent in (("span", False), ("bent", True)):
-        rank = min(len(span_of(layer, public, None, bent)), n)
-        scores[name] = span_test(layer, features, public, max(rank, 1), bent)
-    offset = layer.update.new_zeros(len(layer.update)) if bias is None else bias
-    scores["filter"] = matched_filter(layer.update, offset, features, public)
-    return scores
+    return inputs_of(classifier.module, head.first, classifier.as_taken(x))[:, None, None]

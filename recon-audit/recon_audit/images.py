@@ -4,12 +4,12 @@ of NumPy; arrays of any layout become one.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +19,9 @@ from PIL import Image
 from torch import Tensor
 
 from recon.errors import ReconError, one_reason
-from recon.images.pool import shape_of
+from recon.nets.network import Shape
 
 SIDE = 8  # of the smallest image that is given as a row
-# correlation of neighbours: that much above all pairs': digits .3, photographs .5, columns of a
-# table 0
-ALIKE = 0.15
-MOST_ROWS = 500
 TWICE = 16  # items that are read twice: a flip leaves an image as it was in half of the cases
 MIN_IMAGES = 6  # with 5 of each even a perfect attack has p = 9/252 in `recon_audit.scoring.score`
 BRIGHT, DARK = 16, 1000  # beside bytes, larger numbers are no [0, 1], and no 16 bits below
@@ -46,10 +42,10 @@ WITHOUT = (
 class Images:
     """
     Attributes:
-        pixels: (n, C, H, W), uint8 or float32.
+        pixels: (n, C, H, W) float32, bytes over 255 and other numbers as they are.
         names: what the owner calls them, (n,).
         labels: (n, …) classes as their owner has them, None where unknown.
-        note: "used N of M files, because …", "" where all were used.
+        note: "used N of M files", and why; "" where all were used.
         form: of a signal (C, L), or of a volume (C, D, H, W), whose pixels are (C, 1, L) and
             (C, D H, W); else ().
     """
@@ -58,21 +54,20 @@ class Images:
     names: list[str]
     labels: np.ndarray | None = None
     note: str = ""
-    form: tuple[int, ...] = ()
+    form: Shape = ()
 
     def __len__(self) -> int:
         return len(self.names)
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> Shape:
         """(C, H, W)."""
         return self.pixels.shape[1:]
 
     @property
     def scaled(self) -> Tensor:
-        """(n, C, H, W) float32: bytes over 255, floats as they are."""
-        tensor = torch.from_numpy(self.pixels)
-        return tensor.float() / 255 if tensor.dtype == torch.uint8 else tensor.float()
+        """(n, C, H, W) float32."""
+        return torch.from_numpy(self.pixels)
 
     @property
     def flat(self) -> Tensor:
@@ -87,18 +82,6 @@ class Images:
         names = [self.names[row] for row in rows]
         return replace(self, pixels=self.pixels[rows], names=names, labels=labels)
 
-    def picture(self, pixels: Tensor) -> np.ndarray:
-        """(H, W, C) uint8 of pixels (C, H, W), to look at; the range of all images, where that
-        leaves [0, 1], goes from black to white.
-        """
-        low, high = 0.0, 1.0
-        if self.pixels.dtype != np.uint8:
-            low, high = min(low, float(self.pixels.min())), max(high, float(self.pixels.max()))
-        grey = (pixels - low) / (high - low)
-        if len(pixels) not in (1, 3):  # bands that are no colours: their mean
-            grey = grey.mean(0, keepdim=True)
-        return (grey.clamp(0, 1) * 255).round().byte().permute(1, 2, 0).numpy()
-
 
 @dataclass(frozen=True)
 class Expected:
@@ -112,13 +95,6 @@ class Expected:
     resize: int | None = None
     crop: int | None = None
 
-    def colours(self, width: int, height: int, default: int) -> int | None:
-        """1 or 3 for an image of this size with `default` colours; None where it does not fit."""
-        if self.dim is not None:
-            channels, remainder = divmod(self.dim, width * height)
-            return channels if not remainder and channels in (1, 3) else None
-        return self.channels if self.channels in (1, 3) else default
-
 
 def as_array(source: Any) -> np.ndarray:
     """Of an array, or a tensor wherever it lies and of whatever type."""
@@ -130,154 +106,108 @@ def as_array(source: Any) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Raw:
-    """One set as it lies there: units, sizes and the order of axes are settled for both together.
+    """One set as it lies there: units and sizes are settled for both together.
 
     Attributes:
         part: its name.
-        blocks: an array (n, …) of images that lie in memory, or (1, C, H, W) of each picture.
+        images: arrays (C, …), see `laid`.
         names: what the owner calls them, (n,).
         labels: (n, …), None where unknown.
         left: files that are left out, by the reason.
-        pictures: whether they are.
     """
 
     part: str
-    blocks: list[np.ndarray]
+    images: list[np.ndarray]
     names: list[str]
     labels: Any = None
     left: Counter[str] = field(default_factory=Counter)
-    pictures: bool = False
-
-    def among(self, rows: list[int]) -> Raw:
-        """With these blocks: the others are of another size."""
-        if len(rows) == len(self.blocks):
-            return self
-        left = self.left + Counter({"of another size": len(self.blocks) - len(rows)})
-        labels = None if self.labels is None else self.labels[rows]
-        names, blocks = [self.names[row] for row in rows], [self.blocks[row] for row in rows]
-        return replace(self, blocks=blocks, names=names, labels=labels, left=left)
-
-    @property
-    def note(self) -> str:
-        """For the report."""
-        n, left = len(self.names), sorted(self.left.items())
-        why = ", ".join(f"{k} {'is' if k == 1 else 'are'} {what}" for what, k in left if k)
-        used = f"used {n} of {n + self.left.total()} files in {self.part}, because {why}"
-        return used if self.left.total() else ""
 
 
 def settle(raws: Sequence[Raw], expected: Expected) -> list[Images]:
-    """Sets of images in one layout, of one size and in one unit."""
-    every = [block for raw in raws for block in raw.blocks]
-    if (expected.resize or expected.crop) and not all(raw.pictures for raw in raws):
-        raise ReconError("only pictures are resized and cropped, and arrays are no pictures")
-    shape: tuple[int, ...] = ()
-    if rows := [block for block in every if block.ndim == 2 == expected.axes]:
-        others = [_lay(b, (), expected, raw) for raw in raws for b in raw.blocks if b.ndim > 2]
-        shape = others[0].shape[1:] if others else _shape_of_rows(np.concatenate(rows), expected)
-    raws = [
-        replace(raw, blocks=[_lay(b, shape, expected, raw) for b in raw.blocks]) for raw in raws
-    ]
-    sizes = Counter(block.shape[1:] for raw in raws for block in raw.blocks for _ in block)
-    size, most = sizes.most_common(1)[0]
-    raws = [raw.among([k for k, b in enumerate(raw.blocks) if b.shape[1:] == size]) for raw in raws]
-    if 2 * most <= sizes.total() or not all(raw.blocks for raw in raws):
-        held = " and ".join(map(str, list(sizes)[:2]))
-        mend = "give --resize 256 --crop 224, or what suits the network (resize=, crop=)"
-        raise ReconError(f"images differ in shape (C, H, W), {held}: {mend}")
-    read = np.float32 if shape[:2] == (1, 1) else _unit_of([b for raw in raws for b in raw.blocks])
+    """Sets of images of one size and in one unit; ReconError where there are none."""
+    sizes = Counter(image.shape for raw in raws for image in raw.images)
+    dims = expected.dim, expected.channels, expected.axes + 1
+    for size in sizes:
+        known = zip(dims, (math.prod(size), size[0], len(size)), strict=True)
+        sizes[size] *= all(wanted in (None, held) for wanted, held in known)
+    size, most = max(sizes.items(), key=lambda item: item[1], default=((0,), 0))
+    fitting = [im for raw in raws for im in raw.images if im.shape == size]
+    units = {} if size[:2] == (1, 1) else _units_of(fitting)
     sets = []
     for raw in raws:
-        pixels = np.concatenate([*map(read, raw.blocks)])
-        pixels = np.ascontiguousarray(pixels.reshape(len(pixels), size[0], -1, size[-1]))
-        form = () if expected.axes == 2 else size
-        sets.append(Images(pixels, raw.names, raw.labels, raw.note, form))
+        kept = [row for row, image in enumerate(raw.images) if image.shape == size]
+        left = raw.left + Counter({"of another size": len(raw.images) - len(kept)})
+        why = ", ".join(f"{what}: {count}" for what, count in sorted(left.items()))
+        note = f"{len(kept)} of {len(kept) + left.total()} files in {raw.part}{why and f' ({why})'}"
+        if len(kept) < MIN_IMAGES or 2 * most <= sizes.total():
+            makes = f" that makes {expected.dim} inputs" if expected.dim else ""
+            must = f"images must be of one size{makes}, {MIN_IMAGES} or more a set"
+            mend = "give --resize 256 --crop 224, or what suits the network (resize=, crop=)"
+            raise ReconError(f"{must}: {note} are, among shapes {[*sizes][:3]}; {mend}")
+        with one_reason(f"{raw.part} labels must be a class for each image"):
+            labels = None if raw.labels is None else np.atleast_1d(as_array(raw.labels))
+            if labels is not None and len(labels) != len(raw.images):
+                raise ValueError(f"there are {len(raw.images)} images and {len(labels)} labels")
+        pixels = np.empty((len(kept), *size), np.float32)
+        for k, row in enumerate(kept):
+            pixels[k] = raw.images[row] / units.get(raw.images[row].dtype, units.get(None, 1))
+        sets.append(
+            Images(
+                pixels.reshape(len(kept), size[0], -1, size[-1]),
+                [raw.names[row] for row in kept],
+                None if labels is None else labels[kept],
+                f"used {note}" if left else "",
+                () if expected.axes == 2 else size,
+            )
+        )
     return sets
 
 
-def _lay(array: np.ndarray, rows: tuple[int, ...], expected: Expected, raw: Raw) -> np.ndarray:
-    """(n, C, H, W), or (n, C, L) of signals and (n, C, D, H, W) of volumes; channels last are put
-    first. ReconError for what are no images, or none for the network.
-    """
-    what = f"the {raw.part} images"
-    if array.dtype.kind not in "biuf" or array.ndim < 2 or 0 in array.shape:
-        held = f"{array.dtype} {array.shape}"
-        raise ReconError(f"{what} must be uint8 or float of shape (N, H, W, C), not {held}")
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise ReconError(f"{what} hold numbers that are not finite")
-    if rows and array.ndim == 2 and array[0].size == math.prod(rows):
-        array = array.reshape(len(array), *rows)
-    elif array.ndim == expected.axes + 1:
-        array = array[:, None]
-    elif array.ndim > 2 and not raw.pictures and _channels_last(array.shape[1:], expected.channels):
-        array = np.moveaxis(array, -1, 1)
-    fits = expected.channels in (None, array.shape[1]) and expected.dim in (None, array[0].size)
-    if array.ndim != expected.axes + 2 or not fits:
-        wanted = f"{expected.dim} inputs" if expected.dim else f"{expected.channels} colours"
-        raise ReconError(
-            f"{what} of shape {array.shape[1:]} do not make {wanted}, grey or in colour"
-        )
-    return array
+def laid(source: Any, expected: Expected, name: str) -> np.ndarray:
+    """(C, H, W), or (C, L) of a signal and (C, D, H, W) of a volume; channels last are put first.
+    ReconError for what is no image.
 
-
-def _unit_of(blocks: list[np.ndarray]) -> Callable[[np.ndarray], np.ndarray]:
-    """Bytes stay as they are, 16 bits go from 0 to 1. Other numbers are bytes where all are whole
-    and from 0 to 255, or go as far beside bytes; else they stay in units of their own.
-    """
-    deep = max((block.max() for block in blocks if block.dtype == np.uint16), default=0) > 255
-    units = {np.dtype(np.uint8): 255} | ({np.dtype(np.uint16): 65535} if deep else {})
-    others = [block for block in blocks if block.dtype not in units]
-    low, high = min(map(np.min, others), default=0), max(map(np.max, others), default=0)
-    whole = all(block.dtype.kind in "iu" or not (block % 1).any() for block in others)
-    unit = 255 if whole and low >= 0 and 1 < high <= 255 else 1
-    if len(others) < len(blocks) and high > BRIGHT:
-        unit = 255 if high < DARK else 65535
-    if whole and all(units.get(block.dtype, unit) == 255 for block in blocks):
-        return lambda block: block.astype(np.uint8)
-    return lambda block: (block / units.get(block.dtype, unit)).astype(np.float32)
-
-
-def _channels_last(shape: tuple[int, ...], channels: int | None) -> bool:
-    """Whether images of this shape are (H, W, C) and not (C, H, W)."""
-    first, last = shape[0], shape[-1]
-    if channels is not None and (first == channels) != (last == channels):
-        return last == channels
-    if last in (1, 3, 4):
-        return first not in (1, 3) or first == shape[1]
-    return first == shape[1] != last  # bands of a sensor
-
-
-def _shape_of_rows(array: np.ndarray, expected: Expected) -> tuple[int, ...]:
-    """(C, H, W) of rows (n, d), (1, 1, d) where they are no images: 100 features are no 10 × 10
+    A row (d,) is an image where the network takes colours, and where it is a square of `SIDE`
+    pixels or more, of bytes or of numbers in [0, 1]; else (1, 1, d): 100 features are no 10 × 10
     pixels.
-
-    Square images of `SIDE` pixels or more, in which numbers that would be neighbours go together
-    from row to row: in both directions their mean correlation is `ALIKE` above that of all pairs. A
-    network that takes C colours takes images.
     """
-    rows, dim = array.shape
-    nothing = (1, 1, dim)
-    if expected.channels is not None:
-        side = math.isqrt(dim // expected.channels)
-        return (
-            (expected.channels, side, side) if expected.channels * side * side == dim else nothing
-        )
-    try:
-        shape = shape_of(dim)
-    except ReconError:
-        return nothing
-    if shape[1] < SIDE:
-        return nothing
-    part = array[:: max(1, rows // MOST_ROWS)].astype(np.float64).reshape(-1, *shape)
-    spread = part.std(0)
-    z = (part - part.mean(0)) / np.where(spread > 0, spread, 1)
-    common = z.mean((1, 2, 3)).var() + ALIKE
-    for axis in (2, 3):
-        near, far = (np.take(z, range(k, z.shape[axis] - 1 + k), axis) for k in (0, 1))
-        vary = (near != 0).any(0) & (far != 0).any(0)
-        if not vary.any() or (near * far).mean(0)[vary].mean() < common:
-            return nothing
-    return shape
+    array, colours = as_array(source), {expected.channels} - {None} or {1, 3, 4}
+    if array.dtype.kind not in "biuf" or 0 in (array.ndim, *array.shape):
+        held = f"{array.dtype} {array.shape}"
+        raise ReconError(f"{name} must be uint8 or float of shape (H, W, C), not {held}")
+    if not np.isfinite(array).all():
+        raise ReconError(f"{name} holds numbers that are not finite")
+    if expected.resize or expected.crop:
+        raise ReconError("only pictures are resized and cropped, and arrays are no pictures")
+    if array.ndim == expected.axes:
+        return array[None]
+    if array.ndim == 1:
+        bright = array.dtype == np.uint8 or (array.min() >= 0 and array.max() <= 1)
+        for channels in [expected.channels] if expected.channels else [3, 1] * bool(bright):
+            side = math.isqrt(array.size // channels)
+            if channels * side**2 == array.size and (expected.channels or side >= SIDE):
+                return array.reshape(channels, side, side)
+        return array[None, None]
+    first, second, *_, last = *array.shape, array.shape[-1]
+    in_colour = last in colours and (first not in colours or first == second)
+    # bands of a sensor
+    return np.moveaxis(array, -1, 0) if in_colour or first == second != last else array
+
+
+def _units_of(blocks: list[np.ndarray]) -> dict[Any, int]:
+    """What is 1, by dtype, None for all others: of bytes 255, of 16 bits 65535. Other numbers are
+    bytes where all are whole and from 0 to 255, or go as far beside bytes; else they stay in units
+    of their own.
+    """
+    units: dict[Any, int] = {np.dtype(np.uint8): 255}
+    if any(block.dtype == np.uint16 and block.max() > 255 for block in blocks):
+        units[np.dtype(np.uint16)] = 65535
+    others = [block for block in blocks if block.dtype not in units]
+    high = max(map(np.max, others), default=0)
+    if len(others) < len(blocks):
+        return units | {None: 1 if high <= BRIGHT else 255 if high < DARK else 65535}
+    whole = not any((block < 0).any() or (block % 1).any() for block in others)
+    return {None: 255 if whole and 1 < high <= 255 else 1}
 
 
 def printable(path: Path | str) -> str:
@@ -302,193 +232,106 @@ def load_images(
 
     Without held_out, `train` is a folder with `train/` and `held_out/` or `train.npz` and
     `held_out.npz`, or one .npz with both arrays. ReconError for whatever is missing, unreadable, of
-    another size, too few, or in both.
+    another size or too few.
 
     Args:
-        train, held_out: `Images`, tensors or arrays (n, d), (n, H, W), (n, C, H, W) or (n, H, W,
-            C), uint8 or float; a pair of images and labels, or a dictionary with both; a data set
-            of PyTorch; files of images; the path of a folder of them (its subfolders are classes)
-            or of an .npz.
+        train, held_out: tensors or arrays (n, d), (n, H, W), (n, C, H, W) or (n, H, W, C), uint8 or
+            float; a pair of images and labels, or a dictionary with both; a data set of PyTorch;
+            files of images; the path of a folder of them (its subfolders are classes) or of an
+            .npz.
     """
-    expected = expected or Expected()
-    if held_out is not None:
-        parts = [raw_of(train, "train", expected), raw_of(held_out, "held_out", expected)]
-    elif isinstance(train, str | Path):
-        data = _check_exists(Path(train))
-        parts = [_part_of(data, part, expected) for part in PARTS]
-    else:
+    expected, whole = expected or Expected(), held_out is None
+    if whole and not isinstance(train, str | Path):
         raise ReconError(f"there are no held-out images: {WITHOUT}")
-    return check_pair(*settle(parts, expected))
+    sources = zip(PARTS, (train, train if whole else held_out), strict=True)
+    raws = [raw_of(source, part, expected, whole) for part, source in sources]
+    first, second = settle(raws, expected)
+    return first, second
 
 
-def images_of(source: Any, part: str, expected: Expected) -> Images:
-    """One set of images alone; see `load_images`."""
-    return settle([raw_of(source, part, expected)], expected)[0]
-
-
-def _check_exists(path: Path) -> Path:
-    if not path.exists():
-        raise ReconError(f"there is no data at {path}")
-    return path
-
-
-def check_pair(train: Images, held_out: Images) -> tuple[Images, Images]:
-    """Both, enough of them, and none in both."""
-    for name, part in (("training", train), ("held-out", held_out)):
-        if len(part) < MIN_IMAGES:
-            note = f" ({part.note})" if part.note else ""
-            few = f"with fewer than {MIN_IMAGES} nothing is significant{note}"
-            raise ReconError(f"there are only {len(part)} {name} images, and {few}")
-    known = {_digest(image): name for image, name in zip(train.pixels, train.names, strict=True)}
-    digests = map(_digest, held_out.pixels)
-    shared = {row: known[digest] for row, digest in enumerate(digests) if digest in known}
-    if shared:
-        row, twin = next(iter(shared.items()))
-        name = held_out.names[row]
-        if len(held_out) - len(shared) < MIN_IMAGES:
-            never = "held-out images must be ones that the network never saw"
-            raise ReconError(f"{name} is the training image {twin}: {never}")
-        note = f"{len(shared)} held-out images are training images (the first: {name}) and left out"
-        left = held_out.take([row for row in range(len(held_out)) if row not in shared])
-        held_out = replace(left, note="; ".join(filter(None, (held_out.note, note))))
-    return train, held_out
-
-
-def _digest(image: np.ndarray) -> bytes:
-    return hashlib.blake2b(image.tobytes(), digest_size=16).digest()
-
-
-# ---------------------------------------------------------------------------------------- in memory
-
-
-def raw_of(source: Any, part: str, expected: Expected) -> Raw:
-    """One set from whatever holds it; see `load_images`."""
-    if isinstance(source, Images):
-        return Raw(part, [source.pixels], source.names, source.labels, pictures=True)
+def raw_of(source: Any, part: str, expected: Expected, whole: bool = False) -> Raw:
+    """One set from whatever holds it, see `load_images`; whole: both sets."""
     if isinstance(source, str | Path):
-        path = _check_exists(Path(source))
-        return from_folder(path, expected) if path.is_dir() else from_npz(path, part, False)
+        path = Path(source)
+        if whole and path.is_dir():
+            path = path / part if (path / part).exists() else path / f"{part}.npz"
+            whole = False
+        if path.is_dir():
+            return from_folder(path, expected)
+        if not path.is_file():  # a pipe would be waited for without end
+            raise ReconError(f"there is no folder and no file {path} with {part} images")
+        with one_reason(f"{path} cannot be read as an .npz of plain arrays"):
+            source = dict(np.load(path, allow_pickle=False))
+        return _from_archive(source, part, expected, str(path), whole)
     if isinstance(source, Mapping):
-        return _from_archive(source, part, False, f"the {part} dictionary")
-    if isinstance(source, Tensor | np.ndarray):
-        array = as_array(source)
-        return Raw(part, [array], [f"{part}[{row}]" for row in range(len(array))])
-    if isinstance(source, tuple | list) and source:
-        if all(isinstance(item, str | Path) for item in source):
-            names = [printable(str(item)) for item in source]
-            return _pictures([*map(Path, source)], names, None, Counter(), part, expected)
-        if len(source) == 2:
-            return _labelled(raw_of(source[0], part, expected), source[1], f"{part} images")
-        if isinstance(source, tuple):
-            raise ReconError(
-                f"the {part} images are a tuple of {len(source)}: give (images, labels)"
-            )
-    if hasattr(source, "__getitem__") and hasattr(source, "__len__"):
-        return _from_dataset(source, part, expected)
-    raise ReconError(
-        f"the {part} images must be a tensor, an array, a data set or a path, not"
-        f" {type(source).__name__}"
-    )
-
-
-def _labelled(raw: Raw, source: Any, part: str) -> Raw:
-    """With labels; part: words for the sentence where their numbers differ."""
-    with one_reason("labels must be a class for each image"):
-        labels = np.atleast_1d(as_array(source))
-    if len(labels) != len(raw.names):
-        raise ReconError(f"there are {len(raw.names)} {part} and {len(labels)} labels")
-    return replace(raw, labels=labels)
-
-
-def _from_dataset(source: Sequence[Any], part: str, expected: Expected) -> Raw:
-    """Items are images, images with a label, or rows with an image and perhaps a label by name."""
-    with one_reason(f"the {part} data set cannot be read"):
-        items = [_pair(source[row]) for row in range(len(source))]
-        again = [_pair(source[row]) for row in range(min(len(source), TWICE))]
-    if not items:
-        raise ReconError(f"there are no {part} images in the data set")
-    pixels = [_pixels_of(item[0], expected) for item in items]
-    same = (_pixels_of(item[0], expected) for item in again)
-    if not all(np.array_equal(a, b) for a, b in zip(pixels, same, strict=False)):
+        return _from_archive(source, part, expected, f"the {part} dictionary", False)
+    if isinstance(source, tuple | list) and len(source) == 2:
+        return replace(raw_of(source[0], part, expected), labels=source[1])
+    with one_reason(f"the {part} images cannot be read"):
+        source = as_array(source) if isinstance(source, Tensor) else source
+        names = [f"{part}[{row}]" for row in range(len(source))]
+        items, again = ([_pair(source[k]) for k in range(len(names))[:n]] for n in (None, TWICE))
+    raw, same = (_from_items(some, names, part, expected) for some in (items, again))
+    if not all(map(np.array_equal, raw.images, same.images)):
         another = f"the {part} data set gives another image each time that it is read"
         raise ReconError(f"{another}: turn its augmentation off, so that an image is an image")
-    names, pictures = (
-        [f"{part}[{row}]" for row in range(len(items))],
-        isinstance(items[0][0], Image.Image),
-    )
-    raw = Raw(part, pixels, names, pictures=pictures)
-    if len(items[0]) == 1:
-        return raw
-    return _labelled(raw, [as_array(item[1]) for item in items], f"{part} images")
+    return raw
+
+
+# -------------------------------------------------------------------------------------- one by one
+
+
+def _from_items(
+    items: list[tuple[Any, ...]], names: list[str], part: str, expected: Expected
+) -> Raw:
+    """Of (image,) or (image, label): an array, a picture, or a file of one."""
+    images = [_pixels_of(item[0], expected, name) for item, name in zip(items, names, strict=False)]
+    labels = [as_array(item[1]) for item in items if len(item) > 1]
+    return Raw(part, images, names, labels or None)
 
 
 def _pair(item: Any) -> tuple[Any, ...]:
     """(image,) or (image, label) of what a data set gives; rows of Hugging Face by the names of
     their columns.
     """
-    if isinstance(item, Mapping):
-        image, label = (
-            next((item[name] for name in names if name in item), None) for names in COLUMNS
-        )
-        if image is None:
-            raise ReconError(
-                f"a row of the data set has no image, only {', '.join(map(str, item))}"
-            )
-        return (image,) if label is None else (image, label)
-    return tuple(item[:2]) if isinstance(item, tuple | list) else (item,)
+    if not isinstance(item, Mapping):
+        return tuple(item[:2]) if isinstance(item, tuple | list) else (item,)
+    found = [item[name] for names in COLUMNS for name in names if name in item]
+    return tuple(found[:2]) or (item,)
 
 
-def _pixels_of(image: Any, expected: Expected) -> np.ndarray:
-    """(1, …) of an array; (1, C, H, W) of a picture."""
-    if not isinstance(image, Image.Image):
-        return as_array(image)[None]
-    pixels = _of_picture(image, expected)
-    if pixels is None:
-        raise ReconError(f"a picture of {'{} × {}'.format(*image.size)} does not fit the network")
-    return pixels
-
-
-def _of_picture(image: Image.Image, expected: Expected) -> np.ndarray | None:
-    """(1, C, H, W), grey or in colour, whichever the network takes: uint8, of more bits uint16 or
-    float32; None where its size does not fit. The first frame of several; transparency is dropped.
+def _pixels_of(source: Any, expected: Expected, name: str) -> np.ndarray:
+    """An array, see `laid`; (C, H, W) of a picture or a file of one, grey or in colour, whichever
+    the network takes: uint8, of more bits uint16 or float32. The first frame of several;
+    transparency is dropped.
     """
+    if isinstance(source, str | Path):
+        with one_reason(f"the image {source} cannot be read"), Image.open(source) as image:
+            return _pixels_of(image, expected, name)
+    if not isinstance(source, Image.Image):
+        return laid(source, expected, name)
     if expected.resize or expected.crop:
-        from torchvision.transforms import functional
+        from torchvision.transforms.functional import center_crop, resize
 
-        image = functional.resize(image, [expected.resize]) if expected.resize else image
-        if min(image.size) < (expected.crop or 0):
-            raise ValueError(f"it has fewer than {expected.crop} pixels a side: give --resize")
-        image = functional.center_crop(image, [expected.crop]) if expected.crop else image
-    width, height = image.size
-    deep = image.mode.startswith(DEEP)
-    channels = expected.colours(width, height, 1 if deep or image.mode in ("1", "L", "LA") else 3)
-    if channels is None:
-        return None
-    if deep:
-        array = np.asarray(image)
-        array = array if image.mode == "F" else array.astype(np.uint16)
-        if image.mode == "F" and not np.isfinite(array).all():
-            raise ValueError("it holds numbers that are not finite")
-        return np.repeat(array[None, None], channels, axis=1)
-    pixels = np.asarray(image.convert("RGB" if channels == 3 else "L"))
-    return pixels.reshape(1, height, width, channels).transpose(0, 3, 1, 2)
+        source = resize(source, [expected.resize]) if expected.resize else source
+        if min(source.size) < (expected.crop or 0):
+            raise ReconError(f"{name} has fewer than {expected.crop} pixels a side: give --resize")
+        source = center_crop(source, [expected.crop]) if expected.crop else source
+    width, height = source.size
+    deep = source.mode.startswith(DEEP)
+    channels = (expected.dim or 0) // (width * height) or expected.channels
+    if channels not in (1, 3):
+        channels = 1 if deep or source.mode in ("1", "L", "LA") else 3
+    if not deep:
+        pixels = np.asarray(source.convert("RGB" if channels == 3 else "L"))
+        return pixels.reshape(height, width, channels).transpose(2, 0, 1)
+    pixels = np.asarray(source).astype(np.float32 if source.mode == "F" else np.uint16)
+    if not np.isfinite(pixels).all():
+        raise ReconError(f"{name} holds numbers that are not finite")
+    return np.repeat(pixels[None], channels, axis=0)
 
 
 # ------------------------------------------------------------------------------------------ on disk
-
-
-def _part_of(data: Path, part: str, expected: Expected) -> Raw:
-    if data.is_file():
-        return from_npz(data, part, True)
-    if (data / part).is_dir():
-        return from_folder(data / part, expected)
-    if (data / f"{part}.npz").is_file():
-        return from_npz(data / f"{part}.npz", part, False)
-    if part == "train":
-        raise ReconError(
-            f"{data} has neither a folder train/ nor train.npz with the training images"
-        )
-    raise ReconError(f"{data} has no held-out images (held_out/ or held_out.npz): {WITHOUT}")
 
 
 def from_folder(folder: Path, expected: Expected) -> Raw:
@@ -498,83 +341,39 @@ def from_folder(folder: Path, expected: Expected) -> Raw:
     images beside the subfolders are left out. An image that cannot be read is an error: a training
     image that is silently missing would be one that nobody looked for.
     """
-    files, left = _list_files(folder)
-    classes = {file.relative_to(folder).parts[0] for file in files if file.parent != folder}
-    loose = sum(file.parent == folder for file in files)
-    if len(classes) > 1 and 0 < 2 * loose < len(files):
-        files = [file for file in files if file.parent != folder]
-        left["in no class folder"] = loose
-    if not files:
-        kinds, note = (
-            ", ".join(sorted(suffix[1:] for suffix in SUFFIXES)),
-            Raw("it", [], [], None, left).note,
-        )
-        raise ReconError(f"there are no images ({kinds}) in {folder}{note and f': {note}'}")
-    inside = [file.relative_to(folder).parts for file in files]
-    names = ["/".join(map(printable, filter(None, (folder.name, *parts)))) for parts in inside]
-    labels: list[str] | None = [printable(parts[0]) for parts in inside]
-    if len(classes) < 2 or {len(parts) > 1 for parts in inside} != {True}:
-        labels = None
-    return _pictures(files, names, labels, left, folder.name, expected)
-
-
-def _pictures(
-    files: list[Path],
-    names: list[str],
-    labels: list[str] | None,
-    left: Counter[str],
-    part: str,
-    expected: Expected,
-) -> Raw:
-    """Files of images, but for those whose size does not fit the network."""
-    blocks: list[Any] = []
-    for file in files:
-        with one_reason(f"the image {file} cannot be read"), Image.open(file) as image:
-            blocks.append(_of_picture(image, expected))
-            size = image.size
-    fits = [row for row, block in enumerate(blocks) if block is not None]
-    if not fits:
-        raise ReconError(
-            f"{files[-1]} is {size[0]} × {size[1]}, which does not make {expected.dim} inputs, grey"
-            " or in colour"
-        )
-    known = None if labels is None else np.array(labels)
-    return Raw(printable(part), blocks, names, known, left, True).among(fits)
-
-
-def _list_files(folder: Path) -> tuple[list[Path], Counter[str]]:
-    """Image files, sorted, and how many others there are by what they are."""
-    files, left, visited = [], Counter[str](), {folder.resolve()}
-    waiting = [folder]
+    paths, visited, waiting = list[Path](), set[Path](), [folder]
     while waiting:
-        for path in sorted(waiting.pop().iterdir()):
-            if path.name.startswith("."):
-                left["hidden, by a dot before its name"] += 1
-            elif path.is_dir():
-                if path.resolve() not in visited:  # links may go round in circles
-                    visited.add(path.resolve())
-                    waiting.append(path)
-            elif not path.is_file():
-                left["no ordinary file"] += 1
-            elif path.suffix.lower() not in SUFFIXES:
-                left["no image by its name"] += 1
-            else:
-                files.append(path)
-    return sorted(files), left
+        at = waiting.pop()
+        if at.resolve() not in visited:  # links may go round in circles
+            visited.add(at.resolve())
+            for path in at.iterdir():
+                (waiting if path.is_dir() and path.name[0] != "." else paths).append(path)
+    why = {path.relative_to(folder).parts: _why_left(path) for path in sorted(paths)}
+    files = [file for file in why if not why[file]]
+    deep = [file for file in files if file[1:]]
+    several = len({file[0] for file in deep}) > 1
+    if several and 2 * len(deep) > len(files):
+        why |= {file: "in no class folder" for file in files if not file[1:]}
+        files = deep
+    names = [printable("/".join((folder.name, *file)).strip("/")) for file in files]
+    labelled = 1 + (several and files == deep)
+    items = [(folder.joinpath(*file), printable(file[0]))[:labelled] for file in files]
+    left = Counter(filter(None, why.values()))
+    return replace(_from_items(items, names, printable(folder), expected), left=left)
 
 
-def from_npz(file: Path, part: str, whole: bool) -> Raw:
-    """The arrays of this part; whole: whether the file holds both parts."""
-    if not file.is_file():  # a pipe would be waited for without end
-        raise ReconError(f"{file} is neither a folder nor a file")
-    with (
-        one_reason(f"{file} cannot be read as an .npz of plain arrays"),
-        np.load(file, allow_pickle=False) as arrays,
-    ):
-        return _from_archive(arrays, part, whole, str(file))
+def _why_left(path: Path) -> str:
+    """Why this is left out, "" for an image."""
+    if path.name.startswith("."):
+        return "hidden by a dot before the name"
+    if not path.is_file():
+        return "no ordinary file"
+    return "" if path.suffix.lower() in SUFFIXES else "no image by its name"
 
 
-def _from_archive(arrays: Mapping[str, Any], part: str, whole: bool, where: str) -> Raw:
+def _from_archive(
+    arrays: Mapping[str, Any], part: str, expected: Expected, where: str, whole: bool
+) -> Raw:
     """The array of this part, or the only one that holds no labels; labels from the array that says
     so.
 
@@ -583,40 +382,25 @@ def _from_archive(arrays: Mapping[str, Any], part: str, whole: bool, where: str)
     """
     parsed = {name: _parse_name(str(name)) for name in arrays}
     images = [name for name in parsed if not parsed[name][1] and np.ndim(arrays[name]) > 1]
-    which = next((which for which in PARTS[part] if which in [parsed[n][0] for n in images]), None)
-    if whole and which is None:
-        raise ReconError(f"{where} has no array {part}{'' if part == 'train' else f': {WITHOUT}'}")
-    chosen = [name for name in images if parsed[name][0] == which] if which else images
-    if len(chosen) != 1:
-        raise ReconError(
-            f"{where} must hold one array of {part} images, not {len(chosen)}"
-            f" ({', '.join(map(str, chosen))})"
-        )
-    array = as_array(arrays[chosen[0]])
-    raw = Raw(part, [array], [f"{part}[{row}]" for row in range(len(array))])
-    # those that name the part come first
-    kinds = [parsed[chosen[0]][0], None] if len(images) == 1 else [parsed[chosen[0]][0]]
-    for kind in kinds:
-        held = [name for name, (of, labels) in parsed.items() if labels and of == kind]
-        if len(held) > 1:
-            raise ReconError(f"{where} holds several labels: {', '.join(map(str, held))}")
-        if held:
-            return _labelled(raw, arrays[held[0]], f"{part} images of {where}")
-    return raw
+    chosen = [] if whole else images
+    for which in PARTS[part][::-1]:
+        chosen = [name for name in images if parsed[name][0] == which] or chosen
+    parts = {None, *(parsed[name][0] for name in chosen)}
+    labels = [name for name in parsed if parsed[name] in product(parts, [True])]
+    if len(chosen) != 1 or len(labels) > 1:
+        held = ", ".join(map(str, chosen + labels)) or "none"
+        one = f"one array of {part} images, and at most one of their labels"
+        raise ReconError(f"{where} must hold {one}, not {held}")
+    raw = raw_of(as_array(arrays[chosen[0]]), part, expected)
+    return replace(raw, labels=arrays[labels[0]]) if labels else raw
 
 
 def _parse_name(name: str) -> tuple[str | None, bool]:
     """(which part an array of this name is of, whether it holds labels).
 
-    >>> _parse_name("x_train"), _parse_name("test_labels"), _parse_name("Ytrain"), _parse_name("held_out"), _parse_name("arr_0")
-    (('train', False), ('test', True), ('train', True), ('held', False), (None, False))
-    """  # noqa: E501
-    words = set(
-        re.findall(
-            r"train|test|held|val|eval|labels?|targets?|class(?:es)?|[xy](?![a-z])|[xy]$",
-            name.lower(),
-        )
-    )
-    words |= {"y"} if re.match(r"y_?(tr|te|va)", name.lower()) else set()
-    part = next((word for word in ("train", "test", "held", "val") if word in words), None)
-    return part, bool(words & {"label", "labels", "target", "targets", "class", "classes", "y"})
+    >>> [_parse_name(name) for name in ("x_train", "test_labels", "Ytrain", "held_out", "arr_0")]
+    [('train', False), ('test', True), ('train', True), ('held', False), (None, False)]
+    """
+    part = re.search("train|test|held|val", name.lower())
+    label = "label|target|class|(?<![a-z])y(?=[^a-z]|tr|te|va|$)|(in|st|al)y$"
+    return part and part[0], re.search(label, name.lower()) is not None

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from recon.errors import ReconError, one_reason
 from recon_audit.images import Images, printable
 
 WHOLE = "write whole names, such as train/0001.png"
+UTF16 = b"\xff\xfe", b"\xfe\xff"
 
 
 def labels_in(source: Any) -> list[str]:
@@ -24,34 +27,22 @@ def labels_in(source: Any) -> list[str]:
     >>> labels_in([[0, 1], [1, 0]]), labels_in([[3], [4]]), labels_in(["cat", "dog"]), labels_in([1.0, 2.0])
     (['1', '0'], ['3', '4'], ['cat', 'dog'], ['1', '2'])
     """  # noqa: E501
-    with one_reason("labels must be a class for each image"):
+    with one_reason("labels must be a class for each image, as numbers, names or one-hot rows"):
         array = np.asarray(source.tolist() if isinstance(source, Tensor) else source)
-    if (
-        array.dtype == object
-        and array.ndim == 1
-        and all(isinstance(item, str | int) for item in array)
-    ):
-        array = array.astype(str)
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
-    numbers = array.ndim == 2 and array.dtype.kind in "biuf"
-    if numbers and (np.sort(array, 1)[:, :-1] == 0).all() and (array.max(1) == 1).all():
-        array = array.argmax(1)
-    if array.ndim != 1 or array.dtype.kind not in "biufUST":
-        wanted = "a class for each image, as numbers, names or one-hot rows"
-        raise ReconError(f"labels must be {wanted}, not {array.dtype} {array.shape}")
-    if array.dtype.kind == "f" and not (array == np.round(array)).all():
-        raise ReconError(
-            f"labels like {array[array != np.round(array)][0]:.4g} are no classes: an audit needs"
-            " classes"
-        )
-    return [_text(label) for label in array.tolist()]
+        if array.ndim == 2 and array.shape[1] == 1:
+            array = array[:, 0]
+        elif array.ndim == 2 and ((array == 0) | (array == 1)).all() and (array.sum(1) == 1).all():
+            array = array.argmax(1)
+        return [_text(label) for label in array.tolist()]
 
 
 def _text(label: Any) -> str:
     """As a table would have it: of 3.0 "3", of bytes their letters."""
     text = label.decode("utf-8", "replace") if isinstance(label, bytes) else str(label)
-    return re.sub(r"(?<=[0-9])\.0+$", "", text.strip())
+    whole = re.sub(r"(?<=[0-9])\.0+$", "", text.strip())
+    if not isinstance(label, str | bytes | bool) and not whole.lstrip("-").isdecimal():
+        raise ReconError(f"labels like {whole:.6} are no classes: an audit needs classes")
+    return whole
 
 
 def classes_of(
@@ -68,93 +59,81 @@ def classes_of(
             "predicted" (None is returned), or None for those that came with the images, as far as
             they fit.
     """
-    classes = max(outputs, 2)
-    if isinstance(source, str) and source == "predicted":
-        return None
+    sets, classes = (train, held_out), max(outputs, 2)
     if isinstance(source, str | Path):
-        parts = [look_up(train, source, held_out), look_up(held_out, source, train)]
-        origin = f"labels of {printable(Path(source))}"
-    elif source is not None:
-        parts = [labels_in(part) for part in source]
-        origin = "labels as given"
-    elif train.labels is not None and held_out.labels is not None:
-        parts = [labels_in(part.labels) for part in (train, held_out)]
-        origin = "labels that came with the images"
+        if source == "predicted":
+            return None
+        labels, origin = look_up(sets, source), f"labels of {printable(Path(source))}"
     else:
-        return None
-    if [len(part) for part in parts] != [len(train), len(held_out)]:
-        counts = " and ".join(str(len(part)) for part in parts)
-        raise ReconError(f"there are {len(train)} and {len(held_out)} images, and {counts} labels")
-    labels = set(parts[0]) | set(parts[1])
-    decimal = all(re.fullmatch(r"[-+]?[0-9]{1,9}", name) for name in labels)
-    # 10 comes after 9, and not after 1
-    names = sorted(labels, key=int) if decimal else sorted(labels)
-    if decimal and int(names[0]) >= 0 and int(names[-1]) < classes:
-        number = {name: int(name) for name in names}
+        given = [part.labels for part in sets] if source is None else source
+        if source is None and any(part is None for part in given):
+            return None
+        labels = of_both(sets, given, "labels", labels_in)
+        origin = "labels that came with the images" if source is None else "labels as given"
+    values = np.array(labels)
+    with suppress(ValueError, OverflowError):  # 10 comes after 9, and not after 1
+        values = values.astype(np.int64)
+    names, rows = np.unique(values, return_inverse=True)
+    if values.dtype == np.int64 and names[0] >= 0 and names[-1] < classes:
+        rows = values
     elif len(names) <= classes:
-        number = {name: row for row, name in enumerate(names)}
-        origin += (
-            f", numbered in their order ({names[0]} is output 0, {names[-1]} is output"
-            f" {len(names) - 1})"
-        )
-    elif source is None and not decimal:  # subfolders may be anything
+        order = f"{names[0]} is output 0, {names[-1]} is output {len(names) - 1}"
+        origin += f", numbered in their order ({order})"
+    elif source is None and values.dtype != np.int64:  # subfolders may be anything
         return None
     else:
-        held = f"{len(names)} labels ({', '.join(names[:4])}, …)"
+        held = f"{len(names)} labels ({', '.join(map(str, names[:4]))}, …)"
         raise ReconError(f"the images have {held}, and the network {classes} classes")
-    y, y_held_out = (torch.tensor([number[label] for label in part]) for part in parts)
+    y, y_held_out = torch.from_numpy(rows).split([*map(len, sets)])
     return y, y_held_out, origin
+
+
+def of_both(
+    sets: tuple[Images, Images], source: Any, what: str, read: Callable[[Any], Any]
+) -> list[Any]:
+    """One for each image of both sets, of a pair of sequences; ReconError where it is none."""
+    with one_reason(f"there must be {len(sets[0])} and {len(sets[1])} {what}"):
+        pairs = [
+            zip(part.names, read(of), strict=True) for part, of in zip(sets, source, strict=True)
+        ]
+        return [of for part in pairs for _, of in part]
 
 
 def _table(path: Path) -> dict[str, str]:
     """Name -> label, as spreadsheets write them: UTF-8 or UTF-16, perhaps with a mark of byte
     order, fields divided by comma, semicolon or tab. ReconError for two labels of one name.
     """
-    if not path.is_file():  # a pipe would be waited for without end
-        raise ReconError(f"the labels {path} cannot be read: there is no such file")
-    with one_reason(f"the labels {path} cannot be read"):
-        data = path.read_bytes()
-        text = data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
-        lines = csv.reader(text.splitlines(), delimiter=max(",;\t", key=text.count))
-        # a column of row numbers may stand before them
-        rows = [row[-2:] for row in lines if any(map(str.strip, row))]
-    if not rows or any(len(row) != 2 for row in rows):
-        raise ReconError(
-            f"the labels {path} must be lines of two fields, the name of an image and its label"
-        )
     table: dict[str, str] = {}
-    for row in rows:
-        name, label = row[0].strip().replace("\\", "/").removeprefix("./"), _text(row[1])
-        if table.setdefault(name, label) != label:
-            raise ReconError(
-                f"the labels {path} have two lines for {name}, {table[name]} and {label}: {WHOLE}"
-            )  # noqa: E501
+    with one_reason(f"the labels {path} cannot be read"):
+        if not path.is_file():  # a pipe would be waited for without end
+            raise FileNotFoundError("there is no such file")
+        data = path.read_bytes()
+        text = data.decode("utf-16" if data.startswith(UTF16) else "utf-8-sig")
+        for row in csv.reader(text.splitlines(), delimiter=max(",;\t", key=text.count)):
+            if any(map(str.strip, row)):
+                name, label = row[-2:]  # a column of row numbers may stand before them
+                name = name.strip().replace("\\", "/").removeprefix("./")
+                if table.setdefault(name, _text(label)) != _text(label):
+                    twice = f"two lines for {name}, {table[name]} and {label}"
+                    raise ReconError(f"the labels {path} have {twice}: {WHOLE}")
+    if not table:
+        raise ReconError(f"the labels {path} hold no lines of a name and its label")
     return table
 
 
-def look_up(images: Images, path: Any, others: Images | None = None) -> list[str]:
+def look_up(sets: tuple[Images, Images], path: Any) -> list[str]:
     """What a CSV file says of images: by the whole name, or by its last part, with or without
-    suffix, where it is told apart by that, also from `others` that the file is for.
+    suffix, where it is told apart by that from the images of both sets.
     """
-    table = _table(Path(path))
-
-    def shorter(name: str) -> tuple[str, ...]:
-        last = name.rpartition("/")[2]
-        return last, last.rpartition(".")[0]
-
-    every = images.names + (others.names if others else [])
-    counts = Counter(short for name in every for short in shorter(name))
-    labels = []
-    for name in images.names:
-        known = [name, *(short for short in shorter(name) if counts[short] == 1)]
-        label = next((table[way] for way in known if way in table), None)
-        if label is None:
-            twice = next((short for short in shorter(name) if short in table), None)
-            why = (
-                f"have no line for {name}"
-                if twice is None
-                else f"say {twice}, as {counts[twice]} images are called: {WHOLE}"
-            )  # noqa: E501
-            raise ReconError(f"the labels {path} {why}")
-        labels.append(label)
+    table, labels = _table(Path(path)), []
+    ways = [(name, Path(name).name, Path(name).stem) for part in sets for name in part.names]
+    counts = Counter(way for ways_of in ways for way in {*ways_of})
+    for ways_of in ways:
+        known = next((way for way in ways_of if way in table), None)
+        if known is None:
+            raise ReconError(f"the labels {path} have no line for {ways_of[0]}")
+        if known != ways_of[0] and counts[known] > 1:
+            where = f"say {known}, as {counts[known]} images are called: {WHOLE}"
+            raise ReconError(f"the labels {path} {where}")
+        labels.append(table[known])
     return labels

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,15 +24,19 @@ from scipy.special import expit
 from scipy.stats import binom, rankdata
 from torch import Tensor, nn
 
-from recon.attacks import Candidates, by_fine_tune, by_multipliers
-from recon.attacks.from_weights import AskedPool, FineTuneSettings, Pool
+from recon.attacks import Candidates, by_multipliers
+from recon.attacks.from_weights import Pool
+from recon.attacks.heads import SIGNED, Public, matched_filter, span_of, span_test, toward_label
 from recon.attacks.multipliers import confidence
-from recon.errors import ReconError, one_reason
+from recon.attacks.separation import FirstLayer
+from recon.errors import one_reason
 from recon.released import Weights
 from recon.scoring.membership import FALSE_RATES, intervals, lira, named, permutation_p, rmia
 from recon.scoring.roc import auc, true_rate
 from recon_audit.anatomy import Classifier
 from recon_audit.exchange import by_group, standardised, two_sample
+from recon_audit.files import State
+from recon_audit.prepare import PREDICTED, Case
 from recon_audit.scoring import Json
 from recon_audit.shadows import Shadows
 
@@ -82,21 +85,21 @@ def fit_multipliers(
         return min(fits, key=lambda fit: fit.diagnostics["residual"])
 
 
-def label_filter(
-    classifier: Classifier, x: Tensor, y: Tensor, public: Tensor, start: nn.Module
-) -> dict[str, Tensor]:
-    """Of a whole fine-tune, scores of inputs x (N, C, H, W) with classes y (N,) by `by_fine_tune`,
-    given public inputs; none where the network has no linear head. Batch norm's statistics are
-    re-estimated if they are not those of the public network any more.
+def feature_scores(case: Case, layer: FirstLayer, bias: Tensor, public: Public) -> State:
+    """Scores of a head's features: how near they are to the span of the first layer, as plain
+    descent and as Adam would bend it, and the response of the layer's rows to what a feature has of
+    its own, of two dense layers with labels by the sign that training wrote.
     """
-    device = next(classifier.module.parameters()).device
-    pool = AskedPool(x.to(device), y.to(device), public.to(device))
-    buffers = zip(classifier.module.buffers(), start.buffers(), strict=True)
-    moved = any(not torch.equal(ours, theirs.to(ours)) for ours, theirs in buffers)
-    with suppress(ReconError):
-        released, batch = Weights.of(Logits(classifier).eval()), 25 if moved else None
-        return {"label": by_fine_tune(released, pool, FineTuneSettings(batch)).score}
-    return {}
+    dense = [part for part in case.classifier.module.modules() if isinstance(part, nn.Linear)]
+    x, scores = case.x.flatten(1), State()
+    for name, bent in (("span", False), ("bent", True)):
+        rank = min(len(span_of(layer, public, None, bent)), len(case.train))
+        scores[name] = span_test(layer, x, public, max(rank, 1), bent)
+    about = layer.update, bias, x, public
+    if len(dense) == 2 and not case.labels.startswith(PREDICTED):
+        toward = toward_label(dense[1].weight.detach().cpu(), case.y)
+        return scores | {"filter": matched_filter(*about, SIGNED, toward)}
+    return scores | {"filter": matched_filter(*about)}
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,7 @@ def infer(
     n: int,
     shadows: Shadows,
     seed: int,
-    more: dict[str, Tensor] | None = None,
+    more: State | None = None,
     groups: Tensor | None = None,
 ) -> Inferred:
     """
@@ -153,18 +156,19 @@ def infer(
 
 def power(shadows: Shadows, groups: Tensor) -> dict[str, float | None]:
     """Each shadow in the place of the audited network, compared with the others but for its
-    complement: mean area and rates by LiRA. None for fewer than two pairs of shadows.
+    complement: mean area and rate by LiRA. None for fewer than two pairs of shadows.
     """
-    phi, inside = shadows.phi, shadows.inside
-    rates = []
-    for k in range(len(phi)):
-        others = [j for j in range(len(phi)) if j // 2 != k // 2]
-        if others:
-            score = by_group(lira(phi[k], phi[others], inside[others]), groups)
-            member = by_group(inside[k].double(), groups) > 0.5
-            rates.append(_rates(score.numpy(), member.numpy()))
-    names = ("auc", *(f"tpr_{rate:g}" for rate in FALSE_RATES))
-    return {name: float(np.mean([row[name] for row in rates])) if rates else None for name in names}
+    phi, inside, rates = shadows.phi, shadows.inside, list[dict[str, float]]()
+    pair = torch.arange(len(phi)) // 2
+    for k in range(len(phi)) if len(phi) > 2 else ():
+        others = pair != pair[k]
+        score = by_group(lira(phi[k], phi[others], inside[others]), groups)
+        member = by_group(inside[k].double(), groups) > 0.5
+        rates.append(_rates(score.numpy(), member.numpy()))
+    return {
+        name: float(np.mean([row[name] for row in rates])) if rates else None
+        for name in ("auc", "tpr_0.01")
+    }
 
 
 def unseen(shadows: Shadows, member: np.ndarray, groups: Tensor, seed: int) -> Json:

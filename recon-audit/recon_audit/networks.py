@@ -7,12 +7,11 @@ by their names.
 from __future__ import annotations
 
 import copy
-import hashlib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, islice, product
+from itertools import islice, pairwise, permutations, product
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +19,9 @@ import torch
 from torch import Tensor, nn
 
 from recon.errors import ReconError, one_reason
+from recon.nets.network import Shape
 from recon_audit.anatomy import CONVOLUTIONS
-from recon_audit.files import PASS, State, files_of, from_graph, load_states
+from recon_audit.files import PASS, State, digest, load_state
 from recon_audit.images import Expected, printable
 
 LARGEST = 1e15  # of a weight: squares and their sums must stay within float32
@@ -45,9 +45,6 @@ PREFIXES = (
     "encoder.",
     "backbone.",
 )
-# class weights, say
-OF_THE_LOSS = re.compile(r"(criterion|loss|loss_fn|loss_func|loss_function)\.")
-EMBEDDING = re.compile(r"embed|(^|\.)(emb|wte|wpe|tok|tokens?|vocab|lookup|codebook)\.")
 WEIGHT = re.compile(r"w[0-9]+|(.*\.)?weight")
 ADAPTERS = re.compile(r"lora_[AB]|\.adapter|lora_embedding")
 
@@ -59,12 +56,13 @@ class Plan:
     Attributes:
         axes: for each question, words -> what `build` is given; first what is assumed.
         build: (module, architecture in words, which tensor is which) of one answer to each.
-        shallow: whether a network that is read otherwise may answer all images rightly, too.
+        guessed: whether nobody has said what dense layers form: a network that is read otherwise
+            may answer all images rightly, too.
     """
 
     axes: tuple[dict[str, Any], ...]
     build: Callable[..., tuple[nn.Module, str, list[str]]]
-    shallow: bool = False
+    guessed: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,7 +75,6 @@ class Subject:
         arch: in words.
         tensors: which of the file was taken for which, ["w1 = 0.weight", …].
         plan: of a file of weights; words: by which answers to what it leaves open it was read.
-        around: what is put around each of its modules.
     """
 
     module: nn.Module
@@ -87,14 +84,13 @@ class Subject:
     tensors: list[str]
     plan: Plan = Plan((), lambda: (nn.Identity(), "", []))
     words: tuple[str, ...] = ()
-    around: Callable[[nn.Module], nn.Module] = lambda module: module
 
     @property
     def expected(self) -> Expected:
         """What the first layer tells of the images: the number of inputs, or of colours."""
         layers = (nn.Linear, *CONVOLUTIONS)
         first = next((part for part in self.module.modules() if isinstance(part, layers)), None)
-        axes = CONVOLUTIONS.index(type(first)) + 1 if type(first) in CONVOLUTIONS else 2
+        axes = len(getattr(first, "kernel_size", (1, 1)))
         channels = getattr(first, "in_channels", None)
         return Expected(getattr(first, "in_features", None), channels, axes)
 
@@ -105,7 +101,7 @@ class Subject:
         pairs = zip(self.plan.axes, words, strict=True)
         answers = (axis.get(word, axis[_first(axis)]) for axis, word in pairs)
         module, arch, tensors = self.plan.build(*answers)
-        module = self.around(_checked(module))
+        module = _checked(module)
         return replace(self, module=module, arch=arch, tensors=tensors, words=tuple(words))
 
 
@@ -115,8 +111,7 @@ def subject_of(model: nn.Module | str | Path, arch: str | None = None) -> Subjec
     ReconError for a file, a name, a shape or a number that does not fit.
 
     Args:
-        model: a module, which is copied, or a file of weights (see `load_states`), or an ONNX file,
-            which says what it is.
+        model: a module, which is copied, or a file of weights (see `load_state`).
         arch: of a file of weights, "auto" or None to read it off the tensors, widths like
             3072-1000-1000-1 of dense layers with ReLU between them, or a name of torchvision.
     """
@@ -125,35 +120,28 @@ def subject_of(model: nn.Module | str | Path, arch: str | None = None) -> Subjec
             "TorchScript is a compiled program whose layers cannot be watched: pass the nn.Module"
         )
     if isinstance(model, nn.Module):
-        if any(isinstance(p, nn.parameter.UninitializedParameter) for p in model.parameters()):
+        if any(hasattr(part, "lora_A") for part in model.modules()):
             raise ReconError(
-                "the network has lazy layers without weights: call it once on an image first"
+                "the network has adapters of PEFT's: give what its save_pretrained() writes, and"
+                " the network that they adapt as base"
             )
-        module = _checked(_copy(model))
-        digest = hashlib.sha256()
-        for name, value in sorted(module.state_dict().items()):
-            if isinstance(value, Tensor):
-                digest.update(name.encode() + value.numpy().tobytes())
-        kinds = dict.fromkeys(
-            type(part).__name__ for part in module.modules() if not list(part.children())
-        )
-        words = arch or ", ".join(kinds)
-        return Subject(module, type(model).__name__, digest.hexdigest(), words, [])
+        with one_reason("the network's weights cannot be read"):
+            module = _checked(_copy(model))
+        state = sorted(module.state_dict().items())
+        held = (n.encode() + v.numpy().tobytes() for n, v in state if isinstance(v, Tensor))
+        parts = [type(part).__name__ for part in module.modules() if not list(part.children())]
+        words = arch or ", ".join(dict.fromkeys(parts))
+        return Subject(module, type(model).__name__, digest(*held), words, [])
     if not isinstance(model, str | Path):
         raise ReconError(
             "the network must be an nn.Module or the path of its weights, not a"
             f" {type(model).__name__}"
         )
     path = Path(model)
-    if path.suffix.lower() == ".onnx" and path.is_file():
-        plan = Plan(({"": path},), from_graph)
-    else:
-        plan = plan_of(path, None if arch == "auto" else arch)
-    read = Subject(nn.Identity(), printable(path), "", "", [], plan).read([*map(_first, plan.axes)])
-    checksum = hashlib.sha256()
-    for file in files_of(path):
-        checksum.update(file.read_bytes())
-    return replace(read, sha256=checksum.hexdigest())
+    plan = plan_state(load_state(path), path, None if arch == "auto" else arch)
+    checksum = digest(path.read_bytes())
+    read = Subject(nn.Identity(), printable(path), checksum, "", [], plan)
+    return read.read([*map(_first, plan.axes)])
 
 
 def _first(axis: dict[str, Any]) -> str:
@@ -166,39 +154,37 @@ def _copy(model: nn.Module) -> nn.Module:
     """
     # weight norm and spectral norm keep what they compute as a tensor that is no leaf, which
     # deepcopy refuses
-    tensors = [
-        value
-        for part in model.modules()
-        for value in vars(part).values()
-        if isinstance(value, Tensor)
-    ]
-    tensors += [p.grad for p in model.parameters() if p.grad is not None]
-    from recon_audit.adapters import plain  # which builds on this file
-
-    memo: dict[int, Any] = {id(tensor): tensor.detach().clone() for tensor in tensors}
+    tensors = [value for part in model.modules() for value in vars(part).values()]
+    tensors += [p.grad for p in model.parameters()]
+    memo: dict[int, Any] = {
+        id(held): held.detach().clone() for held in tensors if isinstance(held, Tensor)
+    }
     with one_reason("the network cannot be copied"):
         for part in model.modules():
             for hooks in (part._forward_hooks, part._backward_hooks, part._forward_pre_hooks):
                 for hook in hooks.values():
-                    if str(getattr(getattr(hook, "func", hook), "__module__", "")).startswith(
-                        "opacus"
-                    ):
-                        # it is a method of the wrapper and would copy that
+                    where = getattr(getattr(hook, "func", hook), "__module__", "")
+                    if str(where).startswith("opacus"):  # of the wrapper, which it would copy
                         memo[id(hook)] = lambda *_: None
-        return plain(_unwrap(copy.deepcopy(_unwrap(model), memo))).cpu().float().eval()
+        module = copy.deepcopy(_unwrap(model), memo)
+        _replace_parts(module, lambda part: type(part).__name__ in WRAPPING, _unwrap)
+        return module.cpu().float().eval()
 
 
 def _unwrap(model: nn.Module) -> nn.Module:
-    """The module itself, where it is wrapped; wrapped parts of a copy are unwrapped in their
-    places.
-    """
+    """The module itself, where it is wrapped."""
     while type(model).__name__ in WRAPPING:
         model = next(model.children())
-    for part in list(model.modules()):
-        for name, child in list(part.named_children()):
-            if type(child).__name__ in WRAPPING:
-                setattr(part, name, _unwrap(child))
     return model
+
+
+def _replace_parts(
+    module: nn.Module, is_one: Callable[[nn.Module], bool], by: Callable[[nn.Module], nn.Module]
+) -> None:
+    for part in list(module.modules()):
+        for name, child in list(part.named_children()):
+            if is_one(child):
+                setattr(part, name, by(child))
 
 
 def _checked(module: nn.Module) -> nn.Module:
@@ -210,15 +196,13 @@ def _checked(module: nn.Module) -> nn.Module:
             "the network is quantised, and whole numbers cannot be attacked: pass the network in"
             " floating point that it was made of"
         )
-    if not parameters:
-        raise ReconError("the network has no weights: there is nothing to attack")
     for name, value in parameters.items():
-        if not torch.isfinite(value).all():
+        if not value.isfinite().all():
             raise ReconError(f"tensor '{name}' holds numbers that are not finite floats")
-        if value.numel() and (most := value.detach().abs().max()) > LARGEST:
+        if value.numel() and (most := value.abs().max()) > LARGEST:
             raise ReconError(f"tensor '{name}' holds numbers up to {most:.0e}, too large to square")
     if not any(value.any() for value in parameters.values()):
-        raise ReconError("the weights are all zero: there is nothing to attack")
+        raise ReconError("the network has no weights but zeros: there is nothing to attack")
     if not any(value.requires_grad for value in parameters.values()):
         module.requires_grad_(True)
     return module
@@ -226,52 +210,22 @@ def _checked(module: nn.Module) -> nn.Module:
 
 # --------------------------------------------------------------------------------- files of weights
 
+KINDS = (nn.Tanh, nn.Sigmoid, nn.GELU, nn.SiLU, nn.ELU, nn.Softplus, nn.Mish, nn.ReLU6, nn.Hardtanh)
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
-    "Tanh": nn.Tanh,
-    "Sigmoid": nn.Sigmoid,
-    "GELU": nn.GELU,
-    "SiLU": nn.SiLU,
-    "LeakyReLU": nn.LeakyReLU,
-    "LeakyReLU(0.1)": partial(nn.LeakyReLU, 0.1),
-    "LeakyReLU(0.2)": partial(nn.LeakyReLU, 0.2),
-    "ELU": nn.ELU,
+    "": nn.ReLU,
+    **{f"with {kind.__name__} in the place of ReLU": kind for kind in KINDS},
+    **{
+        f"with LeakyReLU({slope}) in the place of ReLU": partial(nn.LeakyReLU, slope)
+        for slope in (0.01, 0.1, 0.2)
+    },
 }
-ACTIVATION = "activation"
-MOST_ORDERS, MOST_PLACES = 12, 4  # of layers, and of batch norms among them, that are tried
+MOST_ORDERS = 5040  # of layers, that are looked at
+#: of parts (i, j) of a network: what i is given is added to what j answers
+Spans = tuple[tuple[int, int], ...]
 #: of a ResNet: the stride of its first convolution, and whether a max-pool follows; with one of
 #: 3 × 3 the last is usual
 STEMS = ((2, True), (1, True), (2, False), (1, False))
 NUMBERED = re.compile(r"([wb])([0-9]+)")
-#: words -> whether what a layer of equal width is given is added after the activation, or before
-SKIPS = {
-    "": None,
-    "with skip connections around layers of equal width": True,
-    "with skip connections into the activations": False,
-}
-
-
-def plan_of(path: Path, arch: str | None) -> Plan:
-    """Of a file of weights, or several; ReconError where no network can be built."""
-    plans: dict[str, Plan] = {}
-    refused: list[ReconError] = []
-    states = load_states(path)
-    for place, state in states.items():
-        try:
-            plans[place] = plan_state(state, path, arch)
-        except ReconError as error:
-            refused.append(error)
-    if not plans:
-        raise refused[0]
-    if len({frozenset(states[place]) for place in plans}) > 1:
-        raise ReconError(f"{path} holds several networks ({', '.join(plans)}): save one alone")
-    places = {f"of '{place}'" if len(plans) > 1 else "": place for place in plans}
-    first = next(iter(plans.values()))
-
-    def build(place: str, *open_: Any) -> tuple[nn.Module, str, list[str]]:
-        module, arch, tensors = plans[place].build(*open_)
-        return module, arch, [f"{place}: {name}" if place else name for name in tensors]
-
-    return Plan((places, *first.axes), build, first.shallow)
 
 
 def plan_state(state: State, path: Path, arch: str | None) -> Plan:
@@ -281,37 +235,21 @@ def plan_state(state: State, path: Path, arch: str | None) -> Plan:
         raise ReconError(
             f"{path} holds adapters ({adapters[0]}) of layers that it does not hold: {mend}"
         )
-    state = {name: value for name, value in state.items() if not OF_THE_LOSS.match(name)}
-    named = arch is not None and arch.isidentifier()
-    looked_up = [name for name in state if EMBEDDING.search(name.lower())]
-    if looked_up and not named:
-        raise ReconError(
-            f"{path} holds an embedding ({looked_up[0]}), which is no dense layer: {PASS}"
-        )
-    for name, value in state.items():
-        if WEIGHT.fullmatch(name) and not value.is_floating_point():
+    weights = {name: value for name, value in state.items() if WEIGHT.fullmatch(name)}
+    for name, value in weights.items():
+        if not value.is_floating_point():
             raise ReconError(
                 f"{path} holds {name} ({value.dtype}): whole numbers, as of a quantised network,"
                 " are not finite floats: give the weights that were quantised"
             )
-    if not (named or (arch is None and _named_by_tensors(state, path))):
+    if arch is not None and arch.isidentifier():
+        return _from_torchvision(state, path, arch)
+    if arch is not None or all(value.dim() <= 2 for value in weights.values()):
         return _dense(state, path, arch)
-    return _from_torchvision(state, path, arch or _named_by_tensors(state, path))
-
-
-def _named_by_tensors(state: State, path: Path) -> str:
-    """A name of `KNOWN`; "" where all weights are matrices. ReconError otherwise."""
-    weights = [value for name, value in state.items() if WEIGHT.fullmatch(name) and value.dim() > 1]
-    if not weights:
-        held = ", ".join(sorted(state)[:6]) or "no weights at all"
-        raise ReconError(f"{path} has no weights of layers in it, only {held}")
-    if all(matrix.dim() == 2 for matrix in weights):
-        return ""
-    stripped = _strip_prefixes(state)
+    names = set(strip_prefixes(state))
     for name in KNOWN:
-        network = on_meta(name)
-        if set(_rename_head(stripped, network)) == set(network.state_dict()):
-            return name
+        if set(on_meta(name).state_dict()) == names:
+            return _from_torchvision(state, path, name)
     raise ReconError(
         f"the architecture cannot be read off {path}, which has convolutions: name it with --arch,"
         f" such as resnet18, or {PASS}"
@@ -326,31 +264,10 @@ def on_meta(name: str, classes: int = 1000) -> nn.Module:
         return models.get_model(name, weights=None, num_classes=classes)
 
 
-def _head(module: nn.Module) -> str:
-    """Name of the layer that gives the answers: the last dense one or convolution."""
-    return [
-        name for name, part in module.named_modules() if isinstance(part, nn.Linear | nn.Conv2d)
-    ][-1]
-
-
-def _rename_head(state: State, network: nn.Module) -> State:
-    """With the tensors of the head by torchvision's name, where it stands alone in a `Sequential`
-    of the owner's, as in `fc = Sequential(Dropout(), Linear(512, 2))`, or in the place of one.
-    """
-    head = _head(network)
-    for place in (head, head.rpartition(".")[0]):
-        held = [name for name in state if place and name.startswith(f"{place}.")]
-        stems = {name.rpartition(".")[0] for name in held}
-        if len(stems) == 1 and (stem := stems.pop()) != head:
-            new = {name: f"{head}.{name.removeprefix(f'{stem}.')}" for name in held}
-            return {new.get(name, name): value for name, value in state.items()}
-    return state
-
-
-def _strip_prefixes(state: State) -> State:
+def strip_prefixes(state: State) -> State:
     """Without what wrappers put before every name."""
-    while prefix := next(
-        (p for p in PREFIXES if state and all(name.startswith(p) for name in state)), None
+    while state and (
+        prefix := next((p for p in PREFIXES if all(n.startswith(p) for n in state)), "")
     ):
         state = {name.removeprefix(prefix): value for name, value in state.items()}
     return state
@@ -360,25 +277,21 @@ def _from_torchvision(state: State, path: Path, arch: str) -> Plan:
     """Of that name, with as many outputs as its last matrix has rows, and for as many colours as
     its first one. Open are its activations, and the stem of a ResNet.
     """
-    from torchvision import models
-
-    if arch not in models.list_models(module=models):
-        raise ReconError(
-            f"unknown architecture '{arch}': widths like 3072-1000-1000-1, or a name of torchvision"
-        )
-    own_names = on_meta(arch)
-    state = _rename_head(_strip_prefixes(state), own_names)
-    last = state.get(f"{_head(own_names)}.weight")
-    if last is None:
-        raise ReconError(f"{path} is no {arch}: it has no {_head(own_names)}.weight")
+    with one_reason(f"unknown architecture '{arch}', no widths and no name of torchvision"):
+        state, there = strip_prefixes(state), on_meta(arch)
+    head = [n for n, part in there.named_modules() if isinstance(part, nn.Linear | nn.Conv2d)][-1]
     stems: dict[str, Any] = {"": None}
-    if hasattr(own_names, "maxpool") and "resn" in arch:
-        order = STEMS[::-1] if state["conv1.weight"].shape[-1] == 3 else STEMS
-        ways = [f"with stride {by} and {'' if pool else 'no '}max-pool" for by, pool in order]
-        stems = dict(zip(["", *ways[1:]], order, strict=True))
+    with one_reason(f"{path} is no {arch}, it lacks"):
+        outputs = len(state[f"{head}.weight"])
+        if hasattr(there, "maxpool") and "resn" in arch:
+            order = STEMS[::-1] if state["conv1.weight"].shape[-1] == 3 else STEMS
+            stems = {
+                f"with stride {by} and {'no ' * (not pool)}max-pool": (by, pool)
+                for by, pool in order
+            }
 
-    def build(stem: tuple[int, bool] | None, activation: Callable[[], nn.Module] | None) -> Any:
-        module = on_meta(arch, len(last))
+    def build(stem: tuple[int, bool] | None, activation: Callable[[], nn.Module]) -> Any:
+        module = on_meta(arch, outputs)
         name, first = next((n, p) for n, p in module.named_modules() if isinstance(p, nn.Conv2d))
         weight = state.get(f"{name}.weight", first.weight)
         first.in_channels, first.weight = weight.shape[1], nn.Parameter(weight.to("meta"))
@@ -389,23 +302,13 @@ def _from_torchvision(state: State, path: Path, arch: str) -> Plan:
         module.to_empty(device="cpu")
         with one_reason(f"{path} is no {arch}"):
             module.load_state_dict(state)
-        for part in list(module.modules()):
-            for name, child in list(part.named_children()):
-                if isinstance(child, nn.ReLU) and activation is not None:
-                    setattr(part, name, activation())
+        _replace_parts(module, lambda part: isinstance(part, nn.ReLU), lambda _: activation())
         return module.float().eval(), arch, [f"all {len(state)} tensors by their names"]
 
-    build(stems[_first(stems)], None)
-    return Plan((stems, _activations()), build)
+    return Plan((stems, ACTIVATIONS), build)
 
 
-def _activations() -> dict[str, Callable[[], nn.Module] | None]:
-    return {"": None} | {
-        f"with {name} in the place of ReLU": ACTIVATIONS[name] for name in ACTIVATIONS
-    }
-
-
-def parse_arch(arch: str) -> tuple[int, ...]:
+def parse_arch(arch: str) -> Shape:
     """ "3072-1000-1000-1" -> (3072, 1000, 1000, 1); ReconError unless they are widths."""
     if not re.fullmatch(r"[1-9][0-9]{0,8}(-[1-9][0-9]{0,8})+", arch):
         wanted = "widths like 3072-1000-1000-1 or a name of torchvision like resnet18"
@@ -414,108 +317,98 @@ def parse_arch(arch: str) -> tuple[int, ...]:
 
 
 def _dense(state: State, path: Path, arch: str | None) -> Plan:
-    """Dense layers with an activation between them. Open are their order, as far as the widths
-    leave it, whether the last is used, the places of batch norm, activations and skip connections.
+    """Dense layers with an activation between them. Open are what is added past layers, and the
+    activation; ReconError where neither widths nor names tell the order.
     """
+    layers: dict[str, nn.Linear] = {}
+    for stem, tensors in _stems(state, path).items():
+        with one_reason(
+            f"{path} holds {stem} ({', '.join(tensors)}), which dense layers have no place for:"
+            f" {PASS}"
+        ):
+            rows, columns = tensors["weight"].shape
+            layers[stem] = nn.utils.skip_init(nn.Linear, columns, rows, bias="bias" in tensors)
+            layers[stem].load_state_dict(tensors)
+    wanted = arch and parse_arch(arch)
+    orders = [
+        order
+        for order in islice(permutations(layers), MOST_ORDERS)
+        if order
+        and wanted in (None, _widths(layers, order))
+        and all(layers[a].out_features == layers[b].in_features for a, b in pairwise(order))
+    ]
+    if not orders:
+        raise ReconError(
+            f"{path} holds matrices, or none at all, that form no chain {arch or ''}, or one more"
+            f" that it has no place for: {PASS}"
+        )
+    # their names may number them
+    moved = {
+        stem for chain in orders for stem, k in zip(chain, orders[0], strict=True) if stem != k
+    }
+    if len({re.sub("[0-9]+", "", stem) for stem in moved}) > 1:
+        names = ", ".join(sorted(moved))
+        raise ReconError(f"{path} does not tell the order of its layers {names}: {PASS}")
+    order, widths = orders[0], _widths(layers, orders[0])
+
+    def build(added: Spans, kind: Callable[[], nn.Module]) -> Any:
+        parts: list[nn.Module] = [nn.Flatten()]
+        for stem in order:
+            parts += [copy.deepcopy(layers[stem]), kind()]
+        tensors = [
+            f"{name[0]}{k} = {stem}.{name}"
+            for k, stem in enumerate(order, 1)
+            for name, _ in layers[stem].named_parameters()
+        ]
+        return Dense(parts[:-1], added).eval(), "-".join(map(str, widths)), tensors
+
+    return Plan((_skips(widths), ACTIVATIONS), build, arch is None)
+
+
+def _stems(state: State, path: Path) -> dict[str, State]:
+    """Tensors by their layers, as weight and bias; ReconError where two are one."""
     held: dict[str, State] = {}
     for name, value in state.items():
         plain = NUMBERED.fullmatch(name)
-        stem, kind = (plain[2], plain[1]) if plain else name.rpartition(".")[::2]
+        stem, _, kind = (f"{plain[2]}.{plain[1]}" if plain else name).rpartition(".")
         kind = {"w": "weight", "b": "bias"}.get(kind, kind)
         if held.setdefault(stem, {}).setdefault(kind, value) is not value:
             raise ReconError(f"{path} holds {name} twice, which mean the same layer: leave one out")
-    layers: dict[str, nn.Module] = {}
-    for stem, tensors in held.items():
-        with one_reason(f"{path} holds tensors that dense layers have no place for ({stem})"):
-            layers[stem] = _layer_of(tensors)
-    dense = {stem: layer for stem, layer in layers.items() if isinstance(layer, nn.Linear)}
-    orders = list(islice(_chains(dense, arch and parse_arch(arch)), MOST_ORDERS))
-    if not orders or (len(orders[0]) < len(dense)):
-        shapes = ", ".join(f"{stem} {tuple(layer.weight.shape)}" for stem, layer in dense.items())
-        what = f"form no chain {arch or ''}" if not orders else f"{arch} has no place for"
-        raise ReconError(
-            f"{path} holds matrices, {shapes[:300] or 'none at all'}, that {what}: {PASS}"
-        )
-    if len({re.sub("[0-9]+", "", stem) for stem in dense}) == 1:  # their names number them
-        del orders[1:]
-    if len(dense) > 2 and arch is None:  # a layer that forward does not use
-        orders += [order[:-1] for order in orders]
-    structures: dict[str, list[str]] = {}
-    for structure in (way for order in orders for way in _structures(order, layers)):
-        structures[f"as {', '.join(structure)}" if structures else ""] = structure
-
-    def build(structure: list[str], skip: bool | None, kind: Callable[[], nn.Module] | None) -> Any:
-        blocks: list[list[nn.Module]] = [[nn.Flatten()]]
-        tensors = []
-        for stem in structure:
-            layer = (kind or nn.ReLU)() if stem == ACTIVATION else copy.deepcopy(layers[stem])
-            blocks += [[]] if stem in dense else []
-            blocks[-1].append(layer)
-            names = [name for name in ("weight", "bias") if name in held.get(stem, {})]
-            tensors += [f"{name[0]}{len(blocks) - 1} = {stem}.{name}" for name in names]
-        for block in blocks[2:-1]:
-            if skip is not None and block[0].in_features == block[0].out_features:
-                inside = block[:] if skip else block[:-1]
-                block[: len(inside)] = [_Residual(*inside)]
-        widths = [dense[stem].out_features for stem in structure if stem in dense]
-        words = "-".join(map(str, [next(b for b in blocks[1:])[0].in_features, *widths]))
-        return nn.Sequential(*chain.from_iterable(blocks)).eval(), words, tensors
-
-    square = any(dense[stem].in_features == dense[stem].out_features for stem in orders[0][1:-1])
-    skips = SKIPS if square else {"": None}
-    return Plan((structures, skips, _activations()), build, shallow=True)
+    return held
 
 
-def _layer_of(tensors: State) -> nn.Module:
-    if "running_mean" in tensors:
-        layer: nn.Module = nn.BatchNorm1d(len(tensors["running_mean"]), affine="weight" in tensors)
-    else:
-        rows, columns = tensors["weight"].shape
-        layer = nn.utils.skip_init(nn.Linear, columns, rows, bias="bias" in tensors)
-    layer.load_state_dict(tensors)
-    return layer
+def _widths(layers: dict[str, nn.Linear], order: Sequence[str]) -> Shape:
+    return (layers[order[0]].in_features, *(layers[stem].out_features for stem in order))
 
 
-class _Residual(nn.Sequential):
+def _skips(widths: Sequence[int]) -> dict[str, Spans]:
+    """What may be added past one to three hidden layers that answer as many numbers as they are
+    given: around some of them, and around all that do not overlap; after the activation or before.
+    """
+    ways: dict[str, Spans] = {}
+    for size, after in product((1, 2, 3), (0, 1)):
+        starts = [k for k in range(len(widths) - 1 - size) if widths[k] == widths[k + size]]
+        for at in (*([k] for k in starts), starts[::size], starts[1::size]):
+            around = ", ".join(f"{k + 1} to {k + size}" for k in at)
+            words = f"with skip connections {('into', 'past')[after]} the activations around layers"
+            ways[f"{words} {around}"] = tuple((2 * k + 1, 2 * (k + size) - 1 + after) for k in at)
+    return {"": ()} | {words: added for words, added in ways.items() if added}
+
+
+class Dense(nn.Sequential):
+    """Parts in their order; for each pair (i, j) of `added`, what part i is given is added to what
+    part j answers.
+    """
+
+    def __init__(self, parts: Sequence[nn.Module], added: Spans) -> None:
+        super().__init__(*parts)
+        self.added = added
+
     def forward(self, x: Tensor) -> Tensor:
-        """With its inputs added."""
-        return x + super().forward(x)
-
-
-def _chains(
-    layers: dict[str, nn.Linear], widths: Any, before: tuple[str, ...] = ()
-) -> Iterator[list[str]]:
-    """Orders of all layers in which each takes what the one before it answers, those of `widths`
-    alone where they are known; in the order of the file, as far as that goes.
-    """
-    at = len(before)
-    if at == (len(widths) - 1 if widths else len(layers)):
-        yield list(before)
-        return
-    for stem, layer in layers.items():
-        size = (layer.in_features, layer.out_features)
-        wanted = layers[before[-1]].out_features if before else size[0]
-        if stem not in before and size == (widths[at : at + 2] if widths else (wanted, size[1])):
-            yield from _chains(layers, widths, (*before, stem))
-
-
-def _structures(order: list[str], layers: dict[str, nn.Module]) -> Iterator[list[str]]:
-    """Layers, activations and batch norms in their order: each norm after a layer of its width,
-    best the last before it in the file, before the activation or after it; or at the inputs.
-    """
-    listed, first = list(layers), layers[order[0]]
-    norms = [stem for stem in layers if isinstance(layers[stem], nn.BatchNorm1d)]
-    ways = []
-    for each in norms:
-        size, row = layers[each].num_features, listed.index(each)
-        fits = [stem for stem in order[:-1] if layers[stem].out_features == size]
-        fits.sort(key=lambda stem: (listed.index(stem) > row, -listed.index(stem)))  # noqa: B023
-        ways.append([*fits, *([""] if first.in_features == size else [])])
-    for places in islice((way for way in product(*ways) if len({*way}) == len(way)), MOST_PLACES):
-        at = dict(zip(places, norms, strict=True))
-        for after in (False, True) if norms else (False,):
-            structure = [at[""]] if "" in at else []
-            for stem in order[:-1]:
-                norm = [at[stem]] if stem in at else []
-                structure += [stem, ACTIVATION, *norm] if after else [stem, *norm, ACTIVATION]
-            yield [*structure, order[-1]]
+        """Answers (n, K) to images x (n, C, H, W)."""
+        given = []
+        for place, part in enumerate(self):
+            given.append(x)
+            x = part(x)
+            x = sum((given[i] for i, j in self.added if j == place), x)
+        return x

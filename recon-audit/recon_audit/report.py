@@ -1,5 +1,4 @@
-"""The answer of an audit: a verdict, which images, and the same as a page, as JSON and as JUnit's
-XML.
+"""The answer of an audit: a verdict, which images, and the same as a page and as JSON.
 
 The page is one HTML file: no scripts, nothing loaded from elsewhere, readable on a phone.
 """
@@ -7,30 +6,22 @@ The page is one HTML file: no scripts, nothing loaded from elsewhere, readable o
 from __future__ import annotations
 
 import base64
-import hashlib
 import io
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 from markupsafe import Markup
-from PIL import Image
 from torch import Tensor
+from torch.nn.functional import adaptive_avg_pool2d
 
 from recon.store.files import atomic_path
 from recon_audit.attacks import KINDS
-from recon_audit.browser import print_page
-from recon_audit.fit import Transform
-from recon_audit.images import Images, printable
-from recon_audit.places import FILES, PDF, discard
+from recon_audit.places import FILES
 from recon_audit.scoring import Json
-from recon_audit.verdict import CANNOT_TELL, INFERRED, LEAKS, NOT_APPLIED, RAN
-from recon_audit.words import environment, say, text
+from recon_audit.words import environment, text
 
 SCHEMA = "recon-audit/1"
-EDPB = say("edpb")
 
 
 @dataclass(frozen=True)
@@ -39,8 +30,8 @@ class Leaked:
 
     Attributes:
         image: its name.
-        index: its row, None where neither may be told (`recon_audit.aggregates`).
-        how: "separation", "rows", "decoreco" or "membership".
+        index: its row, None where it may not be told (`recon_audit.aggregates`).
+        how: "separation", "rows" or "membership".
         score: NCC of its reconstruction, or log-likelihood ratio (or share of images dominated, or
             multiplier).
         probability: 1 − the estimated share of chance among training images that score as high.
@@ -65,8 +56,6 @@ class Report:
         leaked: which training images, most probable first.
         data: what report.json holds.
         page: the HTML.
-        salt: of the hashes that stand for names in a report of aggregates only; it is in neither of
-            them.
     """
 
     verdict: str
@@ -75,7 +64,6 @@ class Report:
     leaked: list[Leaked]
     data: Json
     page: str
-    salt: str | None = None
 
     @property
     def sentence(self) -> str:
@@ -92,155 +80,47 @@ class Report:
         """The text of report.json; see `schema`."""
         return json.dumps(self.data, indent=1) + "\n"
 
-    def save(self, folder: str | Path, pdf: bool = False) -> Path:
-        """Write report.html and report.json, and report.pdf if asked; returns the path of the page.
-        ReconError where they cannot be written, or where there is no Chromium to print with.
+    def save(self, folder: str | Path) -> Path:
+        """Write report.html and report.json; returns the path of the page. ReconError where they
+        cannot be written.
         """
         folder = Path(folder)
-        discard(folder / PDF)
         for name, content in zip(FILES, (self.page, self.to_json()), strict=True):
             with atomic_path(folder / name) as temporary:
                 temporary.write_text(content, encoding="utf-8")
-        if pdf:
-            self.print(folder / PDF)
         return folder / FILES[0]
-
-    def print(self, path: str | Path) -> None:
-        """Write the page as PDF; ReconError where there is no Chromium, or it fails."""
-        print_page(self.page, Path(path))
-
-    def model_card(self) -> str:
-        """A section for a model card, numbers alone; see `card`."""
-        return card(self.data)
-
-    def junit(self) -> str:
-        """The same as a suite of JUnit: images and membership are a test each, failed for a leak,
-        an error where the audit cannot tell.
-        """
-        elements = {LEAKS: "failure", INFERRED: "failure", CANNOT_TELL: "error"}
-        verdicts = {"images": self.verdict, "membership": self.membership}
-        cases = [
-            (name, kind, elements.get(kind)) for name, kind in verdicts.items() if kind is not None
-        ]
-        return text("junit", f"{self.data['seconds']:.2f}", cases, self.sentence).lstrip()
-
-
-def card(report: Json) -> str:
-    """What a model card says, a section "Privacy audit": Markdown for readers, with the same
-    numbers as YAML for programs.
-
-    Args:
-        report: what report.json holds; only counts of it are told, no names.
-    """
-    ran, without = (
-        [attack["attack"] for attack in report["tried"] if attack["state"] == state]
-        for state in (RAN, NOT_APPLIED)
-    )
-    return text("card", report, ran, without).lstrip()
-
-
-def digest(*parts: bytes) -> str:
-    """SHA-256 of all of them."""
-    return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
 # ----------------------------------------------------------------------------------------- the page
 
 NAMES = {**{name: kind.title for name, kind in KINDS.items()}, "membership": "Membership"}
-# pixels on the longest side of a picture, and of one that is kept to the last bit
-LARGEST, LOSSLESS = 96, 48
-SCORES = {
-    "lira": "LiRA",
-    "rmia": "RMIA",
-    "multipliers": "Multipliers",
-    "span": "Span of the first layer",
-    "bent": "Span, as Adam bends it",
-    "filter": "Matched filter of the first layer",
-    "label": "Label filter of the head",
-    "adapter": "Matched filter of the adapter",
-    "certificate": "Null space of the adapter",
-}
-FREE = {
-    "mixtures": "mixtures of training images",
-    "span": "mixtures of the weights",
-    "directions": "singular directions",
-    "means": "mean images",
-}
-
-TITLES = {
-    "leaks": "Leaks training images",
-    "not by these attacks": "No evidence of leakage by these attacks",
-    "cannot tell": "Cannot tell",
-}
+LARGEST = 64  # pixels on the longest side of a picture
 
 
-@dataclass(frozen=True)
-class Row:
-    """A candidate, by its number and as a picture (H, W, C) uint8, C = 1 or 3, the image assigned
-    to it and its name, and their NCC.
-    """
-
-    candidate: int
-    reconstruction: np.ndarray
-    image: np.ndarray
-    name: str
-    ncc: float
-
-
-def rows_of(
-    x_hat: Tensor,
-    transform: Transform,
-    inputs: Tensor,
-    images: Images,
-    pairs: list[tuple[int, int, float]],
-) -> list[Row]:
-    """Of `matches` (candidate, image, NCC): candidates brought to the contrast of their image, in
-    pixels.
-    """
-    rows, scaled = [], images.scaled
-    for candidate, image, value in pairs:
-        centred = (x_hat[candidate] - x_hat[candidate].mean()).cpu()
-        target = inputs[image].flatten()
-        drawn = target.mean() + centred * (target.std() / centred.std().clamp_min(1e-12))
-        reconstruction = images.picture(transform.back(drawn.view(images.shape)))
-        name = printable(images.names[image])
-        rows.append(Row(candidate, reconstruction, images.picture(scaled[image]), name, value))
-    return rows
-
-
-def page(report: Json, pairs: Sequence[tuple[Row, Row]]) -> str:
+def page(report: Json, pictures: Tensor | None) -> str:
     """The whole page.
 
     Args:
         report: what report.json holds.
-        pairs: of the attack that found most, the k-th best match among training images, and among
-            held-out ones.
+        pictures (4k, C, H, W): of the attack that found most the k best matches: candidates,
+            their training images, candidates, their held-out images; None for no pictures.
     """
-    made = environment(escaped=True)
-    made.filters["embedded"] = embed
-    template = made.get_template("report.html.jinja")
+    template = environment(escaped=True).get_template("report.html.jinja")
     style = Markup((Path(__file__).parent / "report.css").read_text(encoding="utf-8"))
-    return template.render(
-        report=report,
-        result=report["result"],
-        pairs=pairs,
-        style=style,
-        names=NAMES,
-        scores=SCORES,
-        free=FREE,
-        titles=TITLES,
-    )
+    shown = None if pictures is None or not len(pictures) else embed(pictures)
+    return template.render(report=report, picture=shown, style=style, names=NAMES)
 
 
-def embed(pixels: np.ndarray) -> str:
-    """(H, W, C) uint8, C = 1 or 3, as the address of a picture within the page: of at most LARGEST
-    pixels a side, as PNG up to LOSSLESS and as JPEG beyond, some 5 kB each.
+def embed(pictures: Tensor) -> str:
+    """Four rows of pictures (4k, C, H, W), small and each at its own contrast, as the address of
+    a picture within the page.
     """
-    image = Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels)
-    image.thumbnail((LARGEST, LARGEST), Image.Resampling.BOX)
-    kind, options = (
-        ("png", {"optimize": True}) if max(image.size) <= LOSSLESS else ("jpeg", {"quality": 85})
-    )
+    from torchvision.utils import save_image
+
+    # bands that are no colours: their mean
+    colours = pictures if pictures.shape[1] == 3 else pictures.mean(1, keepdim=True)
+    height, width = pictures.shape[2:]
+    small = adaptive_avg_pool2d(colours, (min(height, LARGEST), min(width, LARGEST)))
     buffer = io.BytesIO()
-    image.save(buffer, format=kind.upper(), **options)
-    return f"data:image/{kind};base64,{base64.b64encode(buffer.getvalue()).decode()}"
+    save_image(small, buffer, "png", nrow=len(small) // 4, normalize=True, scale_each=True)
+    return f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"

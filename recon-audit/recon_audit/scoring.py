@@ -21,7 +21,6 @@ Before any of that, are held-out images such as training images are? See `recon_
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -31,9 +30,12 @@ from torch import Tensor
 from recon.optim.spectrum import signal_span
 from recon.scoring.matching import one_to_one, padded, target_decoy
 from recon.scoring.nulls import null_candidates
+from recon_audit.files import State
 
 #: a part of report.json
 Json = dict[str, Any]
+#: training and held-out images (n, d), centred alike
+Sets = tuple[Tensor, Tensor]
 
 NULLS = ("mixtures", "span", "directions", "means")  # the rows are an attack here
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)  # NCC
@@ -51,55 +53,25 @@ RULE = (
 # -------------------------------------------------------------------------------------------- nulls
 
 
-@dataclass(frozen=True)
-class Nulls:
-    """What costs nothing.
+def null_excess(w1: Tensor, sets: Sets, m: int, seed: int) -> State:
+    """name -> (DRAWS, len(THRESHOLDS)): training minus held-out images found by m candidates that
+    demix nothing. Other photographs of the pool are none of these: an audit has no further ones,
+    and images that know of neither set are what the test against chance is exact for.
 
-    Attributes:
-        w1 (r, d), its span.
-        basis (k, d): the strongest of the directions that stand out of w1, at most n; None where
-            none does.
-        train, held_out (n, d), centred alike.
-        seed of what is drawn.
+    Args:
+        w1 (h, d), whose n strongest directions that stand out are its span.
     """
-
-    w1: Tensor
-    basis: Tensor | None
-    train: Tensor
-    held_out: Tensor
-    seed: int
-
-    @classmethod
-    def of(cls, w1: Tensor, train: Tensor, held_out: Tensor, seed: int) -> Nulls:
-        """w1 (h, d) becomes its n largest singular values times their directions: the same
-        mixtures, from less.
-        """
-        n = len(train)
-        basis = signal_span(w1)[:n]
-        _, values, directions = torch.linalg.svd(w1, full_matrices=False)
-        return cls(
-            (values[:, None] * directions)[:n],
-            basis if len(basis) else None,
-            train,
-            held_out,
-            seed,
-        )
-
-    def excess(self, m: int) -> dict[str, Tensor]:
-        """name -> (DRAWS, len(THRESHOLDS)): training minus held-out images found by m candidates
-        that demix nothing. Other photographs of the pool are none of these: an audit has no further
-        ones, and images that know of neither set are what the test against chance is exact for.
-        """
-        if not m:
-            return {name: torch.zeros(DRAWS, len(THRESHOLDS)) for name in NULLS}
-        generator = torch.Generator().manual_seed(self.seed)
-        train, held_out = self.train, self.held_out
-        draws = (
-            null_candidates(self.w1, train, held_out, train[:0], m, generator, self.basis)
-            for _ in range(DRAWS)
-        )
-        rows = [{name: excess(sets[name], train, held_out) for name in NULLS} for sets in draws]
-        return {name: torch.stack([row[name] for row in rows]) for name in NULLS}
+    generator, n = torch.Generator().manual_seed(seed), len(sets[0])
+    basis = signal_span(w1)[:n]
+    _, values, directions = torch.linalg.svd(w1, full_matrices=False)
+    w1 = (values[:, None] * directions)[:n]  # the same mixtures, from less
+    found: dict[str, list[Tensor]] = {name: [] for name in NULLS}
+    for _ in range(DRAWS):
+        span = basis if len(basis) else None
+        free = null_candidates(w1, *sets, sets[0][:0], m or 1, generator, span)
+        for name, rows in found.items():
+            rows.append(excess(free[name][:m], *sets))
+    return {name: torch.stack(rows) for name, rows in found.items()}
 
 
 def excess(x_hat: Tensor, train: Tensor, held_out: Tensor) -> Tensor:
@@ -130,7 +102,7 @@ def blur_p(count: int, null: Tensor) -> float:
 # ------------------------------------------------------------------------------------------ scoring
 
 
-def score(candidates: dict[str, Tensor], nulls: Nulls, looks: int) -> Json:
+def score(candidates: State, w1: Tensor, sets: Sets, looks: int, seed: int) -> Json:
     """Counts, nulls and p-values of every attack at every threshold, and the verdict.
 
     At the top level the row that decides: that of the smallest p, of the largest excess where
@@ -138,36 +110,23 @@ def score(candidates: dict[str, Tensor], nulls: Nulls, looks: int) -> Json:
 
     Args:
         candidates: name of the attack -> its candidates (m, d).
+        w1 (h, d): the first layer.
         looks: tests in the family, the factor of p.
     """
-    by_size = {m: nulls.excess(m) for m in {len(x_hat) for x_hat in candidates.values()}}
-    attacks = {name: rows(x_hat, nulls, by_size[len(x_hat)]) for name, x_hat in candidates.items()}
-    # the best row at one of DECISIVE, of each attack and of all
-    best = {
-        name: min((table[THRESHOLDS.index(t)] for t in DECISIVE), key=_rank)
-        for name, table in attacks.items()
-    }
-    attack = min(best, key=lambda name: _rank(best[name]))
-    row = best[attack]
-    return {
-        "leak": row["p"] * looks < LEVEL,
-        "rule": RULE.format(looks=looks),
-        "looks": looks,
-        "attack": attack,
-        **{
-            name: row[name]
-            for name in ("threshold", "targets", "decoys", "fdr", "null", "null_mean", "null_max")
-        },
-        "p_value": min(1.0, row["p"] * looks),
-        "counts": attacks[attack],
-        "attacks": {
-            name: {"threshold": best[name]["threshold"], "counts": table}
-            for name, table in attacks.items()
-        },
-    }
+    sizes = {len(x_hat) for x_hat in candidates.values()}
+    by_size = {m: null_excess(w1, sets, m, seed) for m in sizes}
+    attacks: dict[str, Json] = {}
+    for name, x_hat in candidates.items():
+        table = rows(x_hat, sets, by_size[len(x_hat)])
+        attacks[name] = {"counts": table} | min(table, key=_rank)
+    attack = min(attacks, key=lambda name: _rank(attacks[name]))
+    best = attacks[attack]
+    decided = {"leak": best["p"] * looks < LEVEL, "p_value": min(1.0, best["p"] * looks)}
+    rule = {"rule": RULE.format(looks=looks), "looks": looks, "attack": attack}
+    return best | rule | decided | {"attacks": attacks}
 
 
-def rows(x_hat: Tensor, nulls: Nulls, null: dict[str, Tensor]) -> list[Json]:
+def rows(x_hat: Tensor, sets: Sets, null: State) -> list[Json]:
     """One per threshold: targets, decoys, fdr, p_value as in `Competition`;
 
     Args:
@@ -176,27 +135,17 @@ def rows(x_hat: Tensor, nulls: Nulls, null: dict[str, Tensor]) -> list[Json]:
     """
     table = []
     for k, threshold in enumerate(THRESHOLDS):
-        row = vars(target_decoy(x_hat, nulls.train, nulls.held_out, threshold))
+        row = vars(target_decoy(x_hat, *sets, threshold))
         surplus = row["targets"] - row["decoys"]
         p = {name: blur_p(surplus, draws[:, k]) for name, draws in null.items()}
         hardest = max(p, key=lambda name: (p[name], null[name][:, k].double().mean().item()))
         draws = null[hardest][:, k].double()
-        against = {"null": hardest, "null_mean": draws.mean().item(), "null_max": int(draws.max())}
-        row |= against | {"null_p": p[hardest], "p": max(row["p_value"], p[hardest])}
-        table.append({"threshold": threshold, **row})
+        row |= {"threshold": threshold, "null": hardest, "null_p": p[hardest]}
+        row |= {"null_mean": draws.mean().item(), "null_max": int(draws.max())}
+        table.append(row | {"p": max(row["p_value"], p[hardest])})
     return table
 
 
-def _rank(row: Json) -> tuple[float, int]:
-    return row["p"], row["decoys"] - row["targets"]
-
-
-def matches(x_hat: Tensor, images: Tensor, k: int) -> list[tuple[int, int, float]]:
-    """The k best pairs (candidate, image, NCC), one-to-one, best first."""
-    few, many = sorted((images, x_hat), key=len)
-    best = one_to_one(few, many)
-    order = best.score.argsort(descending=True)[:k]
-    pairs = zip(
-        *(part.tolist() for part in (order, best.index[order], best.score[order])), strict=True
-    )
-    return [(b, a, value) if few is images else (a, b, value) for a, b, value in pairs]
+def _rank(row: Json) -> tuple[bool, float, int]:
+    """The best first, of those at which the decision is taken."""
+    return row["threshold"] not in DECISIVE, row["p"], row["decoys"] - row["targets"]

@@ -41,6 +41,7 @@ LOW_RANK = re.compile(r"lora_?b\b|lora_up\b", re.IGNORECASE)
 LOWEST_LOSS = 1e-7  # an inferred recipe trains no further: below it float32 answers do not change
 # of ordinary recipes: times the fewest steps that one took; a distance at which no more are tried
 SLOWER, ALIKE = 5, 0.02
+FAR = 1e6  # more than any distance, where the loss is not reached
 LEVELS = 128.5  # whole numbers by which weights of 8 bits are kept, with either sign
 
 
@@ -69,19 +70,12 @@ class Recipe:
     first_scale: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.optimiser not in OPTIMISERS:
+        least = min(self.steps, 1 if self.batch is None else self.batch)
+        positive = self.lr > 0 and least >= 1 and self.weight_decay >= 0
+        if self.optimiser not in OPTIMISERS or not positive:
             raise ReconError(
-                f"unknown optimiser '{self.optimiser}': choose one of {', '.join(OPTIMISERS)}"
-            )
-        if not (
-            self.lr > 0
-            and self.steps >= 1
-            and (self.batch is None or self.batch >= 1)
-            and self.weight_decay >= 0
-        ):
-            raise ReconError(
-                "a recipe needs a positive step size, number of steps and batch, no negative weight"
-                " decay"
+                f"a recipe needs an optimiser of {', '.join(OPTIMISERS)}, a positive step size,"
+                " number of steps and batch, and no negative weight decay"
             )
 
     @property
@@ -118,7 +112,7 @@ def train_shadows(
     count: int,
     seed: int,
     start: Start | None = None,
-    keep: int | None = None,
+    keep: int = 1000,
     groups: Tensor | None = None,
     until: float = math.inf,
 ) -> Shadows:
@@ -128,33 +122,37 @@ def train_shadows(
     Args:
         start: the audited network's own, where it is known; shadows start with tensors as spread
             out as its are.
-        keep: how many modules are kept, None for all.
+        keep: how many modules are kept.
         groups (N,): numbers of groups, which go as one; by default every image is one.
         until: a time of `time.monotonic`; pairs that would end later are not begun, but for the
             first.
     """
-    classifiers: list[Classifier] = []
-    inside, phi, loss = [], [], []
     groups = torch.arange(len(x)) if groups is None else groups
-    size, began = int(groups.max()) + 1, time.monotonic()
-    count += count % 2
+    count, began = count + count % 2, time.monotonic()
+    classifier.logits(x)
+    asking = time.monotonic() - began  # of one network, once it is trained
+    classifiers, rows = [], []
     for k in range(count):
         now = time.monotonic()
         if k and k % 2 == 0 and now + 2 * (now - began) / k > until:
             break
         told = f" ({now - began:.0f} s of about {(now - began) / k * count:.0f})" if k else ""
         tell(f"shadow network {k + 1} of {count}{told}")
-        half = torch.randperm(size, generator=named(seed, "audit.halves", k // 2)) < size // 2
-        members = (~half if k % 2 else half)[groups]
-        drawn = named(seed, "audit.shadow", k)
-        end = now + (until - now) / (2 - k % 2)
-        net = train_network(classifier, x[members], y[members], recipe, drawn, start, end)
+        members = half_of(groups, named(seed, "audit.halves", k // 2)) != bool(k % 2)
+        end = now + (until - now) / (2 - k % 2) - asking
+        net = train_network(
+            classifier, x[members], y[members], recipe, named(seed, "audit.shadow", k), start, end
+        )
         logits = net.logits(x)
-        inside.append(members)
-        phi.append(confidence(logits, y))
-        loss.append(loss_of(logits[members], y[members]))
-        classifiers += [net] if keep is None or k < keep else []
-    return Shadows(classifiers, torch.stack(inside), torch.stack(phi), torch.stack(loss))
+        rows.append((members, confidence(logits, y), loss_of(logits[members], y[members])))
+        classifiers += [net] * (k < keep)
+    return Shadows(classifiers, *map(torch.stack, zip(*rows, strict=True)))
+
+
+def half_of(groups: Tensor, generator: torch.Generator) -> Tensor:
+    """(N,) bool: which images are of a random half of the groups (N,)."""
+    size = int(groups.max()) + 1
+    return (torch.randperm(size, generator=generator) < size // 2)[groups]
 
 
 def tell(words: str) -> None:
@@ -181,7 +179,7 @@ def train_network(
     taken: list[int] | None = None,
 ) -> Classifier:
     """A network of this architecture from a fresh start, trained by the recipe; on the device of
-    the classifier.
+    the classifier. ReconError where it diverges.
 
     Args:
         until: a time of `time.monotonic` at which training ends.
@@ -197,18 +195,24 @@ def train_network(
     batch = min(recipe.batch or len(x), len(x))
     # the loss is asked once a pass: a few steps of Adam can halve it
     often = math.ceil(len(x) / batch)
-    drawn = _batches(len(x), batch, torch.Generator().manual_seed(generator.initial_seed()))
-    step = 0
+    order = torch.Generator().manual_seed(generator.initial_seed())
+    rows: list[Tensor] = []
+    step, near = 0, False
     with draw_from(generator), one_reason("a shadow network cannot be trained"):
         _train(net)
         for step in range(recipe.steps):
-            goal = recipe.target_loss
-            near = goal is not None and step % often == 0 and _loss(trained, x, y) <= goal
+            if recipe.target_loss is not None and step % often == 0:
+                net.eval()
+                near = loss_of(trained.logits(x), y.cpu()).item() <= recipe.target_loss
+                _train(net)
             if near or time.monotonic() > until:
                 break
-            rows = next(drawn).to(device)
+            if not rows:  # each pass in a new order, what is left over at its end is dropped
+                whole = torch.randperm(len(x), generator=order)[: len(x) - len(x) % batch]
+                rows = list(whole.to(device).split(batch))
+            few = rows.pop(0)
             optimiser.zero_grad()
-            loss_of(trained.answers(x[rows]), y[rows]).backward()
+            loss_of(trained.answers(x[few]), y[few]).backward()
             optimiser.step()
     if taken is not None:
         taken.append(step)
@@ -222,22 +226,6 @@ def train_network(
     return trained
 
 
-def _batches(n: int, batch: int, generator: torch.Generator) -> Iterator[Tensor]:
-    """Rows of every step: each pass in a new order, what is left over at its end is dropped."""
-    while True:
-        yield from torch.randperm(n, generator=generator)[: n - n % batch].split(batch)
-
-
-def _loss(classifier: Classifier, x: Tensor, y: Tensor) -> float:
-    """In evaluation mode; NaN where answers are not finite."""
-    classifier.module.eval()
-    loss = math.nan
-    with suppress(ReconError):
-        loss = loss_of(classifier.logits(x), y.cpu()).item()
-    _train(classifier.module)
-    return loss
-
-
 def fresh(
     module: nn.Module, recipe: Recipe, generator: torch.Generator, start: Start | None = None
 ) -> nn.Module:
@@ -246,52 +234,33 @@ def fresh(
     spread out as they were.
     """
     net = copy.deepcopy(module).cpu()
-    learned = {name: p for name, p in net.named_parameters() if p.requires_grad}
+    before = {name: p.detach().clone() for name, p in net.named_parameters()}
     known = {} if start is None else dict(start.module.named_parameters())
+    public = set() if start is None else start.public
+    first = next((n for n, p in net.named_parameters() if p.requires_grad), "").rpartition(".")[0]
     with draw_from(generator), torch.no_grad():
-        done = _reset(net)
-        for name, parameter in learned.items():
+        for part in net.modules():
+            learns = [p.requires_grad for p in part.parameters()]
+            if any(learns) or not learns:
+                with suppress(Exception):  # there is none, or a stranger's that wants arguments
+                    getattr(part, "reset_parameters")()  # noqa: B009
+        for name, p in net.named_parameters():
+            if not p.requires_grad:
+                p.copy_(before[name])
+                continue
             if LOW_RANK.search(name):  # the second factor of an adapter begins at 0
-                parameter.zero_()
-            elif id(parameter) not in done and parameter.numel() > 1:
-                spread, mean = parameter.std(), parameter.mean()
-                parameter.copy_(mean + spread * torch.randn(parameter.shape, generator=generator))
-        first = next(iter(learned), "").rpartition(".")[0]
-        for name, parameter in learned.items():
-            if start is not None and name in known and name not in start.public:
-                if parameter.numel() > 1 and parameter.std() > 0:
-                    parameter.mul_(known[name].cpu().float().std() / parameter.std())
+                p.zero_()
+            elif torch.equal(p, before[name]) and p.numel() > 1:
+                p.copy_(p.mean() + p.std() * torch.randn(p.shape, generator=generator))
+            if name in known and name not in public and p.numel() > 1 and p.std() > 0:
+                p.mul_(known[name].cpu().float().std() / p.std())
             # its biases, too: else they outweigh the weights
             elif start is None and name.rpartition(".")[0] == first:
-                parameter.mul_(recipe.first_scale)
-        if start is not None and start.public:
+                p.mul_(recipe.first_scale)
+        if start is not None:
             state = start.module.state_dict()
-            net.load_state_dict({name: state[name] for name in start.public}, strict=False)
+            net.load_state_dict({name: state[name] for name in public}, strict=False)
     return net
-
-
-def _reset(net: nn.Module) -> set[int]:
-    """Has the parts of a network draw their start, and says which parameters that changed. A part
-    that wants to be told how, and what is frozen, is left as it is.
-    """
-    done: set[int] = set()
-    for part in net.modules():
-        parameters = list(part.parameters())
-        reset = getattr(part, "reset_parameters", None)
-        if not callable(reset) or (parameters and not any(p.requires_grad for p in parameters)):
-            continue
-        before = [p.clone() for p in parameters]
-        refused = False
-        try:
-            reset()
-        except Exception:  # a stranger's: it may want arguments
-            refused = True
-        for p, old in zip(parameters, before, strict=True):
-            if refused or not p.requires_grad:
-                p.copy_(old)
-            elif not torch.equal(p, old):
-                done.add(id(p))
-    return done
 
 
 def _train(net: nn.Module) -> None:
@@ -326,13 +295,10 @@ def rounding_of(value: Tensor) -> Callable[[Tensor], Tensor]:
     for count in (1, len(value)):
         rows = value.reshape(count, -1)
         size, gaps = rows.abs().amax(1, keepdim=True), rows.sort(1).values.diff(dim=1)
-        step = torch.where(gaps > 1e-5 * size, gaps, torch.inf).amin(1, keepdim=True)
+        step = gaps.where(gaps > 1e-5 * size, torch.inf).amin(1, keepdim=True)
         levels, whole = size / step, rows / step
-        if (
-            levels.min() > 0
-            and levels.max() <= LEVELS
-            and (whole - whole.round()).abs().max() < 0.01
-        ):
+        inside = levels.min() > 0 and levels.max() <= LEVELS
+        if inside and (whole - whole.round()).abs().max() < 0.01:
             return partial(_to_levels, levels)
     return lambda x: x
 
@@ -344,6 +310,14 @@ def _to_levels(levels: Tensor, x: Tensor) -> Tensor:
 
 
 # ----------------------------------------------------------------------------------------- inferred
+
+ORDINARY = (
+    Recipe(),
+    Recipe(weight_decay=1e-3),
+    Recipe("sgd", 3e-2),
+    Recipe("sgd", 3e-2, weight_decay=5e-3),
+    Recipe(first_scale=0.01),
+)
 
 
 def infer_recipe(
@@ -367,33 +341,27 @@ def infer_recipe(
     the goal, and large networks take long.
     """
     goal = max(loss_of(classifier.logits(x[:n]), y[:n]).item() * 1.05, LOWEST_LOSS)
-    groups = torch.arange(len(x)) if groups is None else groups
-    size = int(groups.max()) + 1
-    half = (torch.randperm(size, generator=named(seed, "audit.pilot")) < size // 2)[groups]
-    ended: list[tuple[bool, float, int]] = []
-    adam, sgd = Recipe("adam", 1e-3, target_loss=goal), Recipe("sgd", 3e-2, target_loss=goal)
-    tried = [adam, replace(adam, weight_decay=1e-3), sgd, replace(sgd, weight_decay=5e-3)]
+    half = half_of(torch.arange(len(x)) if groups is None else groups, named(seed, "audit.pilot"))
     # a dense first layer may have begun with a tiny one
-    if start is None and classifier.first is not None:
-        tried.append(replace(adam, first_scale=0.01))
-    taken: list[int] = []
-    for k, candidate in enumerate(tried):
-        if ended and (time.monotonic() > until or min(ended)[:2] <= (False, ALIKE)):
+    tried = ORDINARY if start is None and classifier.first is not None else ORDINARY[:-1]
+    taken, ended = list[int](), dict[Recipe, float]()
+    for k, how in enumerate(tried, 1):
+        if ended and (time.monotonic() > until or min(ended.values()) <= ALIKE):
             break
-        tell(f"ordinary recipe {k + 1} of {len(tried)}: {candidate.words}")
-        generator = named(seed, "audit.pilot", k + 1)
-        few = min(candidate.steps, SLOWER * max(min(taken, default=candidate.steps), 1))
-        way = replace(candidate, steps=few)
-        net = train_network(classifier, x[half], y[half], way, generator, start, until, taken)
+        recipe = replace(how, target_loss=goal)
+        tell(f"ordinary recipe {k} of {len(tried)}: {recipe.words}")
+        few = replace(recipe, steps=min([how.steps, *(SLOWER * max(t, 1) for t in taken)]))
         with suppress(ReconError):  # it may diverge
-            reached = loss_of(net.logits(x[half]), y[half]).item()
-            ended.append((reached > 2 * goal, _distance(net.module, classifier.module, start), k))
+            generator = named(seed, "audit.pilot", k)
+            net = train_network(classifier, x[half], y[half], few, generator, start, until, taken)
+            far = loss_of(net.logits(x[half]), y[half]).item() > 2 * goal
+            ended[recipe] = _distance(net.module, classifier.module, start) + FAR * far
     if not ended:
         raise ReconError(
             "no ordinary recipe trains a network of this architecture on these images: give one"
             " (recipe=)"
         )
-    return tried[min(ended)[2]]
+    return min(ended, key=ended.__getitem__)
 
 
 def _distance(a: nn.Module, b: nn.Module, start: Start | None = None) -> float:
@@ -401,10 +369,11 @@ def _distance(a: nn.Module, b: nn.Module, start: Start | None = None) -> float:
     is known.
     """
     began = {} if start is None else start.module.state_dict()
+    public = set() if start is None else start.public
     apart = []
     for (name, p), q in zip(a.named_parameters(), b.parameters(), strict=True):
         if p.dim() > 1 and q.requires_grad:
-            at = began[name].to(p) if start is not None and name in start.public else 0.0
+            at = began[name].to(p) if name in public else 0.0
             moved, theirs = ((matrix - at).norm().clamp_min(1e-12) for matrix in (p, q))
             apart.append((moved / theirs).log().abs().item())
     return sum(apart) / max(len(apart), 1)

@@ -15,7 +15,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from recon_audit.attacks import KINDS, RECONSTRUCTIONS
-from recon_audit.images import printable
 from recon_audit.scoring import LEVEL, Json
 from recon_audit.words import say
 
@@ -23,7 +22,8 @@ LEAKS, NOT_BY_THESE = "leaks", "not by these attacks"
 CANNOT_TELL, INFERRED = "cannot tell", "inferred"
 # shadows that are told apart no better than this say that membership inference is blind here
 BLIND_AREA = 0.55
-NOT_APPLIED, RAN = "did not apply", "ran"
+#: macro of words.jinja -> the part of the report that it tells
+POWER = {"power": "power", "shadows": "recipe", "member_power": "membership"}
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ def decide(
     untold = None if membership is None else CANNOT_TELL
     if why_not is not None:
         return Verdict(CANNOT_TELL, untold, say("nothing", why_not))
-    attacks = {} if result is None else result["attacks"]
-    ran = sum(about["why_not"] is None for about in attacks.values())
+    attacks = [] if result is None else result["attacks"].values()
+    ran = sum(about["why_not"] is None for about in attacks)
     images = CANNOT_TELL
     if ran and result is not None and result["leak"]:
         images = LEAKS
@@ -80,10 +80,11 @@ def decide(
         return Verdict(images, untold, say("misfit", images, sentence, misfit, untold), who)
     if membership is None:
         return Verdict(images, None, sentence)
-    areas = [membership["power"][name] or 0.0 for name in ("auc", "multipliers_auc")]
-    kind = NOT_BY_THESE if max(areas) >= BLIND_AREA else CANNOT_TELL
-    kind = INFERRED if membership["p_value"] < LEVEL else kind
-    kind = kind if membership["why_not"] is None else CANNOT_TELL
+    kind = INFERRED if membership["p_value"] < LEVEL else NOT_BY_THESE
+    if membership["why_not"] or (
+        kind == NOT_BY_THESE and (membership["power"]["auc"] or 0) < BLIND_AREA
+    ):
+        kind = CANNOT_TELL
     if unchecked and kind == NOT_BY_THESE:
         return Verdict(images, CANNOT_TELL, sentence, say("who", unchecked))
     return Verdict(images, kind, sentence, say("on_membership", kind, membership))
@@ -91,50 +92,30 @@ def decide(
 
 def lines(report: Json, verdict: Verdict) -> list[str]:
     """How many images came back and which; how many members can be named; the worst single
-    image.
+    image: the best copy, and the surest member.
     """
-    recovered = [printable(entry["image"]) for entry in _of(report["leaked"], False)]
-    said = say("first", verdict, recovered), say("second", verdict, report)
-    return [*said, worst(report["leaked"])]
-
-
-def worst(leaked: list[Json]) -> str:
-    """The image that came back best, and the surest member; the list has the most probable
-    first.
-    """
-    recovered = max(_of(leaked, False), key=lambda entry: entry["score"], default=None)
-    return say("worst", recovered, next(iter(_of(leaked, True)), None))
-
-
-def _of(leaked: list[Json], members: bool) -> list[Json]:
-    return [entry for entry in leaked if (entry["how"] == "membership") == members]
+    return [say(line, verdict, report) for line in ("first", "second", "worst")]
 
 
 def attack_states(report: Json) -> list[dict[str, str]]:
     """Every attack: its name, its state ("ran", "did not apply", "not asked", "nothing to
     compare"), and how or why not.
     """
-    states = []
-    table = report["membership"]
-    results = (report["result"] or {}).get("attacks", {})
+    tried, states = {} if report["result"] is None else report["result"]["attacks"], []
+    if table := report["membership"]:
+        tried = tried | {"membership": {"why_not": None, "how": say("scores", table)}}
     for name in (*RECONSTRUCTIONS, "membership"):
-        about = results.get(name, {"why_not": None, "how": say("scores", table) if table else ""})
-        state = RAN if about["why_not"] is None else NOT_APPLIED
-        if report["exchangeability"]["why_not"] is not None or report["images"]["scored"] == 0:
-            state, about = "nothing to compare", {}
+        about = tried.get(name, {"why_not": None, "how": ""})
+        state = "ran" if about["why_not"] is None else "did not apply"
+        if report["exchangeability"]["why_not"] is not None:
+            state = "nothing to compare"
         if name not in report["attacks_asked"]:
-            state, about = "not asked", {}
-        words = about.get("why_not") or about.get("how", "")
-        states.append({"attack": name, "state": state, "said": words})
+            state = "not asked"
+        states.append({"attack": name, "state": state, "said": about["why_not"] or about["how"]})
     return states
 
 
 def power_words(report: Json) -> list[str]:
     """What the attacks would have found, in sentences: on images, and on members."""
-    recipe, members = report["recipe"], report["membership"]
-    sentences = [say("power", report["power"])]
-    if recipe is not None and recipe["shadows"] < recipe["asked"]:
-        sentences.append(say("shadows", recipe))
-    if members is not None and members["power"]["auc"] is not None:
-        sentences.append(say("member_power", members))
-    return sentences
+    about = {name: report[of] for name, of in POWER.items()}
+    return [sentence for name, part in about.items() if (sentence := say(name, part))]

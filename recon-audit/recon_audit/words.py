@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ def environment(escaped: bool = False) -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
     )
-    made.filters |= {"printable": printable, "json": json.dumps}
+    made.filters["printable"] = printable
     made.globals["say"] = say
     return made
 

@@ -15,7 +15,6 @@ from recon_audit.anatomy import examine
 from recon_audit.exchange import compare_sets
 from recon_audit.fine_tunes import (
     features_of,
-    find_start,
     head_of,
     public_start,
 )
@@ -99,47 +98,7 @@ def test_a_start_that_does_not_fit_is_one_sentence(given):
         public_start(subject_of(network()), given)
 
 
-def test_weights_in_the_cache_of_torchvision_are_found(tmp_path, monkeypatch):
-    monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path))
-    (tmp_path / "checkpoints").mkdir()
-    public = models.squeezenet1_1()
-    torch.save(public.state_dict(), tmp_path / "checkpoints" / "squeezenet1_1-b8a52dc0.pth")
-    tuned = models.squeezenet1_1(num_classes=3)
-    assert find_start(subject_of(tuned)) is None  # of the same architecture, and begun elsewhere
-    tuned.features.load_state_dict(public.features.state_dict())
-    found = find_start(subject_of(tuned))
-    assert found is not None and torch.equal(found["features.0.weight"], public.features[0].weight)
-
-
-# -------------------------------------------------------------------------------- whole fine-tunes
-
-
-def test_members_of_a_whole_fine_tune_are_told_by_the_label_filter():
-    """Half of the held-out images are public, and no network but this one is trained on."""
-    x, y = torch.rand(120, 3, 8, 8, generator=generator()), torch.arange(120) % 2
-    began, tuned = network(), network()
-    tuned.load_state_dict(began.state_dict())
-    optimiser = torch.optim.SGD(tuned.parameters(), 3e-2, momentum=0.9)
-    for _ in range(100):
-        optimiser.zero_grad()
-        nn.functional.cross_entropy(tuned(x[:20]), y[:20]).backward()
-        optimiser.step()
-    given = {"attacks": "membership", "start": began.eval(), "labels": None} | FAST
-    report = recon.audit(tuned.eval(), (x[:20], y[:20]), (x[20:], y[20:]), **given)
-    members = report.data["membership"]
-    assert members["scores"]["label"]["auc"] > 0.85 and "Label filter" in report.page
-    assert members["looks"] == 4
-    assert report.data["exchangeability"]["compared"] == {"train": 20, "held_out": 50}
-
-
 # ------------------------------------------------------------------------------------- fresh starts
-
-
-def test_the_biases_of_a_small_first_layer_are_small_too():
-    module = nn.Sequential(nn.Flatten(), nn.Linear(64, 50), nn.ReLU(), nn.Linear(50, 1))
-    plain, small = (fresh(module, Recipe(first_scale=scale), generator()) for scale in (1.0, 0.01))
-    for a, b, scale in zip(plain.parameters(), small.parameters(), (0.01, 0.01, 1, 1), strict=True):
-        torch.testing.assert_close(b, scale * a)
 
 
 class OfChildren(nn.Module):
@@ -255,18 +214,15 @@ class Backbone(nn.Module):
 def test_a_backbone_with_a_head_is_the_head_on_features(case):
     x, y, head = case
     images = (x / 2).view(-1, 1, 20, 20)
-    whole = nn.Sequential(Backbone(), *head)
-    for model, more in ((whole, {}), (head, {"backbone": Backbone()})):
-        pair = (images[:N], y[:N]), (images[N:], y[N:])
-        found = prepare(model, *pair, transform="none", **more)
-        pictures = [part.scaled for part in found.pictures or (found.train, found.held_out)]
-        found = found.among(compare_sets(*pictures, 0))
-        assert found.fit.right == found.fit.n and found.classifier.first is not None
-        torch.testing.assert_close(found.x.flatten(1), x[:N])
-        assert found.public.shape == (3 * N // 2, D) and len(found.held_out) == 3 * N // 2
-        assert found.train.names == [f"train[{row}]" for row in range(N)]
-        assert found.pictures[0].shape == (1, 20, 20)
-        assert torch.equal(found.released.first.params["w1"], head[0].weight)
+    pair = (images[:N], y[:N]), (images[N:], y[N:])
+    found = prepare(nn.Sequential(Backbone(), *head), *pair, transform="none")
+    found = found.among(compare_sets(*(part.scaled for part in found.pictures), 0))
+    assert found.fit.right == found.fit.n and found.classifier.first is not None
+    torch.testing.assert_close(found.x[:N].flatten(1), x[:N])
+    assert found.public.shape == (3 * N // 2, D) and len(found.held_out) == 3 * N // 2
+    assert found.train.names == [f"train[{row}]" for row in range(N)]
+    assert found.pictures[0].shape == (1, 20, 20)
+    assert torch.equal(found.first_layer.params["w1"], head[0].weight)
 
 
 def test_the_head_of_a_torchvision_network_is_found():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
-
 import numpy as np
 import pytest
 import torch
@@ -14,9 +12,8 @@ from torchvision import models
 
 import recon
 from recon.errors import ReconError
-from recon_audit.files import load_state
 from recon_audit.fit import read
-from recon_audit.images import Expected, images_of, load_images
+from recon_audit.images import Expected, load_images, raw_of
 from recon_audit.networks import subject_of
 from recon_audit.prepare import prepare
 from recon_audit.shadows import Recipe
@@ -73,7 +70,7 @@ def test_a_misfit_leaves_no_verdict_on_membership(model, digits):
         report.membership == report.verdict == "cannot tell"
         and "no more than chance" in report.sentence
     )
-    assert report.data["fit"]["why_not"] and "label 1 is output 7" in report.page
+    assert "the labels are numbered otherwise" in report.data["fit"]["why_not"]
     good = recon.audit(model, (x[:N], y[:N]), (x[N:], y[N:]), **FAST)
     assert good.membership == "inferred" and "100 of 100 training images" in good.page
 
@@ -90,14 +87,14 @@ class Augmented(torch.utils.data.Dataset):
 
 def test_augmentation_in_the_data_set_is_refused():
     with pytest.raises(ReconError, match="turn its augmentation off"):
-        images_of(Augmented(), "train", Expected())
+        raw_of(Augmented(), "train", Expected())
 
 
 @pytest.mark.parametrize(
     ("names", "message"),
     [
         ({"base.q.lora_A.weight": (8, 64), "base.q.lora_B.weight": (64, 8)}, "adapters"),
-        ({"embedding.weight": (1000, 64), "out.weight": (1000, 64)}, "embedding"),
+        ({"embedding.weight": (1000, 64), "out.weight": (1000, 64)}, "form no chain"),
     ],
 )
 def test_files_that_are_no_network_are_refused(tmp_path, names, message):
@@ -105,17 +102,6 @@ def test_files_that_are_no_network_are_refused(tmp_path, names, message):
     torch.save({name: torch.rand(shape) for name, shape in names.items()}, file)
     with pytest.raises(ReconError, match=message):
         subject_of(file)
-
-
-def test_scalars_beside_the_weights_are_read(tmp_path, model):
-    file = tmp_path / "model.pt"
-    kept = {
-        "state_dict": model.state_dict(),
-        "best_acc": np.float64(0.9),
-        "args": argparse.Namespace(lr=0.1),
-    }
-    torch.save(kept, file)
-    assert set(load_state(file)) == set(model.state_dict())
 
 
 class HeadFirst(nn.Module):
@@ -136,23 +122,10 @@ def test_the_first_layer_is_the_one_that_sees_the_image(digits):
     assert case.fit.right > 0.9 * N and case.classifier.first == "stem"
 
 
-@pytest.mark.parametrize("kind", [nn.Tanh, nn.ReLU])
-def test_activations_of_a_file_are_not_assumed_in_silence(tmp_path, digits, kind):
-    x, y = digits
-    wide = nn.Sequential(nn.Flatten(), nn.Linear(64, 100), kind(), nn.Linear(100, 10))
-    torch.save(train_network(x[:N], y[:N], wide, 40).state_dict(), tmp_path / "net.pt")
-    case = prepare(tmp_path / "net.pt", (x[:N], y[:N]), (x[N:], y[N:]), transform="none")
-    said = "with Tanh in the place of ReLU" if kind is nn.Tanh else "ReLU is assumed"
-    assert any(said in note for note in case.notes) and case.fit.why_not is None
-    torch.testing.assert_close(case.subject.module(x), wide(x))
-
-
-@pytest.mark.parametrize("tail", [["fc.weight", "fc.bias"], ["fc.1.weight", "fc.1.bias"]])
-@pytest.mark.parametrize("colours", [1, 3, 4])
-def test_resnets_for_other_colours_and_with_dropout_before_the_head(tmp_path, tail, colours):
+@pytest.mark.parametrize("colours", [1, 4])
+def test_resnets_for_other_colours(tmp_path, colours):
     net = models.resnet18(num_classes=5)
     net.conv1 = nn.Conv2d(colours, 64, 7, 2, 3, bias=False)
-    net.fc = nn.Sequential(nn.Dropout(), nn.Linear(512, 5)) if "1" in tail[0] else nn.Linear(512, 5)
     # whose names are in the order of the alphabet
     save_file(net.state_dict(), tmp_path / "net.safetensors")
     x = torch.rand(2, colours, 32, 32)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
+from recon.attacks.heads import Public, matched_filter
+from recon.attacks.separation import FirstLayer
 from recon.errors import ReconError
 from recon.scoring.membership import permutation_p
 from recon.scoring.roc import auc
-from recon_audit.anatomy import examine
-from recon_audit.membership import epsilon_bound, fit_multipliers, infer
+from recon_audit.anatomy import examine, first_layer_of
+from recon_audit.membership import epsilon_bound, feature_scores, fit_multipliers, infer
+from recon_audit.prepare import PREDICTED
 from recon_audit.shadows import (
     Recipe,
     infer_recipe,
@@ -84,17 +89,6 @@ def test_the_weights_themselves_tell_members_and_only_of_their_own_images(case):
     assert permutation_p(null.score.numpy(), np.arange(48) < 24, 0) > 0.01
 
 
-def test_probabilities_are_explained_as_the_logits_are(case):
-    generator = torch.Generator().manual_seed(0)
-    net = nn.Sequential(nn.Flatten(), nn.Linear(16, 3)).eval()
-    x, y = torch.randn(10, 1, 4, 4, generator=generator), torch.arange(10) % 3
-    shown = nn.Sequential(net, nn.Softmax(1)).eval()
-    plain = fit_multipliers(examine(net, (1, 4, 4)), x, y, None)
-    torch.testing.assert_close(
-        fit_multipliers(examine(shown, (1, 4, 4)), x, y, None).score, plain.score
-    )
-
-
 def test_shadows_are_trained_on_complementary_halves_and_repeat(case):
     network, x, y = case
     state = torch.get_rng_state()
@@ -114,6 +108,26 @@ def test_a_recipe_is_inferred_from_loss_and_size(case):
     assert found.target_loss == pytest.approx(
         1.05 * torch.nn.functional.cross_entropy(target.module(x[:24]), y[:24]).item(), rel=1e-4
     )
+
+
+def test_labels_give_the_matched_filter_its_sign():
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(160, 1, 1, 64, generator=generator).clamp_min(0)
+    y = torch.randint(0, 3, (160,), generator=generator)
+    module = nn.Sequential(nn.Flatten(), nn.Linear(64, 48), nn.ReLU(), nn.Linear(48, 3)).eval()
+    recipe = Recipe("adam", 1e-2, None, 100, weight_decay=1e-3)
+    head = train_network(examine(module, (1, 1, 64)), x[:40], y[:40], recipe, generator)
+    layer, public = FirstLayer.of(first_layer_of(head, None)), x[100:].flatten(1)
+    case = SimpleNamespace(
+        classifier=head, x=x[:100], train=x[:40], y=y[:100], public=public, labels="a file's"
+    )
+    bias = head.module[1].bias.detach()
+    signed = feature_scores(case, layer, bias, Public(public))["filter"].numpy()
+    member, features = np.arange(100) < 40, x[:100].flatten(1)
+    plain = matched_filter(layer.update, bias, features, Public(public))
+    assert auc(signed, member) > max(auc(plain.numpy(), member) + 0.05, 0.8)
+    case.labels = PREDICTED
+    assert torch.equal(feature_scores(case, layer, bias, Public(public))["filter"], plain)
 
 
 def _steps(rows):

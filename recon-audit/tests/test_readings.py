@@ -5,7 +5,6 @@ name: files of weights, answers, what is no function, images that are kept in od
 from __future__ import annotations
 
 import dataclasses
-import json
 from types import SimpleNamespace
 
 import numpy as np
@@ -28,8 +27,8 @@ X, Y = torch.tensor(DIGITS.images / 16).float(), torch.tensor(DIGITS.target)
 PAIR = (X[:N], Y[:N]), (X[N : 2 * N], Y[N : 2 * N])
 
 
-def trained(model, x=X[:N], y=Y[:N], steps=300, answer=lambda z: z):
-    torch.manual_seed(0)
+def trained(model, x=X[:N], y=Y[:N], steps=300, answer=lambda z: z, seed=0):
+    torch.manual_seed(seed)
     for part in model.modules():
         getattr(part, "reset_parameters", lambda: None)()
     optimiser = torch.optim.Adam(model.parameters(), 3e-3)
@@ -48,44 +47,79 @@ def dense(*middle, width=64):
 
 
 class Net(nn.Module):
-    """Two layers of equal width, whose order no sorted file tells."""
+    """Four layers, of which a file tells no more than shapes and names."""
 
-    def __init__(self, way):
+    def __init__(self, way, bias=True, act=torch.relu):
         super().__init__()
-        self.inp, self.hid, self.out = nn.Linear(64, 64), nn.Linear(64, 64), nn.Linear(64, 10)
+        one, two, three = ("stem", "body", "top") if way == "order" else ("fc1", "fc2", "fc3")
+        self.add_module(three if way == "order" else one, nn.Linear(64, 64, bias=bias))
+        self.add_module(two, nn.Linear(64, 64, bias=bias))
+        self.add_module(one if way == "order" else three, nn.Linear(64, 64, bias=bias))
+        self.out = nn.Linear(64, 10, bias=bias)
         self.norm = nn.BatchNorm1d(64) if "norm" in way else nn.Identity()
-        self.aux = nn.Linear(10, 10) if way == "unused" else None
-        self.way = way
+        self.way, self.act, self.names = way, act, (one, two, three)
 
     def forward(self, x):
-        h, skip = torch.relu(self.inp(x.flatten(1))), "skip" in self.way
-        more = self.norm(torch.relu(self.hid(h))) if skip else torch.relu(self.norm(self.hid(h)))
-        return self.out(h + more if skip else more)
+        act, (a, b, c) = self.act, (getattr(self, name) for name in self.names)
+        h = self.norm(act(a(x.flatten(1))))
+        if self.way == "around one":
+            h = h + act(b(h))
+            return self.out(h + act(c(h)))
+        if self.way == "around two":
+            return self.out(h + act(c(act(b(h)))))
+        if self.way == "into the activation":
+            return self.out(act(c(h + act(b(h))) + h))
+        if self.way == "twice":
+            return self.out(act(c(act(b(act(b(h)))))))
+        if self.way == "linear":
+            return self.out(c(act(b(h))))
+        return self.out(act(c(act(b(h)))))
 
 
-NETS = {
-    "batch norm after the activation": lambda: dense(nn.ReLU(), nn.BatchNorm1d(64)),
-    "tanh and batch norm": lambda: dense(nn.BatchNorm1d(64), nn.Tanh()),
-    "sigmoid": lambda: dense(nn.Sigmoid()),
-    "batch norm on inputs": lambda: nn.Sequential(nn.BatchNorm1d(64), *dense(nn.ReLU())[1:]),
-    "order": lambda: Net("plain"),
-    "batch norm after the second": lambda: Net("norm"),
-    "skip": lambda: Net("skip"),
-    "unused": lambda: Net("unused"),
+#: (way, other arguments) of what a file may be of
+KINDS = {
+    "plain": ("plain", {}),
+    "plain without biases": ("plain", {"bias": False}),
+    "around one": ("around one", {}),
+    "around two": ("around two", {}),
+    "around two without biases": ("around two", {"bias": False}),
+    "into the activation": ("into the activation", {}),
+    "order": ("order", {}),
+    "norm": ("norm", {}),
+    "twice": ("twice", {}),
+    "linear": ("linear", {}),
+    **{act: ("plain", {"act": getattr(nn.functional, act)}) for act in ("tanh", "silu", "mish")},
 }
 
 
-@pytest.mark.parametrize("suffix", [".pt", ".safetensors"])
-@pytest.mark.parametrize("kind", NETS)
-def test_a_file_is_the_network_that_it_was(kind, suffix, tmp_path):
-    x = (X.flatten(1) if kind == "batch norm on inputs" else X)[: 2 * N]
-    net, file = trained(NETS[kind](), x[:N]), tmp_path / f"net{suffix}"
-    (torch.save if suffix == ".pt" else save_file)(net.state_dict(), file)
-    case = prepare(file, *PAIR)
-    assert case.fit.why_not is None
-    torch.testing.assert_close(case.subject.module(X[: 2 * N]), net(x))
-    usual = kind in ("order", "batch norm after the second") and suffix == ".pt"
-    assert any("the file is read" in note for note in case.notes) != usual
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_is_the_network_that_it_was_or_refused(kind, tmp_path):
+    way, more = KINDS[kind]
+    exact = 0
+    for seed in range(6):
+        rows = slice(40 * seed, 40 * seed + N)
+        net = trained(Net(way, **more), X[rows], Y[rows], steps=150, seed=seed)
+        (torch.save if seed % 2 else save_file)(net.state_dict(), tmp_path / "net")
+        try:
+            case = prepare(tmp_path / "net", (X[rows], Y[rows]), (X[900:960], Y[900:960]))
+        except ReconError as error:
+            assert "module itself" in str(error)
+            continue
+        if case.fit.why_not is None:
+            pair = torch.stack([case.subject.module(X[:N]).flatten(), net(X[:N]).flatten()])
+            assert torch.corrcoef(pair)[0, 1] > 0.99, seed
+            exact += 1
+    assert exact >= 6 * (kind in ("plain", "plain without biases"))
+
+
+def test_widths_that_are_named_settle_what_labels_leave_open(tmp_path):
+    net = trained(Net("plain"), steps=12)
+    torch.save(net.state_dict(), tmp_path / "net.pt")
+    given = (X[:N:3], Y[:N:3]), PAIR[1]  # of some of the images training does not balance
+    with pytest.raises(ReconError, match="module itself, or name the widths"):
+        prepare(tmp_path / "net.pt", *given)
+    case = prepare(tmp_path / "net.pt", *given, arch="64-64-64-64-10")
+    torch.testing.assert_close(case.subject.module(X), net(X))
 
 
 def changed(change):
@@ -114,45 +148,15 @@ def test_the_stem_of_a_resnet_is_read_by_the_labels(kind, tmp_path):
     torch.testing.assert_close(case.subject.module(x[:5]), net(x[:5]))
 
 
-def save_shards(net, folder, index=True, second="model-00002-of-00002.safetensors"):
-    state = net.state_dict()
-    files = {"model-00001-of-00002.safetensors": state.keys() - {"3.weight"}, second: {"3.weight"}}
-    for name, keys in files.items():
-        save_file({key: state[key] for key in keys}, folder / name)
-    names = {key: name for name, keys in files.items() for key in keys}
-    if index:
-        (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": names}))
-    return [folder / name for name in files]
+def shard(folder):
+    save_file(dense().state_dict(), folder / "model-00001-of-00002.safetensors")
+    return folder / "model-00001-of-00002.safetensors"
 
 
-@pytest.mark.parametrize("given", ["shard", "no index", "index", "folder", "renamed"])
-def test_all_shards_are_read(given, tmp_path):
-    net = trained(dense(nn.ReLU()))
-    second = "rest.safetensors" if given == "renamed" else "model-00002-of-00002.safetensors"
-    first, _ = save_shards(net, tmp_path, given != "no index", second)
-    path = {"index": tmp_path / "model.safetensors.index.json", "folder": tmp_path}.get(
-        given, first
-    )
-    torch.testing.assert_close(prepare(path, *PAIR).subject.module(X), net(X))
-
-
-def test_a_folder_of_save_pretrained_is_read(tmp_path):
-    net = trained(dense(nn.ReLU()))
-    save_file(net.state_dict(), tmp_path / "model.safetensors")
-    (tmp_path / "config.json").write_text("{}")
-    torch.save({"lr": torch.ones(2, 2)}, tmp_path / "optimizer.pt")
-    torch.testing.assert_close(prepare(tmp_path, *PAIR).subject.module(X), net(X))
-
-
-@pytest.mark.parametrize("names", [("state_dict", "state_dict_ema"), ("model", "model_ema")])
-@pytest.mark.parametrize("first", [True, False])
-def test_of_two_networks_in_a_file_the_labels_choose(names, first, tmp_path):
-    good, bad = trained(dense(nn.ReLU())), trained(dense(nn.ReLU()), steps=8)
-    states = [net.state_dict() for net in ((good, bad) if first else (bad, good))]
-    torch.save(dict(zip(names, states, strict=True)) | {"epoch": 3}, tmp_path / "net.pt")
-    case = prepare(tmp_path / "net.pt", *PAIR)
-    torch.testing.assert_close(case.subject.module(X), good(X))
-    assert case.subject.tensors[0].startswith(names[not first])
+def indexed(folder):
+    (folder / "model.safetensors.index.json").write_text('{"weight_map": {"a": "w.safetensors"}}')
+    save_file(dense().state_dict(), folder / "w.safetensors")
+    return folder / "w.safetensors"
 
 
 def no_file(name, write):
@@ -163,19 +167,14 @@ def no_file(name, write):
     return make
 
 
-def half(folder):
-    first, second = save_shards(dense(nn.ReLU()), folder, index=False)
-    second.unlink()
-    return first
-
-
-def alike(path):
-    states = [trained(dense(nn.ReLU()), steps=steps).state_dict() for steps in (300, 900)]
-    torch.save({"state_dict": states[0], "ema": states[1]}, path)
+def two(path):
+    torch.save({"state_dict": dense().state_dict(), "ema": dense().state_dict()}, path)
 
 
 NO_FILES = {
-    "one of 2 files of a network": half,
+    "network in several files": shard,
+    "in several files": indexed,
+    "name a file, and no folder": lambda folder: folder,
     "page of the web": no_file("w.pt", lambda path: path.write_text("<!DOCTYPE html><p>404")),
     "pointer of Git LFS": no_file(
         "w.safetensors", lambda path: path.write_text("version https://git-lfs.github.com/spec/v1")
@@ -184,7 +183,8 @@ NO_FILES = {
         "w.safetensors",
         lambda path: save_file({"a.weight": torch.ones(10, 64, dtype=torch.int8)}, path),
     ),
-    "holds several networks": no_file("w.pt", alike),
+    "is an ONNX file": no_file("w.onnx", lambda path: path.write_bytes(b"\x08\x07")),
+    "holds several networks": no_file("w.pt", two),
 }
 
 
@@ -192,12 +192,6 @@ NO_FILES = {
 def test_files_that_are_refused_by_name(refusal, tmp_path):
     with pytest.raises(ReconError, match=refusal):
         prepare(NO_FILES[refusal](tmp_path), *PAIR)
-
-
-def test_without_labels_several_networks_are_refused(tmp_path):
-    alike(tmp_path / "w.pt")
-    with pytest.raises(ReconError, match="state_dict.*ema.*no labels"):
-        prepare(tmp_path / "w.pt", X[:N], X[N : 2 * N])
 
 
 # ------------------------------------------------------------------------------------------ answers
@@ -250,7 +244,7 @@ def test_what_fits_the_labels_is_taken_for_the_classes(kind):
     several = kind in ("(features, logits)", "probabilities beside logits", "dataclass", "nested")
     assert any("is taken for its classes" in note for note in case.notes) == several
     if several:
-        with pytest.raises(ReconError, match="several networks or answers"):
+        with pytest.raises(ReconError, match="several answers"):
             prepare(net, X[:N], X[N : 2 * N], labels="predicted")
 
 
@@ -436,23 +430,17 @@ def test_the_array_of_an_archive_is_no_guess(tmp_path):
     np.savez(tmp_path / "a.npz", **arrays)
     net = trained(dense(nn.ReLU()))
     assert prepare(net, tmp_path / "a.npz").fit.right == N
-    for more, words in (("train_masks", "one array"), ("train_fine_labels", "several labels")):
+    for more, words in (("train_masks", "one array"), ("train_fine_labels", "at most one")):
         extra = arrays["train_images"] if "masks" in more else arrays["train_labels"]
         np.savez(tmp_path / "b.npz", **arrays, **{more: extra})
         with pytest.raises(ReconError, match=words):
             prepare(net, tmp_path / "b.npz")
 
 
-def test_dictionaries_lists_of_files_and_sparse_tensors(tmp_path):
+def test_dictionaries_and_sparse_tensors():
     net = trained(dense(nn.ReLU()))
-    pairs = [{"x": x, "y": y} for x, y in PAIR]
-    assert prepare(net, *pairs).fit.right == N
+    assert prepare(net, *({"x": x, "y": y} for x, y in PAIR)).fit.right == N
     assert prepare(net, *((x.to_sparse(), y) for x, y in PAIR)).fit.right == N
-    files = [
-        sorted((save_folder(tmp_path) / part).rglob("*.png")) for part in ("train", "held_out")
-    ]
-    labels = [[int(file.parent.name[-1]) for file in part] for part in files]
-    assert prepare(net, *zip(files, labels, strict=True)).fit.right == N
 
 
 def test_photographs_of_many_sizes_are_resized_and_cropped(tmp_path):
@@ -511,8 +499,8 @@ def test_members_of_signals_and_volumes_are_named(kind, axes):
     options = FAST | {"attacks": "rows,membership"}
     report = recon.audit(net, (x[:N], Y[:N]), (x[N : 2 * N], Y[N : 2 * N]), **options)
     assert report.membership == "inferred" and report.data["fit"]["right"] == N
-    word = "signals" if layer is nn.Conv1d else "volumes"
-    assert report.verdict == "cannot tell" and f"takes {word}" in report.sentence
+    word = layer.__name__
+    assert report.verdict == "cannot tell" and f"is a {word} that" in report.sentence
 
 
 # ---------------------------------------------------------------------------------------- arguments
@@ -532,7 +520,6 @@ NO_ARGUMENTS = [
     {"canaries": 0.5},
     {"recipe": {"speed": 1}},
     {"recipe": torch.optim.Adam},
-    {"salt": 12},
     {"attacks": 3},
     {"out": 3},
     {"crop": 0},

@@ -1,4 +1,4 @@
-"""The audit as an engineer calls it: modules and arrays in, a verdict out; exit codes, JSON, JUnit,
+"""The audit as an engineer calls it: modules and arrays in, a verdict out; exit codes, JSON,
 folders.
 """
 
@@ -6,17 +6,14 @@ from __future__ import annotations
 
 import html
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
-from xml.etree import ElementTree
 
 import jsonschema
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 from safetensors.torch import load_file, save_file
 from torch import nn
 
@@ -26,9 +23,8 @@ from recon import cli
 from recon.errors import ReconError
 from recon.scoring.membership import named
 from recon.store.files import only_one
-from recon_audit import attacks as attack_module
 from recon_audit import audit as audit_module
-from recon_audit import browser, membership
+from recon_audit import membership
 from recon_audit.anatomy import examine
 from recon_audit.places import FOLDER
 from recon_audit.shadows import Recipe, train_network
@@ -37,11 +33,6 @@ from recon_audit.verdict import decide
 SCHEMA = json.loads(Path(recon_audit.__file__).with_name("report.schema.json").read_text())
 N, SHAPE = 12, (3, 8, 8)
 RECIPE = Recipe("adam", 1e-2, None, 120, 1e-2)
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    monkeypatch.setitem(attack_module.BUDGETS, "smoke", (1, 5, 2))
 
 
 @pytest.fixture(scope="module")
@@ -76,15 +67,13 @@ def audit(model, train, held_out=None, **options):
 
 @pytest.fixture(scope="module")
 def report(network, x, y):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(attack_module.BUDGETS, "smoke", (1, 5, 2))
-        return audit(network, x[:N], x[N:], labels=(y[:N], y[N:]))
+    return audit(network, x[:N], x[N:], labels=(y[:N], y[N:]))
 
 
 def test_a_report_says_what_its_parts_say(report, tmp_path):
     jsonschema.validate(json.loads(report.to_json()), SCHEMA)
     members, result = report.data["membership"], report.data["result"]
-    assert result["looks"] == members["looks"] == 3 * 3 + 3
+    assert result["looks"] == members["looks"] == 2 * 3 + 3
     assert 0 < members["scores"]["multipliers"]["residual"] <= 1
     assert report.data["power"]["canaries"] == 1 and members["shadows"] == 4
     for line in map(html.escape, report.lines):
@@ -109,14 +98,14 @@ def test_multipliers_that_cannot_be_fitted_say_so(
     report = audit(network, x[:N], x[N:], labels=(y[:N], y[N:]), attacks=("membership",))
     table = report.data["membership"]
     assert table["looks"] == looks and words in table["multipliers_why_not"]
-    assert list(table["scores"]) == ["lira", "rmia"] and table["power"]["multipliers_auc"] is None
+    assert list(table["scores"]) == ["lira", "rmia"]
 
 
 def test_members_of_a_convolution_are_named_though_no_image_is_read(x, y):
     layers = nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(288, 2)
     net = fitted(nn.Sequential(*layers), x[:N], y[:N])
     report = audit(net, x[:N].numpy(), x[N:].numpy(), labels=(y[:N].tolist(), y[N:].tolist()))
-    assert report.verdict == "cannot tell" and "The first layer is a convolution" in report.sentence
+    assert report.verdict == "cannot tell" and "The first layer is a" in report.sentence
     assert report.membership == "inferred" and report.data["power"] is None
     assert report.leaked and {image.how for image in report.leaked} == {"membership"}
     assert all(0.5 < image.probability <= 1 for image in report.leaked)
@@ -138,27 +127,12 @@ def test_weights_that_are_images_leak_and_are_named(x, y):
         assert f"{n} of {n} training images came back" in report.sentence
 
 
-def test_two_outputs_and_the_start_are_used(x, y):
-    net, few = fitted(dense(2), x[:N], y[:N]), {"attacks": ("decoreco", "rows"), "shadows": 2}
-    known = audit(net, x[:N], x[N:], **few, theta_init=dense(2).state_dict())
-    assert all(about["why_not"] is None for about in known.data["result"]["attacks"].values())
-    assert known.data["power"]["canaries"] == 1
-
-
 def test_sets_that_differ_are_not_compared(network, x):
     report = audit(network, x[:N], 0.8 * x[N:] + 0.2)
     assert report.verdict == report.membership == "cannot tell" and not report.leaked
     assert report.data["result"] is None is report.data["membership"]
     jsonschema.validate(json.loads(report.to_json()), SCHEMA)
     assert "two-sample test" in report.page
-
-
-def test_near_copies_are_left_out_and_named(network, x, y):
-    held_out, labels = torch.cat([x[N:], 0.9 * x[:2] + 0.05]), torch.cat([y[N:], y[:2]])
-    options = {"canaries": 0, "attacks": ("membership",)}
-    report = audit(network, x[:N], held_out, labels=(y[:N], labels), **options)
-    assert report.data["exchangeability"]["near_copies"] == 2
-    assert "12 of 14 held-out images" in report.data["images"]["notes"][0]
 
 
 NO_INTERVALS = {"tpr_0.01": (0.0, 0.0), "tpr_0.001": (0.0, 0.0)}
@@ -198,17 +172,11 @@ def test_silence_counts_for_what_the_canaries_say(power, verdict, words):
 
 
 @pytest.mark.parametrize(
-    ("lira", "multipliers", "verdict"),
-    [
-        (0.5, None, "cannot tell"),
-        (None, 0.5, "cannot tell"),
-        (0.8, None, "not by"),
-        (0.5, 0.8, "not by"),
-    ],
+    ("lira", "verdict"), [(0.5, "cannot tell"), (None, "cannot tell"), (0.8, "not by")]
 )
-def test_silence_on_members_counts_for_what_either_kind_of_score_can_do(lira, multipliers, verdict):
+def test_silence_on_members_counts_for_what_shadows_tell(lira, verdict):
     row = {"named": named({"tpr_0.01": 0.0, "tpr_0.001": 0.0, "intervals": NO_INTERVALS}, 10, 10)}
-    power = {"auc": lira, "multipliers_auc": multipliers}
+    power = {"auc": lira}
     found = decide(
         None,
         10,
@@ -249,20 +217,22 @@ def command(files, *more):
     return ["audit", *paths, *fixed, *more]
 
 
+def told(files):
+    return json.loads((files / "out" / "report.json").read_text())
+
+
 QUICK = ("--attacks", "rows", "--canaries", "0")
 
 
-def test_exit_codes_json_and_junit(files, capsys):
+def test_exit_codes_and_json(files, capsys):
     def run(*more):
         return cli.main(command(files, *QUICK, *more))
 
-    assert run("--fail-on", "leaks", "--json", "-") == 0
-    data = json.loads(capsys.readouterr().out)
+    assert run("--fail-on", "leaks") == 0
+    data = told(files)
     jsonschema.validate(data, SCHEMA)
     assert data["verdict"] == "cannot tell" and data["tensors"][0] == "w1 = 1.weight"
-    assert run("--fail-on", "cannot-tell", "--junit", str(files / "j.xml")) == 4
-    suite = ElementTree.parse(files / "j.xml").getroot()
-    assert (suite.get("errors"), suite.get("failures"), suite[0][0].tag) == ("1", "0", "error")
+    assert run("--fail-on", "cannot-tell") == 4
     weights = load_file(files / "w.safetensors")
     images = np.load(files / "d.npz")["train"]
     weights["1.weight"][:N] = 50 * torch.from_numpy(images / 255.0).flatten(1).float()
@@ -271,62 +241,6 @@ def test_exit_codes_json_and_junit(files, capsys):
     assert run() == 0
     assert all(run("--fail-on", name) == 3 for name in ("leaks", "cannot-tell", "membership"))
     assert "these weights leak training images" in capsys.readouterr().out
-
-
-def test_folders_labels_and_the_start_on_the_command_line(files, network, x, capsys):
-    images = (x * 255).byte().permute(0, 2, 3, 1).numpy()
-    lines = []
-    for row, image in enumerate(images):
-        name = f"{'a' if row < N else 'b'}/{row}.png"
-        (files / name).parent.mkdir(exist_ok=True)
-        Image.fromarray(image).save(files / name)
-        lines.append(f"{name},{row % 2}\n")
-    (files / "labels.csv").write_text("".join(lines))
-    torch.save(dense().state_dict(), files / "start.pt")
-    options = {"data": "a", "held-out": "b", "labels": "labels.csv", "start": "start.pt"}
-    paths = [f"--{option}={files / name}" for option, name in options.items()]
-    few = ["--attacks=rows,membership", "--canaries=0", "--shadows=2", "--json=-"]
-    assert cli.main([*command(files), *paths, *few]) == 0
-    data = json.loads(capsys.readouterr().out)
-    members = data["membership"]
-    assert "those of held-out images have nothing to do with" in members["labels"]
-    assert members["accuracy"]["train"] > 0.9
-
-
-# ---------------------------------------------------------------------------------------------- PDF
-
-
-@pytest.mark.skipif(
-    not any(map(shutil.which, browser.BROWSERS)), reason="no Chromium on this machine"
-)
-def test_a_report_is_printed(report, tmp_path):
-    report.save(tmp_path, pdf=True)
-    names = sorted(path.name for path in tmp_path.iterdir())
-    assert names == ["report.html", "report.json", "report.pdf"]
-    assert (tmp_path / "report.pdf").read_bytes().startswith(b"%PDF")
-
-
-def test_without_chromium_nothing_is_computed(files, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(shutil, "which", lambda _: None)
-    monkeypatch.setattr(audit_module, "audit_case", lambda *_: pytest.fail("computed"))
-    assert cli.main([*command(files, *QUICK), "--pdf", str(tmp_path / "r.pdf")]) == 2
-    said = capsys.readouterr().err
-    assert "a PDF needs Chromium on the PATH" in said and said.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("script", "message"), [("echo broken >&2; exit 3", "broken"), ("true", "exit code 0")]
-)
-def test_a_browser_that_fails_is_one_sentence_and_leaves_nothing(
-    report, tmp_path, monkeypatch, script, message
-):
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "chromium").write_text(f"#!/bin/sh\n{script}\n")
-    (tmp_path / "bin" / "chromium").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/bin")
-    with pytest.raises(ReconError, match=f"Chromium could not print .*: {message}"):
-        report.print(tmp_path / "r.pdf")
-    assert [path.name for path in tmp_path.iterdir()] == ["bin"]
 
 
 # ------------------------------------------------------------------------------------------ folders
@@ -339,16 +253,14 @@ def test_two_audits_do_not_share_a_folder(files, capsys):
 
 
 def test_a_failed_audit_leaves_no_older_report_and_every_other_file(files):
-    named = [f"--{kind}={files / kind}" for kind in ("json", "junit", "model-card")]
-    assert cli.main([*command(files, *QUICK), *named]) == 0
+    assert cli.main(command(files, *QUICK)) == 0
     attack = files / "out" / FOLDER
-    own = [attack / "mine.txt", files / "out" / "report.docx", files / "out" / "report.pdf"]
+    own = [attack / "mine.txt", files / "out" / "report.docx"]
     for path in own:
         path.write_text("the owner's")
     assert list(attack.glob("*.safetensors"))
-    assert cli.main([*command(files, *QUICK), *named, "--mean", "median"]) == 2
+    assert cli.main(command(files, *QUICK, "--mean", "median")) == 2
     assert sorted((files / "out").rglob("*.*")) == sorted(own)
-    assert not any((files / kind).exists() for kind in ("json", "junit", "model-card"))
     (files / "out" / "report.html").write_text("the owner's")
     assert cli.main(command(files, *QUICK)) == 2 and all(path.exists() for path in own)
     assert (files / "out" / "report.html").read_text() == "the owner's"

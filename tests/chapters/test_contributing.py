@@ -18,7 +18,6 @@ from companion.chapters import ROOT
 from companion.chapters.claims import claims_page
 from companion.press.html import toc_files
 from recon.attacks import registry
-from recon.cli import main
 
 BOOK = ROOT / "book"
 PAGES = (BOOK / "contributing-chapter.md").read_text(encoding="utf-8")
@@ -92,13 +91,3 @@ def test_the_code_of_the_page_runs(number, monkeypatch):
     assert len(SNIPPETS) == 3
     monkeypatch.setattr(registry, "NEEDS", dict(registry.NEEDS))
     exec(compile(SNIPPETS[number], f"contributing.md, block {number}", "exec"), {})
-
-
-def test_the_commands_of_the_page_are_understood(capsys):
-    """Every option of `recon audit` that it names is one: the folders are not there, which is
-    another complaint.
-    """
-    command = next(line for line in re.findall(r"`(recon audit [^`]*)`", PAGE))
-    assert main(command.split()[1:]) == 2
-    assert "mine" in (said := capsys.readouterr().err) or "net.pt" in said
-    assert "unrecognized" not in said and "required" not in said
