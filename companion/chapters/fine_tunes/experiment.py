@@ -122,14 +122,11 @@ SIZES = {
             Cell(recipe="AdamW, 10 epochs", epochs=10),
             Cell(recipe="AdamW, backbone at 1e-5", body_lr=1e-5),
             replace(BY_ADAMW, n=300),
-            replace(BY_SGD, n=300),
-            replace(BY_SGD, recipe="SGD, no decay", weight_decay=0.0),
-            replace(BY_ADAMW, recipe="AdamW, decay 0.1", weight_decay=0.1),
         ),
         side=96,
         public=1000,
-        others=2000,
-        unseen=1000,
+        others=1000,
+        unseen=300,
     ),
 }
 
