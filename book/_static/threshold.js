@@ -38,7 +38,7 @@
     const share = found ? Math.min(100, Math.round((100 * Math.max(held, free)) / found)) : null;
     said.textContent =
       `Above ${cut.toFixed(2)}: ${found} of ${data.n} training images are matched, and ${held} of as many held-out images, ` +
-      `which nobody trained on. Without an attack ${free} are matched` +
+      `which nobody trained on. Without an attack it is ${free}` +
       (found ? `: about ${share} % of this count is chance.` : ".");
     range.setAttribute("aria-valuetext", `NCC ${cut.toFixed(2)}: ${found} found, ${free} without an attack`);
   };

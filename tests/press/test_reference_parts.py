@@ -39,7 +39,7 @@ def test_the_page_has_every_module_and_docstrings_as_they_are_typed(page):
         "recon_audit.audit.audit",
     ):
         assert f'id="{name}"' in page, name
-    assert "‖θ_1‖²" in page and "companion.chapters.linear" not in page
+    assert "‖g(x)‖²" in page and "companion.chapters.linear" not in page
 
 
 @pytest.mark.slow

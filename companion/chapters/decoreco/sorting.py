@@ -64,5 +64,5 @@ def sorting(result: Result[Any]) -> str:
         "Results of DecoReco in three orders",
         body,
         style=f"--frames: {len(shown)}",
-        ask="Sort by what the adversary knows: the recovered images move apart.",
+        ask="Sort by the truth, or by what the adversary knows.",
     )

@@ -18,7 +18,7 @@ from companion.chapters.fine_tunes.experiment import (
     Sizes,
 )
 from companion.chapters.members import attack_rows, finding
-from companion.chapters.pictures import BASELINE, OTHERS, RECOVERED, SERIES, chart
+from companion.chapters.pictures import BASELINE, RECOVERED, SERIES, chart
 from companion.store.record import Record
 from companion.store.results import Claim, Result
 
@@ -89,7 +89,7 @@ def plot_recipes(result: Result[Metrics]) -> Figure:
     main = sorted(result.metrics.of(SGD, ADAMW), key=lambda cell: cell.recipe)
     cells = [*main, *(cell for cell in result.metrics.cells if cell not in main)]
     marks = {
-        "public features": (PUBLIC_BODY, "s", OTHERS),
+        "public features": (PUBLIC_BODY, "s", BASELINE),
         "loss": (LOSS, "x", BASELINE),
         "matched filter": (FILTER, "o", SERIES[3]),
         "label filter, statistics re-estimated": (ATTACK, "D", RECOVERED),

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from companion.chapters.claims import claim
 from companion.chapters.heads.experiment import BENT, SGD, Metrics, Sizes, best_null
 from companion.chapters.members import attack_rows
-from companion.chapters.pictures import BASELINE, OTHERS, RECOVERED, SERIES, chart
+from companion.chapters.pictures import BASELINE, RECOVERED, SERIES, chart
 from companion.store.results import Claim, Result
 from recon.scoring.nulls import clears
 
@@ -67,8 +67,8 @@ def plot_images(result: Result[Metrics]) -> Figure:
     first = result.metrics.cells[0].only("recipe", "start", "backbone", "width", "classes")
     cells = [cell for cell in result.metrics.cells if cell.only(*first) == first]
     marks = {
-        "best null": (lambda cell: best_null(cell).cos_09, "s", BASELINE),
-        "FastICA": (lambda cell: (cell.fast_ica or cell.null).cos_09, "x", OTHERS),
+        "best baseline": (lambda cell: best_null(cell).cos_09, "s", BASELINE),
+        "FastICA": (lambda cell: (cell.fast_ica or cell.null).cos_09, "x", BASELINE),
         "of them certified": (lambda cell: cell.certified_true, "o", SERIES[3]),
         "linear programmes": (lambda cell: cell.matches.cos_09, "D", RECOVERED),
     }

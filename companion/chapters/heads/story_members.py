@@ -222,7 +222,7 @@ def plot_three_bars(result: Result[Metrics]) -> Figure:
     ax.set(
         xlim=(0, 108),
         ylim=(len(bars) - 0.5, -0.5),
-        xlabel="members identified, % (lines: image sets)",
+        xlabel="members identified, %",
     )
     return figure
 

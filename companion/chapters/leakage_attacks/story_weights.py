@@ -165,10 +165,7 @@ def plot_classes(result: Result[Metrics]) -> Figure:
     titles[0] = [f"{head}\n{error}" for head, error in zip(heads, titles[0], strict=True)]
     truth, x_hat = result.figure("truth"), result.figure("x_hat")
     grey = torch.full(truth[0].shape, 0.5)
-    rows = [
-        (f"on {name}", [image, *found, grey], "none")
-        for image, found in zip(truth, x_hat, strict=True)
-    ]
+    rows = [("", [image, *found, grey], "none") for image, found in zip(truth, x_hat, strict=True)]
     return image_rows(rows, titles[: len(rows)])
 
 

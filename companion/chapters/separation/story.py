@@ -15,7 +15,7 @@ from companion.chapters.pictures import (
     FRAMES,
     PAGE,
     REFERENCE,
-    TRAIN,
+    SERIES,
     as_pixels,
     chart,
     note,
@@ -156,7 +156,7 @@ def plot_reliability(result: Result[Metrics]) -> Figure:
     figure, ax = plt.subplots(figsize=(0.6 * PAGE, 3.4))
     ax.plot([0, 1], [0, 1], color=REFERENCE, lw=0.8, ls=":")
     bins = np.array(result.metrics.certainty.reliability)
-    ax.plot(bins[:, 0], bins[:, 1], "o-", color=TRAIN)
+    ax.plot(bins[:, 0], bins[:, 1], "o", color=SERIES[0])
     for x, y, k in bins:
         note(ax, f"{k:.0f} candidates" if k == bins[:, 2].max() else f"{k:.0f}", (x, y), (9, -4))
     ax.set(
