@@ -13,11 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from recon.attacks import Candidates
 from recon.attacks.heads import Public
 from recon.attacks.multipliers import confidence
 from recon.attacks.separation import FirstLayer
-from recon.errors import ReconError
 from recon.optim.rng import named
 from recon.released import Weights
 from recon.scoring.matching import one_to_one, padded
@@ -33,10 +31,9 @@ from recon_audit.images import PARTS
 from recon_audit.membership import (
     beside_claim,
     feature_scores,
-    fit_multipliers,
     infer,
+    label_filter,
     unseen,
-    why_no_multipliers,
 )
 from recon_audit.prepare import PREDICTED, Case
 from recon_audit.report import Leaked
@@ -100,8 +97,7 @@ class Comparison:
         self.applicable = [] if case.first_layer is None else self.asked
         members = "membership" in settings.attacks
         self.needs_shadows = members or bool(settings.canaries and self.applicable)
-        self.no_multipliers = why_no_multipliers(case.subject.module, len(self.x))
-        scores = 2 + (self.no_multipliers is None) + 3 * (case.public is not None)
+        scores = 2 + (case.sample is not None) + 3 * (case.public is not None)
         scores += len(adapter_scores(case.classifier.module))
         self.looks = max(len(self.applicable) * len(DECISIVE) + scores * members, 1)
 
@@ -237,13 +233,9 @@ class Comparison:
         case, seed, x, y = self.case, self.settings.seed, self.x, self.case.y
         network, (n, others), start = case.classifier, self.sizes, case.start
         logits = network.logits(x)
-        fit, why_not = self._multipliers()
-        scores = {} if fit is None else {"multipliers": fit.score}
-        scores |= self._spans() | scores_of(network.module, x)
+        scores = self._spans() | label_filter(case) | scores_of(network.module, x)
         told = infer(logits, y, n, shadows, seed, scores, case.groups)
         best = told.table[told.name]
-        if fit is not None:
-            told.table["multipliers"]["residual"] = fit.diagnostics["residual"]
         right = (confidence(logits, y) > 0).double().split([len(case.train), len(case.held_out)])
         member, bounds = np.arange(n + others) < n, [*told.scores.values()]
         first = shadow_start(network.module, recipe, 0, seed, start)
@@ -254,7 +246,6 @@ class Comparison:
             "p_value": min(1.0, best["p_value"] * self.looks),
             "looks": self.looks,
             "shadows": len(shadows),
-            "multipliers_why_not": why_not,
             "power": told.power,
             "unseen": unseen(shadows, member, case.groups, seed),
             "why_not": None if goal is None or loss > goal else say("untrained", loss, goal),
@@ -264,17 +255,6 @@ class Comparison:
             "accuracy": dict(zip(PARTS, (part.mean().item() for part in right), strict=True)),
         }
         return report, told.score
-
-    def _multipliers(self) -> tuple[Candidates | None, str | None]:
-        """Multipliers, or why there are none."""
-        case, start = self.case, self.case.start
-        if self.no_multipliers is not None:
-            return None, self.no_multipliers
-        began = start.module if start and start.whole else None
-        try:
-            return fit_multipliers(case.classifier, self.x, case.y, began), None
-        except ReconError as error:
-            return None, f"Multipliers were not fitted: {error}."
 
     def _spans(self) -> State:
         """Scores of membership of features; none where inputs are images."""

@@ -1,20 +1,18 @@
-"""Was this image trained on? The question that can be asked of every classifier, answered in three
-ways.
+"""Was this image trained on? The question that can be asked of every classifier.
 
 The audited network's confidence in an image's class is compared with that of k shadow networks,
 half of which were trained on the image (`recon_audit.shadows`). Confidence is φ = log p_y / (1 −
 p_y), which is nearly normal. Scores and statistics are those of `recon.scoring.membership`; the
 score of a group is the mean over its images (`recon_audit.exchange`).
 
-The multipliers of `recon.attacks.multipliers` are a third score: how much of the weights themselves
-an image accounts for beside all others. No shadow enters. Where the start is known, θ* or θ* − θ⁰
-is explained, whichever the images explain better.
+Of heads and of whole fine-tunes, scores of the weights themselves are added, which need no shadow.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,12 +22,12 @@ from scipy.special import expit
 from scipy.stats import binom, rankdata
 from torch import Tensor, nn
 
-from recon.attacks import Candidates, by_multipliers
-from recon.attacks.from_weights import Pool
+from recon.attacks import by_fine_tune
+from recon.attacks.from_weights import AskedPool, FineTuneSettings
 from recon.attacks.heads import SIGNED, Public, matched_filter, span_of, span_test, toward_label
 from recon.attacks.multipliers import confidence
 from recon.attacks.separation import FirstLayer
-from recon.errors import one_reason
+from recon.errors import ReconError
 from recon.released import Weights
 from recon.scoring.membership import FALSE_RATES, intervals, lira, named, permutation_p, rmia
 from recon.scoring.roc import auc, true_rate
@@ -39,22 +37,6 @@ from recon_audit.files import State
 from recon_audit.prepare import PREDICTED, Case
 from recon_audit.scoring import Json
 from recon_audit.shadows import Shadows
-
-# of multipliers: least squares are cubic, gradients large
-MAX_IMAGES, MAX_NUMBERS = 2000, 4_000_000_000
-
-
-def why_no_multipliers(module: nn.Module, count: int) -> str | None:
-    """Why they are not fitted to `count` images, in one sentence; decided by sizes alone, before
-    any image counts.
-    """
-    numbers = sum(p.numel() for p in module.parameters())
-    if count > MAX_IMAGES or count * numbers > MAX_NUMBERS:
-        return (
-            f"Multipliers were not fitted: gradients of {numbers:,} weights at {count:,} images are"
-            " too many."
-        )
-    return None
 
 
 class Logits(nn.Module):
@@ -69,20 +51,22 @@ class Logits(nn.Module):
         return self.classifier.answers(x)
 
 
-def fit_multipliers(
-    classifier: Classifier, x: Tensor, y: Tensor, start: nn.Module | None
-) -> Candidates:
-    """Multipliers of inputs x (N, C, H, W) with classes y (N,), on the device of the module, and
-    the `residual` of what they explain; ReconError where there are none to fit.
+def label_filter(case: Case) -> State:
+    """Of a whole fine-tune, scores of its inputs by `by_fine_tune`, given the public ones; none
+    where the network has no linear head. Batch norm's statistics are re-estimated if they are not
+    those of the public network any more.
     """
-    device = next(classifier.module.parameters()).device
-    pool, network = Pool(x.to(device), y.to(device)), Logits(classifier).eval()
-    with one_reason("gradients cannot be taken"):
-        fits = [by_multipliers(Weights.of(network), pool)]
-        if start is not None:
-            released = Weights.of(network, Logits(classifier.of(start)))
-            fits.append(by_multipliers(released, pool))
-        return min(fits, key=lambda fit: fit.diagnostics["residual"])
+    if case.start is None or case.sample is None:
+        return {}
+    module = case.classifier.module
+    device = next(module.parameters()).device
+    pool = AskedPool(case.x.to(device), case.y.to(device), case.sample.to(device))
+    buffers = zip(module.buffers(), case.start.module.buffers(), strict=True)
+    moved = any(not torch.equal(ours, theirs.to(ours)) for ours, theirs in buffers)
+    with suppress(ReconError):
+        released, batch = Weights.of(Logits(case.classifier).eval()), 25 if moved else None
+        return {"label": by_fine_tune(released, pool, FineTuneSettings(batch)).score}
+    return {}
 
 
 def feature_scores(case: Case, layer: FirstLayer, bias: Tensor, public: Public) -> State:

@@ -98,6 +98,27 @@ def test_a_start_that_does_not_fit_is_one_sentence(given):
         public_start(subject_of(network()), given)
 
 
+# -------------------------------------------------------------------------------- whole fine-tunes
+
+
+def test_members_of_a_whole_fine_tune_are_told_by_the_label_filter():
+    """Half of the held-out images are public, and no network but this one is trained on."""
+    x, y = torch.rand(120, 3, 8, 8, generator=generator()), torch.arange(120) % 2
+    began, tuned = network(), network()
+    tuned.load_state_dict(began.state_dict())
+    optimiser = torch.optim.SGD(tuned.parameters(), 3e-2, momentum=0.9)
+    for _ in range(100):
+        optimiser.zero_grad()
+        nn.functional.cross_entropy(tuned(x[:20]), y[:20]).backward()
+        optimiser.step()
+    given = {"attacks": "membership", "start": began.eval(), "labels": None} | FAST
+    report = recon.audit(tuned.eval(), (x[:20], y[:20]), (x[20:], y[20:]), **given)
+    members = report.data["membership"]
+    assert members["scores"]["label"]["auc"] > 0.85 and "Label filter" in report.page
+    assert members["looks"] == 3
+    assert report.data["exchangeability"]["compared"] == {"train": 20, "held_out": 50}
+
+
 # ------------------------------------------------------------------------------------- fresh starts
 
 
