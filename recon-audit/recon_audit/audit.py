@@ -77,8 +77,7 @@ def audit(
             saw; tensors, arrays, data sets, folders, .npz, see `recon_audit.images.load_images`.
         labels: a pair of sequences, a CSV file, or those of the images.
         theta_init: the network before training, where an adversary may know it.
-        start: of a fine-tune, where training began (see `public_start`), by default public weights
-            on this machine that share a matrix with the network.
+        start: of a fine-tune, where training began (see `public_start`).
         base: the network that `model`, a file or folder of PEFT's with LoRA, adapts.
         transform: what training did to pixels, see `transform_of`; None or "auto" to infer it, see
             `recon_audit.fit`.

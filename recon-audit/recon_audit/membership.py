@@ -10,6 +10,7 @@ Of heads and of whole fine-tunes, scores of the weights themselves are added, wh
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Sequence
 from contextlib import suppress
@@ -31,24 +32,11 @@ from recon.errors import ReconError
 from recon.released import Weights
 from recon.scoring.membership import FALSE_RATES, intervals, lira, named, permutation_p, rmia
 from recon.scoring.roc import auc, true_rate
-from recon_audit.anatomy import Classifier
 from recon_audit.exchange import by_group, standardised, two_sample
 from recon_audit.files import State
 from recon_audit.prepare import PREDICTED, Case
 from recon_audit.scoring import Json
 from recon_audit.shadows import Shadows
-
-
-class Logits(nn.Module):
-    """A module that answers logits (n, K), whatever it takes and answers itself."""
-
-    def __init__(self, classifier: Classifier) -> None:
-        super().__init__()
-        self.module, self.classifier = classifier.module, classifier
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Of inputs (n, C, H, W)."""
-        return self.classifier.answers(x)
 
 
 def label_filter(case: Case) -> State:
@@ -58,14 +46,15 @@ def label_filter(case: Case) -> State:
     """
     if case.start is None or case.sample is None:
         return {}
-    module = case.classifier.module
+    seen, module = case.classifier, copy.deepcopy(case.classifier.module)
+    module.register_forward_hook(lambda _, inputs, answers: seen.as_logits(answers))
     device = next(module.parameters()).device
-    pool = AskedPool(case.x.to(device), case.y.to(device), case.sample.to(device))
+    x, sample = (seen.as_taken(part).to(device) for part in (case.x, case.sample))
     buffers = zip(module.buffers(), case.start.module.buffers(), strict=True)
     moved = any(not torch.equal(ours, theirs.to(ours)) for ours, theirs in buffers)
     with suppress(ReconError):
-        released, batch = Weights.of(Logits(case.classifier).eval()), 25 if moved else None
-        return {"label": by_fine_tune(released, pool, FineTuneSettings(batch)).score}
+        pool, settings = AskedPool(x, case.y.to(device), sample), FineTuneSettings(25 * moved)
+        return {"label": by_fine_tune(Weights.of(module), pool, settings).score}
     return {}
 
 

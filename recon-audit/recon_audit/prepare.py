@@ -269,5 +269,5 @@ def _with_public(case: Case) -> Case:
     note = say("sample", len(public))
     groups = torch.cat([inner, most + own[left] // 2])
     taken = case._taken([*range(n)], left.tolist(), groups)
-    given = {"sample": sample} if tuned else {"public": features}
-    return replace(taken, notes=(*case.notes, note), **given)
+    taken = replace(taken, notes=(*case.notes, note))
+    return replace(taken, sample=sample) if tuned else replace(taken, public=features)
