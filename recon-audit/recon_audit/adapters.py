@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from torch import Tensor, nn
 from torch.nn.utils.parametrize import register_parametrization
@@ -93,7 +93,7 @@ def _config(place: Path) -> dict[str, Any]:
     return config
 
 
-def plain(layer: Any) -> nn.Module:
+def plain(layer: Any) -> Any:
     """The linear layer with `LowRank` that a layer of PEFT's is; ReconError where it is none."""
     kind, names = type(layer).__name__, layer.active_adapters
     if len(names) > 1 or dict(getattr(layer, "use_dora", {})).get(names[0]):
@@ -102,7 +102,7 @@ def plain(layer: Any) -> nn.Module:
         layer.unmerge()
     factors = layer.lora_A[names[0]].weight, layer.lora_B[names[0]].weight
     adapt(layer.base_layer, kind, *factors, float(layer.scaling[names[0]]))
-    return cast(nn.Module, layer.base_layer)
+    return layer.base_layer
 
 
 # ------------------------------------------------------------------------------------------- scores

@@ -97,8 +97,8 @@ class Comparison:
         self.applicable = [] if case.first_layer is None else self.asked
         members = "membership" in settings.attacks
         self.needs_shadows = members or bool(settings.canaries and self.applicable)
-        scores = 2 + (case.sample is not None) + 3 * (case.public is not None)
-        scores += len(adapter_scores(case.classifier.module))
+        scores = 2 + len(adapter_scores(case.classifier.module))
+        scores += case.public is not None or case.sample is not None
         self.looks = max(len(self.applicable) * len(DECISIVE) + scores * members, 1)
 
     # ------------------------------------------------------------------------------------ on images

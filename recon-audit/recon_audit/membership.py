@@ -15,6 +15,7 @@ import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,7 +26,7 @@ from torch import Tensor, nn
 
 from recon.attacks import by_fine_tune
 from recon.attacks.from_weights import AskedPool, FineTuneSettings
-from recon.attacks.heads import SIGNED, Public, matched_filter, span_of, span_test, toward_label
+from recon.attacks.heads import SIGNED, Public, matched_filter, toward_label
 from recon.attacks.multipliers import confidence
 from recon.attacks.separation import FirstLayer
 from recon.errors import ReconError
@@ -59,20 +60,14 @@ def label_filter(case: Case) -> State:
 
 
 def feature_scores(case: Case, layer: FirstLayer, bias: Tensor, public: Public) -> State:
-    """Scores of a head's features: how near they are to the span of the first layer, as plain
-    descent and as Adam would bend it, and the response of the layer's rows to what a feature has of
-    its own, of two dense layers with labels by the sign that training wrote.
+    """The response of the first layer's rows to what a head's features have of their own, of two
+    dense layers with labels by the sign that training wrote.
     """
     dense = [part for part in case.classifier.module.modules() if isinstance(part, nn.Linear)]
-    x, scores = case.x.flatten(1), State()
-    for name, bent in (("span", False), ("bent", True)):
-        rank = min(len(span_of(layer, public, None, bent)), len(case.train))
-        scores[name] = span_test(layer, x, public, max(rank, 1), bent)
-    about = layer.update, bias, x, public
+    more: tuple[Any, ...] = ()
     if len(dense) == 2 and not case.labels.startswith(PREDICTED):
-        toward = toward_label(dense[1].weight.detach().cpu(), case.y)
-        return scores | {"filter": matched_filter(*about, SIGNED, toward)}
-    return scores | {"filter": matched_filter(*about)}
+        more = SIGNED, toward_label(dense[1].weight.detach().cpu(), case.y)
+    return {"filter": matched_filter(layer.update, bias, case.x.flatten(1), public, *more)}
 
 
 @dataclass(frozen=True)

@@ -210,7 +210,7 @@ def test_features_of_a_head_come_back_and_are_named(case):
     named = {each.image for each in report.leaked if each.how == "separation"}
     assert len(named) >= N // 2 and named <= {f"train[{row}]" for row in range(N)}
     scores = report.data["membership"]["scores"]
-    assert scores["span"]["auc"] > 0.95 and "Span of the first layer" in report.page
+    assert scores["filter"]["auc"] > 0.95 and "Matched filter of the first" in report.page
     assert any("are the public sample" in note for note in report.data["images"]["notes"])
 
 
