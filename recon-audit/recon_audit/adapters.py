@@ -96,7 +96,7 @@ def _config(place: Path) -> dict[str, Any]:
 def plain(layer: Any) -> Any:
     """The linear layer with `LowRank` that a layer of PEFT's is; ReconError where it is none."""
     kind, names = type(layer).__name__, layer.active_adapters
-    if len(names) > 1 or dict(getattr(layer, "use_dora", {})).get(names[0]):
+    if len(names) > 1 or getattr(layer, "use_dora", {}).get(names[0]):
         raise ReconError(f"a layer has DoRA or several adapters ({kind}): plain LoRA is read")
     if layer.merged:
         layer.unmerge()

@@ -189,8 +189,7 @@ def audit_case(
     tell(f"{len(train)} training and {len(held_out)} held-out images are read, and compared")
     # what is predicted may differ because of who was trained on
     classes = None if case.labels.startswith(PREDICTED) else case.y
-    names = train.names + held_out.names
-    alike = compare_sets(train.flat, held_out.flat, settings.seed, classes, names, case.named)
+    alike = compare_sets(train.flat, held_out.flat, settings.seed, classes, case.named)
     compared = case if alike.why_not else case.among(alike)
     report = _about_inputs(case, compared, alike, settings)
     report["aggregates_only"] = aggregates_only

@@ -26,7 +26,6 @@ from recon_audit.adapters import adapter_scores, scores_of
 from recon_audit.anatomy import examine, first_layer_of
 from recon_audit.attacks import RECONSTRUCTIONS, Attempt, Task, attempts
 from recon_audit.exchange import TOLD_APART, UNLIKE, draw_rows
-from recon_audit.files import State
 from recon_audit.images import PARTS
 from recon_audit.membership import (
     beside_claim,
@@ -187,11 +186,12 @@ class Comparison:
         network.module.to(settings.device)
         members, keep = "membership" in settings.attacks, max(1, settings.canaries)
         count = max(settings.shadows * members, settings.canaries)
+        count += count % 2
         began, few = time.monotonic(), Recipe(steps=3)
         train_network(network, x, y, few, named(seed, "audit.pace"), start)
         pace, until = (time.monotonic() - began) / few.steps, settings.until
         most = f"at most {Recipe.steps} steps of {pace:.2g} s, fewer where the loss is reached"
-        tell(f"{count + count % 2} shadow networks, up to 5 ordinary recipes, each of {most}")
+        tell(f"{count} shadow networks, up to 5 ordinary recipes, each of {most}")
         recipe = settings.recipe or infer_recipe(
             network, x, y, n, seed, start, case.groups, began + (until - began) / 3
         )
@@ -201,7 +201,7 @@ class Comparison:
             | {
                 "words": recipe.words,
                 "given": settings.recipe is not None,
-                "asked": count + count % 2,
+                "asked": count,
                 "shadows": len(shadows),
                 "shadow_loss": shadows.loss.tolist(),
                 "loss": loss_of(network.logits(x[:n]), y[:n]).item(),
@@ -233,7 +233,7 @@ class Comparison:
         case, seed, x, y = self.case, self.settings.seed, self.x, self.case.y
         network, (n, others), start = case.classifier, self.sizes, case.start
         logits = network.logits(x)
-        scores = self._spans() | label_filter(case) | scores_of(network.module, x)
+        scores = feature_scores(case) | label_filter(case) | scores_of(network.module, x)
         told = infer(logits, y, n, shadows, seed, scores, case.groups)
         best = told.table[told.name]
         right = (confidence(logits, y) > 0).double().split([len(case.train), len(case.held_out)])
@@ -255,15 +255,6 @@ class Comparison:
             "accuracy": dict(zip(PARTS, (part.mean().item() for part in right), strict=True)),
         }
         return report, told.score
-
-    def _spans(self) -> State:
-        """Scores of membership of features; none where inputs are images."""
-        case, network = self.case, self.case.classifier
-        if case.public is None or case.first_layer is None or network.first is None:
-            return {}
-        bias = getattr(network.module.get_submodule(network.first), "bias", None)
-        bias = torch.zeros(1) if bias is None else bias.detach().cpu()
-        return feature_scores(case, FirstLayer.of(case.first_layer), bias, Public(case.public))
 
     def _canaries(self, shadows: Shadows, recipe: Recipe) -> Json:
         """Some of the shadows attacked as the network itself was, and scored by the same rule: how

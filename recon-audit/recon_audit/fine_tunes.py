@@ -41,12 +41,10 @@ class Start:
         module: of the audited network's architecture, as training began, in what is known.
         public: names of the tensors with which every training begins; of others a shadow draws its
             own, as spread out.
-        whole: whether all parameters are known.
     """
 
     module: nn.Module
     public: frozenset[str] = frozenset()
-    whole: bool = True
 
 
 def began_at(subject: Subject, arch: str | None, theta_init: Any, start: Any) -> Start | None:
@@ -97,7 +95,7 @@ def public_start(subject: Subject, source: Any) -> Start:
     if set(parameters) - frozen:
         for name in frozen & set(parameters):
             parameters[name].requires_grad_(False)
-    return Start(module, frozenset(public), set(parameters) <= set(public))
+    return Start(module, frozenset(public))
 
 
 def _state_of(source: Any) -> State:

@@ -82,9 +82,9 @@ def transform_of(way: Any, train: Images) -> Transform | None:
             subtracted its mean image, its mean colour, or nothing · a pair (mean, std) · a function
             of (n, C, H, W), which must not draw, nor do to an image what depends on the others.
     """
-    if way is None or (isinstance(way, str) and way == "auto"):
+    if way is None or str(way) == "auto":
         return None
-    if isinstance(way, str) and way in MEANS:
+    if str(way) in MEANS:
         return _affine(MEANS[way], mean_image(train.scaled, way), 1)
     if isinstance(way, tuple | list) and len(way) == 2:
         with one_reason(f"transform must be a pair (mean, std) for images of shape {train.shape}"):

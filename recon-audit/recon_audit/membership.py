@@ -47,27 +47,31 @@ def label_filter(case: Case) -> State:
     """
     if case.start is None or case.sample is None:
         return {}
-    seen, module = case.classifier, copy.deepcopy(case.classifier.module)
+    seen, module = case.classifier, copy.deepcopy(case.classifier.module).cpu()
     module.register_forward_hook(lambda _, inputs, answers: seen.as_logits(answers))
-    device = next(module.parameters()).device
-    x, sample = (seen.as_taken(part).to(device) for part in (case.x, case.sample))
+    x, sample = map(seen.as_taken, (case.x, case.sample))
     buffers = zip(module.buffers(), case.start.module.buffers(), strict=True)
-    moved = any(not torch.equal(ours, theirs.to(ours)) for ours, theirs in buffers)
+    moved = any(not torch.equal(ours, theirs) for ours, theirs in buffers)
     with suppress(ReconError):
-        pool, settings = AskedPool(x, case.y.to(device), sample), FineTuneSettings(25 * moved)
+        pool, settings = AskedPool(x, case.y, sample), FineTuneSettings(25 * moved)
         return {"label": by_fine_tune(Weights.of(module), pool, settings).score}
     return {}
 
 
-def feature_scores(case: Case, layer: FirstLayer, bias: Tensor, public: Public) -> State:
+def feature_scores(case: Case) -> State:
     """The response of the first layer's rows to what a head's features have of their own, of two
-    dense layers with labels by the sign that training wrote.
+    dense layers with labels by the sign that training wrote; none where inputs are images.
     """
+    if case.public is None or case.first_layer is None:
+        return {}
+    layer: Any = case.classifier.module.get_submodule(case.classifier.first or "")
+    bias = torch.zeros(1) if layer.bias is None else layer.bias.detach().cpu()
+    w1 = FirstLayer.of(case.first_layer.to(torch.device("cpu"))).update
     dense = [part for part in case.classifier.module.modules() if isinstance(part, nn.Linear)]
     more: tuple[Any, ...] = ()
     if len(dense) == 2 and not case.labels.startswith(PREDICTED):
         more = SIGNED, toward_label(dense[1].weight.detach().cpu(), case.y)
-    return {"filter": matched_filter(layer.update, bias, case.x.flatten(1), public, *more)}
+    return {"filter": matched_filter(w1, bias, case.x.flatten(1), Public(case.public), *more)}
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,7 @@ class Case:
     def first_layer(self) -> Weights | None:
         """That is given whole images, and its start, where that is known."""
         start, name = self.start, f"{self.classifier.first}.weight"
-        known = start and (start.whole or name in start.public)
+        known = start and (not start.public or name in start.public)
         return first_layer_of(self.classifier, start.module if start and known else None)
 
     @property

@@ -58,7 +58,7 @@ def test_what_equals_its_start_was_frozen_and_shadows_begin_there():
             parameter.add_(0.1)
     subject = subject_of(tuned)
     start = public_start(subject, state)
-    assert start.whole and start.public == set(state)
+    assert start.public == set(state)
     assert [p.requires_grad for p in subject.module.parameters()] == [False] * 4 + [True] * 4
 
     def same(module):
@@ -80,7 +80,7 @@ def test_a_new_head_is_drawn_and_prefixes_are_taken_off():
     )
     subject = subject_of(tuned)
     start = public_start(subject, {f"module.{k}": v for k, v in began.state_dict().items()})
-    assert not start.whole and "fc.weight" not in start.public and len(start.public) == 120
+    assert "fc.weight" not in start.public and len(start.public) == 120
     assert [n for n, p in subject.module.named_parameters() if p.requires_grad] == [
         "fc.weight",
         "fc.bias",

@@ -94,15 +94,20 @@ def test_labels_give_the_matched_filter_its_sign():
     head = train_network(examine(module, (1, 1, 64)), x[:40], y[:40], recipe, generator)
     layer, public = FirstLayer.of(first_layer_of(head, None)), x[100:].flatten(1)
     case = SimpleNamespace(
-        classifier=head, x=x[:100], train=x[:40], y=y[:100], public=public, labels="a file's"
+        classifier=head,
+        first_layer=first_layer_of(head, None),
+        x=x[:100],
+        y=y[:100],
+        public=public,
+        labels="a file's",
     )
     bias = head.module[1].bias.detach()
-    signed = feature_scores(case, layer, bias, Public(public))["filter"].numpy()
+    signed = feature_scores(case)["filter"].numpy()
     member, features = np.arange(100) < 40, x[:100].flatten(1)
     plain = matched_filter(layer.update, bias, features, Public(public))
     assert auc(signed, member) > max(auc(plain.numpy(), member) + 0.05, 0.8)
     case.labels = PREDICTED
-    assert torch.equal(feature_scores(case, layer, bias, Public(public))["filter"], plain)
+    assert torch.equal(feature_scores(case)["filter"], plain)
 
 
 def _steps(rows):
