@@ -6,9 +6,9 @@ as it was, it froze. Shadow networks begin where training began and train what w
 
 Where all that training changed is one part of the network, which is given a vector for each image
 and answers for the network, that part is audited on those vectors. Then separation looks for
-features (`recon.attacks.heads`), and whether a feature lies in the span of the head's first layer
-is a score of membership. Half of the held-out images are the public sample that such attacks are
-given; they are compared with nothing.
+features (`recon.attacks.heads`), and the matched filter of the head's first layer is a score of
+membership. Of a whole fine-tune the label filter is one. Half of the held-out images are the public
+sample that such attacks are given; they are compared with nothing.
 """
 
 from __future__ import annotations
