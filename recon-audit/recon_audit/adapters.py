@@ -1,5 +1,5 @@
-"""Low-rank adapters: a file of PEFT's on its base becomes the network that answers, and its two
-factors are asked for members (`recon.attacks.adapters`).
+"""Low-rank adapters: a file of PEFT's on its base, or a module with PEFT's layers, becomes the
+network that answers, and its two factors are asked for members (`recon.attacks.adapters`).
 
 The adapter is a parametrisation of the layer's weight: everything else sees W0 + B A, and training
 changes A and B alone.
@@ -91,6 +91,18 @@ def _config(place: Path) -> dict[str, Any]:
         kinds = *unread, config["peft_type"]
         raise ReconError(f"{place} asks for {kinds[0]}, which is not read: plain LoRA is")
     return config
+
+
+def plain(layer: Any) -> Any:
+    """The linear layer with `LowRank` that a layer of PEFT's is; ReconError where it is none."""
+    kind, names = type(layer).__name__, layer.active_adapters
+    if len(names) > 1 or getattr(layer, "use_dora", {}).get(names[0]):
+        raise ReconError(f"a layer has DoRA or several adapters ({kind}): plain LoRA is read")
+    if layer.merged:
+        layer.unmerge()
+    factors = layer.lora_A[names[0]].weight, layer.lora_B[names[0]].weight
+    adapt(layer.base_layer, kind, *factors, float(layer.scaling[names[0]]))
+    return layer.base_layer
 
 
 # ------------------------------------------------------------------------------------------- scores

@@ -62,7 +62,7 @@ class Classifier:
         """Logits (n, K) of inputs x (n, C, H, W), also where the module answers probabilities, with
         their gradient.
         """
-        return self._logits(answers_of(self.module, self.as_taken(x)), 1e-6)
+        return self.as_logits(answers_of(self.module, self.as_taken(x)))
 
     def logits(self, x: Tensor, batch: int = 256) -> Tensor:
         """Logits (n, K) in float64 of inputs x (n, C, H, W), on the CPU; of probabilities their
@@ -74,7 +74,7 @@ class Classifier:
                 answers_of(self.module, self.as_taken(part).to(device)).cpu().double()
                 for part in x.split(batch)
             ]
-        logits = self._logits(torch.cat(parts), 1e-12)
+        logits = self.as_logits(torch.cat(parts), 1e-12)
         if not torch.isfinite(logits).all():
             raise ReconError(
                 "answers to the images are not finite numbers: the network, recipe or transform is"
@@ -82,7 +82,8 @@ class Classifier:
             )
         return logits
 
-    def _logits(self, answers: Tensor, least: float) -> Tensor:
+    def as_logits(self, answers: Tensor, least: float = 1e-6) -> Tensor:
+        """Logits (n, K) of what the module answers, probabilities no smaller than `least`."""
         answers = answers.reshape(len(answers), self.outputs)
         if self.scale == "logits":
             return answers

@@ -77,8 +77,7 @@ def audit(
             saw; tensors, arrays, data sets, folders, .npz, see `recon_audit.images.load_images`.
         labels: a pair of sequences, a CSV file, or those of the images.
         theta_init: the network before training, where an adversary may know it.
-        start: of a fine-tune, where training began (see `public_start`), by default public weights
-            on this machine that share a matrix with the network.
+        start: of a fine-tune, where training began (see `public_start`).
         base: the network that `model`, a file or folder of PEFT's with LoRA, adapts.
         transform: what training did to pixels, see `transform_of`; None or "auto" to infer it, see
             `recon_audit.fit`.
@@ -190,8 +189,7 @@ def audit_case(
     tell(f"{len(train)} training and {len(held_out)} held-out images are read, and compared")
     # what is predicted may differ because of who was trained on
     classes = None if case.labels.startswith(PREDICTED) else case.y
-    names = train.names + held_out.names
-    alike = compare_sets(train.flat, held_out.flat, settings.seed, classes, names, case.named)
+    alike = compare_sets(train.flat, held_out.flat, settings.seed, classes, case.named)
     compared = case if alike.why_not else case.among(alike)
     report = _about_inputs(case, compared, alike, settings)
     report["aggregates_only"] = aggregates_only

@@ -13,11 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from recon.attacks import Candidates
 from recon.attacks.heads import Public
 from recon.attacks.multipliers import confidence
 from recon.attacks.separation import FirstLayer
-from recon.errors import ReconError
 from recon.optim.rng import named
 from recon.released import Weights
 from recon.scoring.matching import one_to_one, padded
@@ -28,15 +26,13 @@ from recon_audit.adapters import adapter_scores, scores_of
 from recon_audit.anatomy import examine, first_layer_of
 from recon_audit.attacks import RECONSTRUCTIONS, Attempt, Task, attempts
 from recon_audit.exchange import TOLD_APART, UNLIKE, draw_rows
-from recon_audit.files import State
 from recon_audit.images import PARTS
 from recon_audit.membership import (
     beside_claim,
     feature_scores,
-    fit_multipliers,
     infer,
+    label_filter,
     unseen,
-    why_no_multipliers,
 )
 from recon_audit.prepare import PREDICTED, Case
 from recon_audit.report import Leaked
@@ -100,9 +96,8 @@ class Comparison:
         self.applicable = [] if case.first_layer is None else self.asked
         members = "membership" in settings.attacks
         self.needs_shadows = members or bool(settings.canaries and self.applicable)
-        self.no_multipliers = why_no_multipliers(case.subject.module, len(self.x))
-        scores = 2 + (self.no_multipliers is None) + 3 * (case.public is not None)
-        scores += len(adapter_scores(case.classifier.module))
+        scores = 2 + len(adapter_scores(case.classifier.module))
+        scores += case.public is not None or case.sample is not None
         self.looks = max(len(self.applicable) * len(DECISIVE) + scores * members, 1)
 
     # ------------------------------------------------------------------------------------ on images
@@ -191,11 +186,12 @@ class Comparison:
         network.module.to(settings.device)
         members, keep = "membership" in settings.attacks, max(1, settings.canaries)
         count = max(settings.shadows * members, settings.canaries)
+        count += count % 2
         began, few = time.monotonic(), Recipe(steps=3)
         train_network(network, x, y, few, named(seed, "audit.pace"), start)
         pace, until = (time.monotonic() - began) / few.steps, settings.until
         most = f"at most {Recipe.steps} steps of {pace:.2g} s, fewer where the loss is reached"
-        tell(f"{count + count % 2} shadow networks, up to 5 ordinary recipes, each of {most}")
+        tell(f"{count} shadow networks, up to 5 ordinary recipes, each of {most}")
         recipe = settings.recipe or infer_recipe(
             network, x, y, n, seed, start, case.groups, began + (until - began) / 3
         )
@@ -205,7 +201,7 @@ class Comparison:
             | {
                 "words": recipe.words,
                 "given": settings.recipe is not None,
-                "asked": count + count % 2,
+                "asked": count,
                 "shadows": len(shadows),
                 "shadow_loss": shadows.loss.tolist(),
                 "loss": loss_of(network.logits(x[:n]), y[:n]).item(),
@@ -237,13 +233,9 @@ class Comparison:
         case, seed, x, y = self.case, self.settings.seed, self.x, self.case.y
         network, (n, others), start = case.classifier, self.sizes, case.start
         logits = network.logits(x)
-        fit, why_not = self._multipliers()
-        scores = {} if fit is None else {"multipliers": fit.score}
-        scores |= self._spans() | scores_of(network.module, x)
+        scores = feature_scores(case) | label_filter(case) | scores_of(network.module, x)
         told = infer(logits, y, n, shadows, seed, scores, case.groups)
         best = told.table[told.name]
-        if fit is not None:
-            told.table["multipliers"]["residual"] = fit.diagnostics["residual"]
         right = (confidence(logits, y) > 0).double().split([len(case.train), len(case.held_out)])
         member, bounds = np.arange(n + others) < n, [*told.scores.values()]
         first = shadow_start(network.module, recipe, 0, seed, start)
@@ -254,7 +246,6 @@ class Comparison:
             "p_value": min(1.0, best["p_value"] * self.looks),
             "looks": self.looks,
             "shadows": len(shadows),
-            "multipliers_why_not": why_not,
             "power": told.power,
             "unseen": unseen(shadows, member, case.groups, seed),
             "why_not": None if goal is None or loss > goal else say("untrained", loss, goal),
@@ -264,26 +255,6 @@ class Comparison:
             "accuracy": dict(zip(PARTS, (part.mean().item() for part in right), strict=True)),
         }
         return report, told.score
-
-    def _multipliers(self) -> tuple[Candidates | None, str | None]:
-        """Multipliers, or why there are none."""
-        case, start = self.case, self.case.start
-        if self.no_multipliers is not None:
-            return None, self.no_multipliers
-        began = start.module if start and start.whole else None
-        try:
-            return fit_multipliers(case.classifier, self.x, case.y, began), None
-        except ReconError as error:
-            return None, f"Multipliers were not fitted: {error}."
-
-    def _spans(self) -> State:
-        """Scores of membership of features; none where inputs are images."""
-        case, network = self.case, self.case.classifier
-        if case.public is None or case.first_layer is None or network.first is None:
-            return {}
-        bias = getattr(network.module.get_submodule(network.first), "bias", None)
-        bias = torch.zeros(1) if bias is None else bias.detach().cpu()
-        return feature_scores(case, FirstLayer.of(case.first_layer), bias, Public(case.public))
 
     def _canaries(self, shadows: Shadows, recipe: Recipe) -> Json:
         """Some of the shadows attacked as the network itself was, and scored by the same rule: how

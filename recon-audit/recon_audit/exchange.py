@@ -74,14 +74,12 @@ def compare_sets(
     held_out: Tensor,
     seed: int,
     y: Tensor | None = None,
-    names: Sequence[str] = (),
     groups: Sequence[str] = (),
 ) -> Exchangeability:
     """Of pixels (n, C, H, W) and (m, C, H, W).
 
     Args:
-        y, names, groups (n + m,): classes; names; groups as they are given, "" for an image by
-            itself.
+        y, groups (n + m,): classes; groups as they are given, "" for an image by itself.
     """
     x, n, m = torch.cat([train, held_out]), len(train), len(held_out)
     member, notes, p, why_not = np.arange(n + m) < n, [], 1.0, None
@@ -92,10 +90,9 @@ def compare_sets(
     graph = coo_matrix((np.ones(len(links)), ends), (len(first), len(first)))
     number = connected_components(graph, False)[1][named]
     kept = member | ~np.isin(number, number[member])
-    copies = [(i, j) for i, j in links if i < n <= j]
+    copies = {j for i, j in links if i < n <= j}
     if left := int((~kept).sum()):
-        twins = [(names[j], names[i]) for i, j in copies[:1] if names]
-        notes.append(say("copies", left, m, twins))
+        notes.append(say("copies", left, m))
         why_not = notes[0] if left > MOST_COPIES * m else None
 
     rank, sizes = _rank(number), np.bincount(number[kept], minlength=n + m)[number]
@@ -114,10 +111,10 @@ def compare_sets(
     _, first, group = np.unique(number[kept], return_index=True, return_inverse=True)
     drawn, first = torch.from_numpy(first.argsort().argsort()[group]), np.sort(first)
     sides = [np.flatnonzero(part).tolist() for part in (kept[:n], kept[n:])]
-    inside, few = member[kept][first], [len(sides[0]), len(sides[1])]
+    inside, few = member[kept][first], [*map(len, sides)]
     counts = int(inside.sum()), int((~inside).sum())
     if any(groups) or len(inside) < sum(few):
-        notes.append(say("groups", counts[0], few[0], counts[1], few[1]))
+        notes.append(say("groups", *counts, *few))
     if why_not is None and min(counts) < LEAST:
         why_not = say("too_few", *counts, LEAST)
     if why_not is None:
@@ -125,9 +122,7 @@ def compare_sets(
         p = min(apart, neighbours(x[kept][first], inside, seed))
         if p < TOLD_APART:
             why_not = say("told_apart" if p == apart else "clustered", p)
-    return Exchangeability(
-        sides[0], sides[1], drawn, size, len({j for _, j in copies}), p, why_not, tuple(notes)
-    )
+    return Exchangeability(sides[0], sides[1], drawn, size, len(copies), p, why_not, tuple(notes))
 
 
 def _rank(keys: np.ndarray) -> np.ndarray:

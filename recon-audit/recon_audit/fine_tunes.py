@@ -6,9 +6,9 @@ as it was, it froze. Shadow networks begin where training began and train what w
 
 Where all that training changed is one part of the network, which is given a vector for each image
 and answers for the network, that part is audited on those vectors. Then separation looks for
-features (`recon.attacks.heads`), and whether a feature lies in the span of the head's first layer
-is a score of membership. Half of the held-out images are the public sample that such attacks are
-given; they are compared with nothing.
+features (`recon.attacks.heads`), and the matched filter of the head's first layer is a score of
+membership. Of a whole fine-tune the label filter is one. Half of the held-out images are the public
+sample that such attacks are given; they are compared with nothing.
 """
 
 from __future__ import annotations
@@ -41,12 +41,10 @@ class Start:
         module: of the audited network's architecture, as training began, in what is known.
         public: names of the tensors with which every training begins; of others a shadow draws its
             own, as spread out.
-        whole: whether all parameters are known.
     """
 
     module: nn.Module
     public: frozenset[str] = frozenset()
-    whole: bool = True
 
 
 def began_at(subject: Subject, arch: str | None, theta_init: Any, start: Any) -> Start | None:
@@ -97,7 +95,7 @@ def public_start(subject: Subject, source: Any) -> Start:
     if set(parameters) - frozen:
         for name in frozen & set(parameters):
             parameters[name].requires_grad_(False)
-    return Start(module, frozenset(public), set(parameters) <= set(public))
+    return Start(module, frozenset(public))
 
 
 def _state_of(source: Any) -> State:

@@ -57,30 +57,22 @@ MEANS = {
 
 @dataclass(frozen=True)
 class Transform:
-    """What training did to pixels: (`function` of them − mean) / std.
-
-    Attributes:
-        mean, std: (C, H, W) or what broadcasts to it.
-        words: for the report.
-        function: what is done first.
+    """What training did to pixels: `function` of images (n, C, H, W), and its words for the
+    report.
     """
 
     words: str
-    mean: Tensor = torch.tensor(0.0)
-    std: Tensor = torch.tensor(1.0)
-    function: Callable[[Tensor], Tensor] | None = None
+    function: Callable[[Tensor], Tensor] = torch.clone
 
     def __call__(self, x: Tensor) -> Tensor:
         """Inputs of the network (n, C, H, W) for pixels (n, C, H, W)."""
-        if self.function is None:
-            return (x - self.mean) / self.std
         with one_reason(f"the transform fails on images of shape {tuple(x.shape)}"):
             inputs = self.function(x.clone())
             if inputs.shape != x.shape or not torch.isfinite(inputs).all():
                 raise ReconError(
                     "the transform must return finite images of the shape that it is given"
                 )
-        return (inputs.float() - self.mean) / self.std
+            return inputs.float()
 
 
 def transform_of(way: Any, train: Images) -> Transform | None:
@@ -90,23 +82,22 @@ def transform_of(way: Any, train: Images) -> Transform | None:
             subtracted its mean image, its mean colour, or nothing · a pair (mean, std) · a function
             of (n, C, H, W), which must not draw, nor do to an image what depends on the others.
     """
-    if way is None or (isinstance(way, str) and way == "auto"):
+    if way is None or str(way) == "auto":
         return None
-    if isinstance(way, str) and way in MEANS:
-        return Transform(MEANS[way], mean_image(train.scaled, way))
+    if str(way) in MEANS:
+        return _affine(MEANS[way], mean_image(train.scaled, way), 1)
     if isinstance(way, tuple | list) and len(way) == 2:
         with one_reason(f"transform must be a pair (mean, std) for images of shape {train.shape}"):
-            pair = _affine("mean and standard deviation as given", *way)
-            mean, std = pair.mean.expand(train.shape), pair.std.expand(train.shape)
+            mean, std = (_of_colours(part).expand(train.shape) for part in way)
         if not (torch.isfinite(mean + std).all() and std.min() > 0):
             raise ReconError("transform must be a finite mean and a positive std")
-        return pair
+        return _affine("mean and standard deviation as given", mean, std)
     if not callable(way):
         raise ReconError(
             f"transform must be one of {', '.join(MEANS)}, a pair (mean, std) or a function, not"
             f" {way!r}"
         )
-    given, few = Transform("a function as given", function=way), train.scaled[:6]
+    given, few = Transform("a function as given", way), train.scaled[:6]
     if not repeats(lambda: given(few), OFTEN):
         raise ReconError(
             "the transform makes other inputs of the same images each time, as augmentation does:"
@@ -127,9 +118,15 @@ def mean_image(x: Tensor, kind: str) -> Tensor:
 
 
 def _affine(words: str, mean: Any, std: Any) -> Transform:
-    """Of tensors, or of one number or one for each colour."""
-    parts: list[Any] = [torch.as_tensor(part, dtype=torch.float32) for part in (mean, std)]
-    return Transform(words, *(p.view(-1, 1, 1) if p.dim() < 2 else p for p in parts))
+    """x minus the mean, over the deviation."""
+    mean, std = map(_of_colours, (mean, std))
+    return Transform(words, lambda x: (x - mean) / std)
+
+
+def _of_colours(part: Any) -> Tensor:
+    """Of a tensor, or of one number or one for each colour."""
+    part = torch.as_tensor(part, dtype=torch.float32)
+    return part.view(-1, 1, 1) if part.dim() < 2 else part
 
 
 def _usual(x: Tensor) -> dict[str, Transform]:
@@ -146,8 +143,8 @@ def _usual(x: Tensor) -> dict[str, Transform]:
         _affine("nothing, with pixels times 255", 0, 1 / 255),
         _affine("nothing, with pixels over 255", 0, 255),
         _affine("nothing, with dark and bright exchanged", 1, -1),
-        Transform("nothing, with red and blue exchanged", function=lambda x: x.flip(-3)),
-        Transform("nothing, with rows and columns exchanged", function=lambda x: x.mT),
+        Transform("nothing, with red and blue exchanged", lambda x: x.flip(-3)),
+        Transform("nothing, with rows and columns exchanged", lambda x: x.mT),
     ]
     for name, *pair in KNOWN:
         if len(pair[0]) == x.shape[1]:

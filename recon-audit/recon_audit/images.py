@@ -140,8 +140,7 @@ def settle(raws: Sequence[Raw], expected: Expected) -> list[Images]:
         why = ", ".join(f"{what}: {count}" for what, count in sorted(left.items()))
         note = f"{len(kept)} of {len(kept) + left.total()} files in {raw.part}{why and f' ({why})'}"
         if len(kept) < MIN_IMAGES or 2 * most <= sizes.total():
-            makes = f" that makes {expected.dim} inputs" if expected.dim else ""
-            must = f"images must be of one size{makes}, {MIN_IMAGES} or more a set"
+            must = f"images must be of one size, {MIN_IMAGES} or more a set"
             mend = "give --resize 256 --crop 224, or what suits the network (resize=, crop=)"
             raise ReconError(f"{must}: {note} are, among shapes {[*sizes][:3]}; {mend}")
         with one_reason(f"{raw.part} labels must be a class for each image"):

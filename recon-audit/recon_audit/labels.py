@@ -132,7 +132,7 @@ def look_up(sets: tuple[Images, Images], path: Any) -> list[str]:
         known = next((way for way in ways_of if way in table), None)
         if known is None:
             raise ReconError(f"the labels {path} have no line for {ways_of[0]}")
-        if known != ways_of[0] and counts[known] > 1:
+        if counts[known] > 1:
             where = f"say {known}, as {counts[known]} images are called: {WHOLE}"
             raise ReconError(f"the labels {path} {where}")
         labels.append(table[known])

@@ -1,21 +1,21 @@
-"""Was this image trained on? The question that can be asked of every classifier, answered in three
-ways.
+"""Was this image trained on? The question that can be asked of every classifier.
 
 The audited network's confidence in an image's class is compared with that of k shadow networks,
 half of which were trained on the image (`recon_audit.shadows`). Confidence is φ = log p_y / (1 −
 p_y), which is nearly normal. Scores and statistics are those of `recon.scoring.membership`; the
 score of a group is the mean over its images (`recon_audit.exchange`).
 
-The multipliers of `recon.attacks.multipliers` are a third score: how much of the weights themselves
-an image accounts for beside all others. No shadow enters. Where the start is known, θ* or θ* − θ⁰
-is explained, whichever the images explain better.
+Of heads and of whole fine-tunes, scores of the weights themselves are added, which need no shadow.
 """
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,82 +24,54 @@ from scipy.special import expit
 from scipy.stats import binom, rankdata
 from torch import Tensor, nn
 
-from recon.attacks import Candidates, by_multipliers
-from recon.attacks.from_weights import Pool
-from recon.attacks.heads import SIGNED, Public, matched_filter, span_of, span_test, toward_label
+from recon.attacks import by_fine_tune
+from recon.attacks.from_weights import AskedPool, FineTuneSettings
+from recon.attacks.heads import SIGNED, Public, matched_filter, toward_label
 from recon.attacks.multipliers import confidence
 from recon.attacks.separation import FirstLayer
-from recon.errors import one_reason
+from recon.errors import ReconError
 from recon.released import Weights
 from recon.scoring.membership import FALSE_RATES, intervals, lira, named, permutation_p, rmia
 from recon.scoring.roc import auc, true_rate
-from recon_audit.anatomy import Classifier
 from recon_audit.exchange import by_group, standardised, two_sample
 from recon_audit.files import State
 from recon_audit.prepare import PREDICTED, Case
 from recon_audit.scoring import Json
 from recon_audit.shadows import Shadows
 
-# of multipliers: least squares are cubic, gradients large
-MAX_IMAGES, MAX_NUMBERS = 2000, 4_000_000_000
 
-
-def why_no_multipliers(module: nn.Module, count: int) -> str | None:
-    """Why they are not fitted to `count` images, in one sentence; decided by sizes alone, before
-    any image counts.
+def label_filter(case: Case) -> State:
+    """Of a whole fine-tune, scores of its inputs by `by_fine_tune`, given the public ones; none
+    where the network has no linear head. Batch norm's statistics are re-estimated if they are not
+    those of the public network any more.
     """
-    numbers = sum(p.numel() for p in module.parameters())
-    if count > MAX_IMAGES or count * numbers > MAX_NUMBERS:
-        return (
-            f"Multipliers were not fitted: gradients of {numbers:,} weights at {count:,} images are"
-            " too many."
-        )
-    return None
+    if case.start is None or case.sample is None:
+        return {}
+    seen, module = case.classifier, copy.deepcopy(case.classifier.module).cpu()
+    module.register_forward_hook(lambda _, inputs, answers: seen.as_logits(answers))
+    x, sample = map(seen.as_taken, (case.x, case.sample))
+    buffers = zip(module.buffers(), case.start.module.buffers(), strict=True)
+    moved = any(not torch.equal(ours, theirs) for ours, theirs in buffers)
+    with suppress(ReconError):
+        pool, settings = AskedPool(x, case.y, sample), FineTuneSettings(25 * moved)
+        return {"label": by_fine_tune(Weights.of(module), pool, settings).score}
+    return {}
 
 
-class Logits(nn.Module):
-    """A module that answers logits (n, K), whatever it takes and answers itself."""
-
-    def __init__(self, classifier: Classifier) -> None:
-        super().__init__()
-        self.module, self.classifier = classifier.module, classifier
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Of inputs (n, C, H, W)."""
-        return self.classifier.answers(x)
-
-
-def fit_multipliers(
-    classifier: Classifier, x: Tensor, y: Tensor, start: nn.Module | None
-) -> Candidates:
-    """Multipliers of inputs x (N, C, H, W) with classes y (N,), on the device of the module, and
-    the `residual` of what they explain; ReconError where there are none to fit.
+def feature_scores(case: Case) -> State:
+    """The response of the first layer's rows to what a head's features have of their own, of two
+    dense layers with labels by the sign that training wrote; none where inputs are images.
     """
-    device = next(classifier.module.parameters()).device
-    pool, network = Pool(x.to(device), y.to(device)), Logits(classifier).eval()
-    with one_reason("gradients cannot be taken"):
-        fits = [by_multipliers(Weights.of(network), pool)]
-        if start is not None:
-            released = Weights.of(network, Logits(classifier.of(start)))
-            fits.append(by_multipliers(released, pool))
-        return min(fits, key=lambda fit: fit.diagnostics["residual"])
-
-
-def feature_scores(case: Case, layer: FirstLayer, bias: Tensor, public: Public) -> State:
-    """Scores of a head's features: how near they are to the span of the first layer, as plain
-    descent and as Adam would bend it, and the response of the layer's rows to what a feature has of
-    its own, of two dense layers with labels by the sign that training wrote.
-    """
+    if case.public is None or case.first_layer is None:
+        return {}
+    layer: Any = case.classifier.module.get_submodule(case.classifier.first or "")
+    bias = torch.zeros(1) if layer.bias is None else layer.bias.detach().cpu()
+    w1 = FirstLayer.of(case.first_layer.to(torch.device("cpu"))).update
     dense = [part for part in case.classifier.module.modules() if isinstance(part, nn.Linear)]
-    x, scores = case.x.flatten(1), State()
-    for name, bent in (("span", False), ("bent", True)):
-        rank = min(len(span_of(layer, public, None, bent)), len(case.train))
-        scores[name] = span_test(layer, x, public, max(rank, 1), bent)
-    about = layer.update, bias, x, public
+    more: tuple[Any, ...] = ()
     if len(dense) == 2 and not case.labels.startswith(PREDICTED):
-        toward = toward_label(dense[1].weight.detach().cpu(), case.y)
-        return scores | {"filter": matched_filter(*about, SIGNED, toward)}
-    return scores | {"filter": matched_filter(*about)}
+        more = SIGNED, toward_label(dense[1].weight.detach().cpu(), case.y)
+    return {"filter": matched_filter(w1, bias, case.x.flatten(1), Public(case.public), *more)}
 
 
 @dataclass(frozen=True)

@@ -120,11 +120,6 @@ def subject_of(model: nn.Module | str | Path, arch: str | None = None) -> Subjec
             "TorchScript is a compiled program whose layers cannot be watched: pass the nn.Module"
         )
     if isinstance(model, nn.Module):
-        if any(hasattr(part, "lora_A") for part in model.modules()):
-            raise ReconError(
-                "the network has adapters of PEFT's: give what its save_pretrained() writes, and"
-                " the network that they adapt as base"
-            )
         with one_reason("the network's weights cannot be read"):
             module = _checked(_copy(model))
         state = sorted(module.state_dict().items())
@@ -152,6 +147,8 @@ def _copy(model: nn.Module) -> nn.Module:
     """Without wrappers, in float32, on the CPU, in evaluation mode; ReconError where it cannot be
     copied.
     """
+    from recon_audit.adapters import plain  # which builds on this file
+
     # weight norm and spectral norm keep what they compute as a tensor that is no leaf, which
     # deepcopy refuses
     tensors = [value for part in model.modules() for value in vars(part).values()]
@@ -168,6 +165,9 @@ def _copy(model: nn.Module) -> nn.Module:
                         memo[id(hook)] = lambda *_: None
         module = copy.deepcopy(_unwrap(model), memo)
         _replace_parts(module, lambda part: type(part).__name__ in WRAPPING, _unwrap)
+        _replace_parts(
+            module, lambda part: isinstance(getattr(part, "lora_A", None), nn.ModuleDict), plain
+        )
         return module.cpu().float().eval()
 
 

@@ -52,6 +52,7 @@ class Case:
         fit: how the network fits what is read; None without labels.
         notes: what else the report says of the inputs.
         public (k, d): features that attacks are given.
+        sample (k, C, H, W): public inputs of a whole fine-tune, that they are given.
         pictures: the images themselves, where `train` and `held_out` are features.
         unchecked: why the reading is a guess, "" where labels bear it out.
         n_train: of the training images, also where fewer are compared, the `rows` of those.
@@ -76,6 +77,7 @@ class Case:
     groups: Tensor
     size: int = 1
     public: Tensor | None = None
+    sample: Tensor | None = None
     pictures: tuple[Images, Images] | None = None
     unchecked: str = ""
 
@@ -83,7 +85,7 @@ class Case:
     def first_layer(self) -> Weights | None:
         """That is given whole images, and its start, where that is known."""
         start, name = self.start, f"{self.classifier.first}.weight"
-        known = start and (start.whole or name in start.public)
+        known = start and (not start.public or name in start.public)
         return first_layer_of(self.classifier, start.module if start and known else None)
 
     @property
@@ -250,19 +252,22 @@ def _start_of_head(start: Start | None, head: Head) -> Start | None:
 
 
 def _with_public(case: Case) -> Case:
-    """Of features, with every other group of held-out images as the public sample, and the rest to
-    compare with.
+    """Of features, and of a whole fine-tune, with every other group of held-out images as the
+    public sample, and the rest to compare with.
     """
     n, shape = len(case.train), case.train.shape
     inner, outer = case.groups[:n], case.groups[n:]
     own = outer - (most := inner.max() + 1)
     rows = shape[:2] == (1, 1) and shape[2] >= LEAST_FEATURES and case.classifier.first
-    if not rows or own.max() + 1 < 2 * LEAST:
+    tuned = case.pictures is None and case.start is not None and bool(case.start.public)
+    if not (rows or tuned) or own.max() + 1 < 2 * LEAST:
         return case
     public, left = torch.nonzero(own % 2 == 0)[:MOST_PUBLIC, 0], torch.nonzero(own % 2)[:, 0]
-    features = case.x[n + public].flatten(1)
+    sample = case.x[n + public]
+    features = sample.flatten(1)
     Public(features)  # which refuses those that do not vary, before anything is attacked
     note = say("sample", len(public))
     groups = torch.cat([inner, most + own[left] // 2])
     taken = case._taken([*range(n)], left.tolist(), groups)
-    return replace(taken, notes=(*case.notes, note), public=features)
+    taken = replace(taken, notes=(*case.notes, note))
+    return replace(taken, sample=sample) if tuned else replace(taken, public=features)

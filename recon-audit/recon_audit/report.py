@@ -32,8 +32,7 @@ class Leaked:
         image: its name.
         index: its row, None where it may not be told (`recon_audit.aggregates`).
         how: "separation", "rows" or "membership".
-        score: NCC of its reconstruction, or log-likelihood ratio (or share of images dominated, or
-            multiplier).
+        score: NCC of its reconstruction, or that of the best score of membership.
         probability: 1 − the estimated share of chance among training images that score as high.
     """
 

@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 from recon.errors import ReconError
-from recon_audit.adapters import CONFIG, FILE, LowRank, on_base, scores_of
+from recon_audit.adapters import CONFIG, FILE, LowRank, adapter_scores, on_base, scores_of
 from recon_audit.anatomy import examine
 from recon_audit.networks import subject_of
 from recon_audit.shadows import Recipe, fresh
@@ -106,11 +106,38 @@ def test_an_adapter_alone_or_without_its_configuration_is_one_sentence(tmp_path)
         on_base(network(), network(), None)
 
 
-def test_a_module_with_layers_of_peft_is_refused():
-    module = network()
-    module[1].lora_A = nn.ModuleDict()
-    with pytest.raises(ReconError, match="save_pretrained"):
-        subject_of(module)
+class OfPEFT(nn.Module):
+    """A layer with the attributes of PEFT's."""
+
+    merged, active_adapters = False, ("default",)
+
+    def __init__(self, base, part, dora=False):
+        super().__init__()
+        self.base_layer, self.scaling = base, {"default": part.scale}
+        self.use_dora = {"default": dora}
+        linear = [
+            nn.utils.skip_init(nn.Linear, *p.shape[::-1], bias=False)
+            for p in (part.lora_a, part.lora_b)
+        ]
+        linear[0].weight, linear[1].weight = part.lora_a, part.lora_b
+        self.lora_A, self.lora_B = (nn.ModuleDict({"default": layer}) for layer in linear)
+
+    def forward(self, x):
+        low = self.lora_B["default"](self.lora_A["default"](x))
+        return self.base_layer(x) + self.scaling["default"] * low
+
+
+def test_layers_of_peft_become_linear_ones():
+    x, _, module = tuned()
+    part, base = module[1].parametrizations.weight[0], network()
+    wrapped = nn.Sequential(base[0], OfPEFT(base[1], part), *base[2:])
+    subject = subject_of(wrapped)
+    torch.testing.assert_close(subject.module(x), module(x), rtol=1e-4, atol=1e-5)
+    assert len(adapter_scores(subject.module)) == 2 and type(wrapped[1]) is OfPEFT
+    with pytest.raises(ReconError, match="DoRA"):
+        subject_of(nn.Sequential(OfPEFT(base[1], part, dora=True)))
+    with pytest.raises(ReconError, match="is on a Conv2d"):
+        subject_of(nn.Sequential(OfPEFT(nn.Conv2d(1, 1, 1), part)))
 
 
 def test_members_are_certified_and_the_adapter_is_left_as_it_was():
@@ -129,3 +156,17 @@ def test_a_later_layer_whose_inputs_move_is_left_out():
     later = LowRank(torch.randn(RANK, 30), torch.randn(5, RANK), 1.0)
     nn.utils.parametrize.register_parametrization(module[3], "weight", later)
     torch.testing.assert_close(scores_of(module, x)["adapter"], alone["adapter"])
+
+
+def test_peft_itself(tmp_path):
+    peft = pytest.importorskip("peft")
+    model = peft.get_peft_model(
+        network(), peft.LoraConfig(r=4, lora_alpha=8, target_modules=["1", "3"])
+    )
+    for name, parameter in model.named_parameters():
+        if "lora_B" in name:
+            nn.init.normal_(parameter)
+    model.save_pretrained(tmp_path)
+    x, expected = torch.randn(4, 1, 8, 8), model.eval()(torch.zeros(4, 1, 8, 8))
+    for subject in (on_base(tmp_path, network(), None), subject_of(model)):
+        torch.testing.assert_close(subject.module(x * 0), expected, rtol=1e-4, atol=1e-4)

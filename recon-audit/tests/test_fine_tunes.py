@@ -58,7 +58,7 @@ def test_what_equals_its_start_was_frozen_and_shadows_begin_there():
             parameter.add_(0.1)
     subject = subject_of(tuned)
     start = public_start(subject, state)
-    assert start.whole and start.public == set(state)
+    assert start.public == set(state)
     assert [p.requires_grad for p in subject.module.parameters()] == [False] * 4 + [True] * 4
 
     def same(module):
@@ -80,7 +80,7 @@ def test_a_new_head_is_drawn_and_prefixes_are_taken_off():
     )
     subject = subject_of(tuned)
     start = public_start(subject, {f"module.{k}": v for k, v in began.state_dict().items()})
-    assert not start.whole and "fc.weight" not in start.public and len(start.public) == 120
+    assert "fc.weight" not in start.public and len(start.public) == 120
     assert [n for n, p in subject.module.named_parameters() if p.requires_grad] == [
         "fc.weight",
         "fc.bias",
@@ -96,6 +96,27 @@ def test_a_new_head_is_drawn_and_prefixes_are_taken_off():
 def test_a_start_that_does_not_fit_is_one_sentence(given):
     with pytest.raises(ReconError):
         public_start(subject_of(network()), given)
+
+
+# -------------------------------------------------------------------------------- whole fine-tunes
+
+
+def test_members_of_a_whole_fine_tune_are_told_by_the_label_filter():
+    """Half of the held-out images are public, and no network but this one is trained on."""
+    x, y = torch.rand(120, 3, 8, 8, generator=generator()), torch.arange(120) % 2
+    began, tuned = network(), network()
+    tuned.load_state_dict(began.state_dict())
+    optimiser = torch.optim.SGD(tuned.parameters(), 3e-2, momentum=0.9)
+    for _ in range(100):
+        optimiser.zero_grad()
+        nn.functional.cross_entropy(tuned(x[:20]), y[:20]).backward()
+        optimiser.step()
+    given = {"attacks": "membership", "start": began.eval(), "labels": None} | FAST
+    report = recon.audit(tuned.eval(), (x[:20], y[:20]), (x[20:], y[20:]), **given)
+    members = report.data["membership"]
+    assert members["scores"]["label"]["auc"] > 0.85 and "Label filter" in report.page
+    assert members["looks"] == 3
+    assert report.data["exchangeability"]["compared"] == {"train": 20, "held_out": 50}
 
 
 # ------------------------------------------------------------------------------------- fresh starts
@@ -189,7 +210,7 @@ def test_features_of_a_head_come_back_and_are_named(case):
     named = {each.image for each in report.leaked if each.how == "separation"}
     assert len(named) >= N // 2 and named <= {f"train[{row}]" for row in range(N)}
     scores = report.data["membership"]["scores"]
-    assert scores["span"]["auc"] > 0.95 and "Span of the first layer" in report.page
+    assert scores["filter"]["auc"] > 0.95 and "Matched filter of the first" in report.page
     assert any("are the public sample" in note for note in report.data["images"]["notes"])
 
 

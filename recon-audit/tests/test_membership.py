@@ -12,16 +12,14 @@ from torch import nn
 from recon.attacks.heads import Public, matched_filter
 from recon.attacks.separation import FirstLayer
 from recon.errors import ReconError
-from recon.scoring.membership import permutation_p
 from recon.scoring.roc import auc
 from recon_audit.anatomy import examine, first_layer_of
-from recon_audit.membership import epsilon_bound, feature_scores, fit_multipliers, infer
+from recon_audit.membership import epsilon_bound, feature_scores, infer
 from recon_audit.prepare import PREDICTED
 from recon_audit.shadows import (
     Recipe,
     infer_recipe,
     rounding_of,
-    shadow_start,
     train_network,
     train_shadows,
 )
@@ -66,29 +64,6 @@ def test_members_of_an_overfitted_network_are_found_and_others_are_not(case):
     assert null.table[null.name]["p_value"] > 0.01
 
 
-def test_the_weights_themselves_tell_members_and_only_of_their_own_images(case):
-    network, x, y = case
-    recipe = Recipe("adam", 2e-2, None, 300, None, 1e-2)
-    target = train_network(network, x[:24], y[:24], recipe, torch.Generator().manual_seed(9))
-    start = shadow_start(network.module, recipe, 0, 0, None)
-    shadows = train_shadows(network, x, y, recipe, 2, 0)
-    plain, known = (fit_multipliers(target, x, y, began) for began in (None, start))
-    assert known.diagnostics["residual"] <= plain.diagnostics["residual"] < 1
-    told = infer(target.logits(x), y, 24, shadows, 0, {"multipliers": plain.score})
-    row = told.table["multipliers"]
-    assert (
-        row["auc"] > 0.8
-        and row["p_value"] < 0.005
-        and set(told.table) == {"lira", "rmia", "multipliers"}
-    )
-    assert told.table[told.name]["p_value"] == min(each["p_value"] for each in told.table.values())
-    of_shadow = fit_multipliers(shadows.classifiers[0], x, y, None).score.numpy()
-    assert auc(of_shadow, shadows.inside[0].numpy()) > 0.7
-    # as many images of nobody's
-    null = fit_multipliers(target, torch.flip(x, (0, 3)), torch.flip(y, (0,)), None)
-    assert permutation_p(null.score.numpy(), np.arange(48) < 24, 0) > 0.01
-
-
 def test_shadows_are_trained_on_complementary_halves_and_repeat(case):
     network, x, y = case
     state = torch.get_rng_state()
@@ -119,15 +94,20 @@ def test_labels_give_the_matched_filter_its_sign():
     head = train_network(examine(module, (1, 1, 64)), x[:40], y[:40], recipe, generator)
     layer, public = FirstLayer.of(first_layer_of(head, None)), x[100:].flatten(1)
     case = SimpleNamespace(
-        classifier=head, x=x[:100], train=x[:40], y=y[:100], public=public, labels="a file's"
+        classifier=head,
+        first_layer=first_layer_of(head, None),
+        x=x[:100],
+        y=y[:100],
+        public=public,
+        labels="a file's",
     )
     bias = head.module[1].bias.detach()
-    signed = feature_scores(case, layer, bias, Public(public))["filter"].numpy()
+    signed = feature_scores(case)["filter"].numpy()
     member, features = np.arange(100) < 40, x[:100].flatten(1)
     plain = matched_filter(layer.update, bias, features, Public(public))
     assert auc(signed, member) > max(auc(plain.numpy(), member) + 0.05, 0.8)
     case.labels = PREDICTED
-    assert torch.equal(feature_scores(case, layer, bias, Public(public))["filter"], plain)
+    assert torch.equal(feature_scores(case)["filter"], plain)
 
 
 def _steps(rows):
