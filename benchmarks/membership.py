@@ -35,12 +35,15 @@ from scipy.stats import norm, spearmanr
 from timing import write
 from torch import Tensor, nn
 
+from recon.attacks import by_multipliers
+from recon.attacks.from_weights import Pool
 from recon.attacks.multipliers import confidence
 from recon.images.registry import load_pool
+from recon.released import Weights
 from recon.scoring.membership import intervals, lira, rmia
 from recon.scoring.roc import auc, true_rate
 from recon_audit.anatomy import Classifier, examine
-from recon_audit.membership import fit_multipliers, infer
+from recon_audit.membership import infer
 from recon_audit.shadows import Recipe, Shadows, train_network, train_shadows
 
 IMAGES, POPULATION, SHADOWS, TARGETS, OFFLINE_A = 1000, 1000, 16, 4, 0.3
@@ -152,7 +155,8 @@ def one(name: str, meter: Path | None = None, lira_code: Path | None = None) -> 
     if meter is not None:
         arrays = phi.numpy(), others.numpy(), shadows.inside.numpy()
         check(found, arrays, population.numpy(), meter, lira_code)
-    found["multipliers"] = fit_multipliers(target, x, y, None).score.numpy()  # needs no shadow
+    pool = Pool(target.as_taken(x), y)  # needs no shadow
+    found["multipliers"] = by_multipliers(Weights.of(target.module), pool).score.numpy()
     flags = member.numpy()
     table = {
         key: {
