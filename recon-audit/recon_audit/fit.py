@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -62,7 +62,7 @@ class Transform:
     """
 
     words: str
-    function: Callable[[Tensor], Tensor] = torch.clone
+    function: Callable[[Tensor], Tensor] = field(default_factory=lambda: torch.clone)
 
     def __call__(self, x: Tensor) -> Tensor:
         """Inputs of the network (n, C, H, W) for pixels (n, C, H, W)."""
