@@ -171,7 +171,7 @@ def test_members_are_named_by_group_and_a_claim_is_refuted():
     for groups in (None, patients):
         data = zip(x.split(60), y.split(60), strict=True)
         report = audit(net, *data, groups=groups, shadows=4, claimed_epsilon=(0.01, 1e-6))
-        assert report.membership == "inferred" and "of 12 groups can be named" in report.lines[1]
+        assert report.membership == "inferred" and "of 12 groups identified" in report.lines[1]
         assert report.data["membership"]["epsilon"]["verdict"] in ("violated", "consistent")
         assert not groups or {image.image for image in report.leaked} <= set(patients[0])
         x[60:] += 0.1 * torch.randn(60, 8, 8)  # no near-copies any more
