@@ -19,7 +19,7 @@ STAMP := .venv/.recon-installed
 .PHONY: help env book test test-all $(STAGES) mutants render bundle publish references clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 env: $(STAMP) ## set up .venv from requirements.lock (once; 6.4 GiB on Linux)
 

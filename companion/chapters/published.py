@@ -6,7 +6,7 @@ LABELS = {
     "cosine_tv": "CosineTV",
     "hybrid": "Hybrid",
 }
-METHODS = tuple(LABELS)
+METHODS = ("rgap", "dlg", "cosine_tv", "hybrid")  # the paper's; labels may be of more
 PRE_TRAINED = " pre-trained"  # ends the name of such a row
 #: Table 1: rank deficiencies rd_1 … rd_d and c(M)
 PUBLISHED_RANK = {

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from companion.chapters.base import Context, Outcome, Tensors
 from companion.chapters.leakage_common import SEED, TABLE_1, Attacked, Networks, Victims, pixels
-from companion.chapters.published import DIVERGED, METHODS, PRE_TRAINED
+from companion.chapters.published import DIVERGED, PRE_TRAINED
 from companion.chapters.tables import packed, unpacked
 from companion.store.record import Record
 from recon.attacks import by_rgap
@@ -37,7 +37,7 @@ class Metrics(Networks):
         """By name: methods, and pre-training or None."""
         return {
             name: Record(
-                methods={method: row[method] for method in METHODS if method in row},
+                methods={method: row[method] for method in ATTACKS if method in row},
                 pre_training=row.get("pre_training"),
             )
             for name, row in super().networks.items()
@@ -120,7 +120,7 @@ def attack_network(sizes: Sizes, context: Context, name: str) -> Tensors:
     victims, attacked = Victims.of(context.pool), Attacked.of(name, context.pool, sizes.epochs)
     gradient = attacked.gradients(victims)
     images = {}
-    for method in METHODS:
+    for method in ATTACKS:
         if method == "rgap" or (name in sizes.matched and (method != "dlg" or sizes.dlg_steps)):
             place = context.checkpoints.inside(f"{name} {method}".replace(" ", "-"))
             sent = gradient if method == "rgap" else gradient.to(torch.float32)

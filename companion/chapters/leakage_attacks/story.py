@@ -191,7 +191,7 @@ def pre_trained_claim(names: list[str], metrics: Metrics) -> Claim:
     Its own R-GAP on CNN4 V2 contradicts it, and our networks are trained on fewer images: "partly"
     at best.
     """
-    methods = [m for m in METHODS if all(m in metrics.networks[n].methods for n in names)]
+    methods = [m for m in LABELS if all(m in metrics.networks[n].methods for n in names)]
 
     def changes(mse: Callable[[str, str], float]) -> np.ndarray:
         """Error on each pre-trained network over that on the untrained one, (methods, networks);
