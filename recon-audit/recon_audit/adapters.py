@@ -48,7 +48,7 @@ class LowRank(nn.Module):
 def adapt(layer: Any, name: str, a: Tensor, b: Tensor, scale: float) -> None:
     """Put an adapter on a linear layer, in place; ReconError for another one, or other shapes."""
     if not isinstance(layer, nn.Linear):
-        kind = type(layer).__name__ if layer is not None else "layer that the base does not have"
+        kind = "layer that the base does not have" if layer is None else type(layer).__name__
         raise ReconError(f"the adapter of '{name}' is on a {kind}: only linear ones are read")
     with one_reason(f"the factors of '{name}' do not fit its weight {tuple(layer.weight.shape)}"):
         register_parametrization(layer.requires_grad_(False), "weight", LowRank(a, b, scale))
@@ -73,22 +73,26 @@ def on_base(model: Any, base: Any, arch: str | None) -> Subject:
     for name in adapted:
         a, b = (state.get(f"{name}.lora_{kind}.weight") for kind in "AB")
         if a is None or b is None or len(a) != config["r"]:
-            wanted = f"lora_A and lora_B of rank {config['r']}, as {CONFIG} says"
-            raise ReconError(f"{path} has no {wanted}, for '{name}'")
+            raise ReconError(
+                f"{path} has no lora_A and lora_B of rank {config['r']}, as {CONFIG} says, for"
+                f" '{name}'"
+            )
         scale = config["lora_alpha"] / len(a) ** (0.5 if config.get("use_rslora") else 1)
         adapt(layers.get(name), name, a, b, scale)
-    words = f"{subject.arch} with LoRA on {', '.join(adapted)}"
     return Subject(
-        subject.module, printable(path), digest(path.read_bytes()), words, subject.tensors
+        subject.module,
+        printable(path),
+        digest(path.read_bytes()),
+        f"{subject.arch} with LoRA on {', '.join(adapted)}",
+        subject.tensors,
     )
 
 
 def _config(place: Path) -> dict[str, Any]:
     with one_reason(f"{place}, which says the adapter's rank and scale, cannot be read"):
         config = {"peft_type": None, "r": None, **json.loads(place.read_text("utf-8"))}
-    unread = [field for field in UNREAD if config.get(field)]
-    if unread or config["peft_type"] != "LORA":
-        kinds = *unread, config["peft_type"]
+    kinds = [*(field for field in UNREAD if config.get(field)), config["peft_type"]]
+    if kinds != ["LORA"]:
         raise ReconError(f"{place} asks for {kinds[0]}, which is not read: plain LoRA is")
     return config
 
@@ -100,8 +104,8 @@ def plain(layer: Any) -> Any:
         raise ReconError(f"a layer has DoRA or several adapters ({kind}): plain LoRA is read")
     if layer.merged:
         layer.unmerge()
-    factors = layer.lora_A[names[0]].weight, layer.lora_B[names[0]].weight
-    adapt(layer.base_layer, kind, *factors, float(layer.scaling[names[0]]))
+    a, b, scale = (part[names[0]] for part in (layer.lora_A, layer.lora_B, layer.scaling))
+    adapt(layer.base_layer, kind, a.weight, b.weight, float(scale))
     return layer.base_layer
 
 
@@ -114,8 +118,9 @@ def first_adapter(module: nn.Module) -> tuple[str, Adapter] | None:
     """
     for name, part in module.named_modules():
         if isinstance(part, LowRank):
-            factors = Adapter(part.lora_a.detach().cpu(), part.lora_b.detach().cpu())
-            return name.rpartition(".parametrizations")[0], factors
+            return name.rpartition(".parametrizations")[0], Adapter(
+                part.lora_a.detach().cpu(), part.lora_b.detach().cpu()
+            )
     return None
 
 
@@ -125,12 +130,12 @@ def adapter_scores(module: nn.Module) -> tuple[str, ...]:
     return SCORES[: 1 + certificate(first[1]).holds] if first else ()
 
 
-def scores_of(module: nn.Module, x: Tensor, batch: int = 64) -> State:
+def scores_of(module: nn.Module, x: Tensor) -> State:
     """`adapter_scores` (N,) of inputs x (N, C, H, W)."""
     first = first_adapter(module)
     if first is None:
         return {}
-    h = inputs_of(module, first[0], x.to(next(module.parameters()).device), batch).cpu()
+    h = inputs_of(module, first[0], x.to(next(module.parameters()).device)).cpu()
     h = h if h.dim() == 2 else h.flatten(1, -2).mean(1)  # of tokens
     about = by_adapter_nullspace(first[1], Inputs(h, h)).diagnostics
     values = about["filter"], -about["residual"].log()

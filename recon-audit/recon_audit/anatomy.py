@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from recon.errors import ReconError
 from recon.nets.mlp import MLP
-from recon.nets.module import Call, answers_of, is_layer, watch_layers
+from recon.nets.module import answers_of, watch_layers
 from recon.nets.network import Shape
 from recon.released import Weights
 
@@ -37,8 +37,7 @@ class Classifier:
         outputs K.
         form: of one input, as the module takes it: (C, H, W), (d,), or (C, L) of a signal.
         scale: "logits" or "probabilities".
-        first: name of the dense layer that is given the whole flattened image.
-        first_why_not: where there is none.
+        first: name of the dense layer that is given the whole flattened image, None without one.
         places: where its classes may be in what it answers.
     """
 
@@ -47,7 +46,6 @@ class Classifier:
     form: Shape
     scale: str
     first: str | None
-    first_why_not: str | None
     places: list[str]
 
     def as_taken(self, x: Tensor) -> Tensor:
@@ -64,7 +62,7 @@ class Classifier:
         """
         return self.as_logits(answers_of(self.module, self.as_taken(x)))
 
-    def logits(self, x: Tensor, batch: int = 256) -> Tensor:
+    def logits(self, x: Tensor) -> Tensor:
         """Logits (n, K) in float64 of inputs x (n, C, H, W), on the CPU; of probabilities their
         logarithm, or logit. ReconError where they are not finite.
         """
@@ -72,7 +70,7 @@ class Classifier:
         with torch.no_grad():
             parts = [
                 answers_of(self.module, self.as_taken(part).to(device)).cpu().double()
-                for part in x.split(batch)
+                for part in x.split(256)
             ]
         logits = self.as_logits(torch.cat(parts), 1e-12)
         if not torch.isfinite(logits).all():
@@ -95,12 +93,13 @@ class Take:
     called logits or out, else the first.
 
     Attributes:
-        seen: place -> number of axes of the tensors (n, K) or (n,) in its last answer.
+        places: where the classes may be in its last answer: as they are usually called, or all (n,
+            K), or all (n,).
     """
 
     def __init__(self) -> None:
         self.place: str | None = None
-        self.seen: dict[str, int] = {}
+        self.places: list[str] = []
 
     def __call__(self, module: nn.Module, inputs: Any, answers: Any) -> Any:
         """Of the answers."""
@@ -109,15 +108,10 @@ class Take:
             for place, part in _parts(answers)
             if part.dim() in (1, 2) and part.is_floating_point()
         }
-        self.seen = {place: part.dim() for place, part in fits.items()}
+        named = [place for place in fits if place.rpartition(".")[2] in ("logits", "out")]
+        self.places = named[:1] or [p for p in fits if fits[p].dim() == 2] or [*fits]
         place = self.place if self.place in fits else next(iter(self.places), "")
         return fits.get(place, answers)
-
-    @property
-    def places(self) -> list[str]:
-        """Where the classes may be: as they are usually called, or all (n, K), or all (n,)."""
-        named = [place for place in self.seen if place.rpartition(".")[2] in ("logits", "out")]
-        return named[:1] or [p for p in self.seen if self.seen[p] == 2] or list(self.seen)
 
 
 def _parts(answers: Any, place: str = "", depth: int = 3) -> Iterator[tuple[str, Tensor]]:
@@ -146,12 +140,13 @@ def examine(module: nn.Module, shape: Shape, place: str | None = None) -> Classi
         place: of its classes in what it answers, None for what they are usually called, or the
             first.
     """
-    takes = [hook for hook in module._forward_hooks.values() if isinstance(hook, Take)]
-    if not takes:
-        takes = [Take()]
-        module.register_forward_hook(takes[0])
+    hooks = module._forward_hooks.values()
+    take = next((hook for hook in hooks if isinstance(hook, Take)), None)
+    if take is None:
+        take = Take()
+        module.register_forward_hook(take)
         module.register_forward_pre_hook(_on_copies)
-    takes[0].place = takes[0].place if place is None else place
+    take.place = take.place if place is None else place
     x = torch.rand(8, *shape, generator=torch.Generator().manual_seed(0)) - 0.5
     flat, answers, calls = watch_layers(module, x)
     if not answers.is_floating_point():
@@ -161,19 +156,15 @@ def examine(module: nn.Module, shape: Shape, place: str | None = None) -> Classi
     taken = x.reshape(len(x), *form)
     scale = _scale(module, taken)
     _check_function(module, taken, answers, scale)
-    working = [c for c in calls if is_layer(c.module) and ".parametrizations." not in c.name]
-    first = ""
-    for call in reversed(working):
-        same = torch.equal(call.inputs.flatten(1), x.flatten(1))
-        first = call.name if same and isinstance(call.module, nn.Linear) else first
+    dense = [call for call in calls if isinstance(call.module, nn.Linear)]
+    whole = (c.name for c in dense if torch.equal(c.inputs.flatten(1), x.flatten(1)))
     return Classifier(
         module=module,
         outputs=answers.shape[1],
         form=form,
         scale=scale,
-        first=first or None,
-        first_why_not=None if first else _no_first(working),
-        places=takes[0].places,
+        first=next(whole, None),
+        places=take.places,
     )
 
 
@@ -191,16 +182,17 @@ def _check_function(module: nn.Module, x: Tensor, answers: Tensor, scale: str) -
             "the network gives another answer each time that it is asked, in evaluation mode too:"
             " something in it draws, such as a dropout without training=self.training"
         )
-    kinds = [f"{answers.shape[1]} {scale}"]
+    training = evaluation = f"{answers.shape[1]} {scale}"
     # some want labels in training mode
     with suppress(Exception), torch.random.fork_rng(devices=[]):
-        training = copy.deepcopy(module).train()
-        outputs = answers_of(training, x).reshape(len(x), -1).shape[1]
-        kinds.append(f"{outputs} {_scale(training, x)}")
+        other = copy.deepcopy(module).train()
+        outputs = answers_of(other, x).reshape(len(x), -1).shape[1]
+        training = f"{outputs} {_scale(other, x)}"
     # one logit may stay within [0, 1] by chance
-    if len({*kinds}) > 1 and kinds != ["1 logits", "1 probabilities"]:
+    by_chance = (evaluation, training) == ("1 logits", "1 probabilities")
+    if training != evaluation and not by_chance:
         raise ReconError(
-            f"the network answers {kinds[0]} in evaluation mode, and {kinds[1]} in training mode:"
+            f"the network answers {evaluation} in evaluation mode, and {training} in training mode:"
             " an audit needs one that answers the same classes in both"
         )
 
@@ -214,8 +206,7 @@ def repeats(ask: Callable[[], Tensor], times: int = 2) -> bool:
         answers = ask()
         times = times if torch.equal(before, torch.get_rng_state()) else OFTEN
         near = 1e-4 * answers.nan_to_num(0, 0, 0).std().item()
-        again = (ask() for _ in range(times))
-        return all(torch.allclose(other, answers, 1e-3, near, equal_nan=True) for other in again)
+        return all(torch.allclose(ask(), answers, 1e-3, near, equal_nan=True) for _ in range(times))
 
 
 def _scale(module: nn.Module, x: Tensor) -> str:
@@ -226,7 +217,7 @@ def _scale(module: nn.Module, x: Tensor) -> str:
     with torch.no_grad():
         parts = [answers_of(module, factor * x).float().reshape(len(x), -1) for factor in LARGE]
     every = torch.cat(parts)
-    if not torch.isfinite(every).all() or every.min() < 0 or every.max() > 1:
+    if not ((every >= 0) & (every <= 1)).all():
         return "logits"
     outputs = every.shape[1]
     if outputs > 1 and (every.sum(1) - 1).abs().max() < 1e-4:
@@ -235,23 +226,15 @@ def _scale(module: nn.Module, x: Tensor) -> str:
         return "logits"
     if outputs == 1:
         return "probabilities"
-    what = f"{outputs} probabilities that do not add up to 1"
-    raise ReconError(f"the network answers {what}: an audit needs one class for each image")
-
-
-def _no_first(working: list[Call]) -> str:
-    if not working:
-        return "None of its layers is a standard one that could be watched."
-    kind = type(working[0].module).__name__
-    return (
-        f"The first layer is a {kind} that is not given whole images: its weights are no mixtures"
-        " of them."
+    raise ReconError(
+        f"the network answers {outputs} probabilities that do not add up to 1: an audit needs one"
+        " class for each image"
     )
 
 
-def inputs_of(module: nn.Module, name: str, x: Tensor, batch: int = 64) -> Tensor:
+def inputs_of(module: nn.Module, name: str, x: Tensor) -> Tensor:
     """What the layer of that name is given of inputs x (n, ...)."""
-    calls = (call for rows in x.split(batch) for call in watch_layers(module, rows)[2])
+    calls = (call for rows in x.split(64) for call in watch_layers(module, rows)[2])
     return torch.cat([call.inputs for call in calls if call.name == name]).float()
 
 
@@ -264,8 +247,7 @@ def first_layer_of(classifier: Classifier, start: nn.Module | None) -> Weights |
     """
     if classifier.first is None:
         return None
-    modules: list[Any] = [classifier.module, start]
-    w1, w1_init = (m and m.get_submodule(classifier.first).weight.detach() for m in modules)
-    network = MLP((w1.shape[1], len(w1)), (False,))
-    known: list[Any] = [w if w is None else network.flatten({"w1": w}) for w in (w1, w1_init)]
-    return Weights(network, *known)
+    modules: list[Any] = [classifier.module] if start is None else [classifier.module, start]
+    known = [part.get_submodule(classifier.first).weight.detach() for part in modules]
+    height, width = known[0].shape
+    return Weights(MLP((width, height), (False,)), *(w.flatten() for w in known))

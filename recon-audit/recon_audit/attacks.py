@@ -46,15 +46,14 @@ class Task:
     """What an attack is given of a network, and asked.
 
     Attributes:
-        first: the dense layer that is given whole images, and its start where that is known.
-        why_not: why there is none.
+        first: the dense layer that is given whole images, and its start where that is known; None
+            where there is none.
         public (k, d): public features, where the network is a head that is given features;
             candidates are features then, standardised by them.
         shape: (C, H, W) of the images.
     """
 
     first: Weights | None
-    why_not: str | None
     public: Tensor | None
     shape: Shape
     n_train: int
@@ -90,12 +89,13 @@ def attempts(task: Task, names: Sequence[str]) -> list[Attempt]:
     """Those of `names`, of `KINDS`."""
     results = []
     for name in names:
-        kind = KINDS[name]
         x_hat, how, why_not = torch.empty(0, math.prod(task.shape)), "", None
         try:
             if task.first is None:
-                raise ReconError(task.why_not or "")
-            x_hat, how = kind.run(task, task.first)
+                raise ReconError(
+                    "No dense layer is given whole images: no weights are mixtures of them."
+                )
+            x_hat, how = KINDS[name].run(task, task.first)
         except ReconError as error:
             why_not = str(error)
         results.append(Attempt(x_hat, how, why_not, name))
@@ -110,9 +110,9 @@ def separation(task: Task, weights: Weights) -> tuple[Tensor, str]:
     if task.public is not None:
         return _of_features(task, FirstLayer.of(weights), Public(task.public))
     if len(task.shape) != 3 or min(task.shape[1:]) < 2:
-        size = " × ".join(map(str, task.shape))
         raise ReconError(
-            f"Images of {size} numbers have no neighbouring pixels in both directions."
+            f"Images of {' × '.join(map(str, task.shape))} numbers have no neighbouring pixels in"
+            " both directions."
         )
     settings = SeparationSettings(rank=min(task.n_train, MAX_CANDIDATES))
     candidates = by_separation(weights, task.shape, settings, task.generator)
@@ -121,10 +121,9 @@ def separation(task: Task, weights: Weights) -> tuple[Tensor, str]:
             "Nothing that varies from pixel to pixel stands out from the first layer's random"
             " start."
         )
-    how = (
+    return candidates.images.flatten(1), (
         f"{len(candidates) // 2} directions of the first layer, unmixed; both signs of each source"
     )
-    return candidates.images.flatten(1), how
 
 
 def _of_features(task: Task, layer: FirstLayer, public: Public) -> tuple[Tensor, str]:
@@ -140,14 +139,15 @@ def _of_features(task: Task, layer: FirstLayer, public: Public) -> tuple[Tensor,
     for preconditioned in (False, True):
         rank = min(len(span_of(layer, public, None, preconditioned)), n_train)
         if rank:
-            settings = SparseSettings(rank=rank)
-            results.append(sparse_features(layer, public, settings, preconditioned))
+            results.append(sparse_features(layer, public, SparseSettings(rank), preconditioned))
     if not results:
         raise ReconError("Nothing stands out from the first layer's random start.")
     best = max(results, key=lambda sparse: int(sparse.certified.sum()))
     x_hat = public.standardised(best.x_hat[:MAX_CANDIDATES])
-    certified = f"{int(best.certified.sum())} of them with more zeros than chance"
-    return x_hat, f"{len(x_hat)} sparse features of the first layer's span, {certified}"
+    return x_hat, (
+        f"{len(x_hat)} sparse features of the first layer's span,"
+        f" {int(best.certified.sum())} of them with more zeros than chance"
+    )
 
 
 def rows(task: Task, weights: Weights) -> tuple[Tensor, str]:
@@ -161,8 +161,9 @@ def rows(task: Task, weights: Weights) -> tuple[Tensor, str]:
         raise ReconError("The first layer is zero.")
     count = min(task.n_train, MAX_CANDIDATES // 2)
     largest = w1[w1.norm(dim=1).argsort(descending=True, stable=True)[:count]]
-    how = f"the {len(largest)} largest rows of the first layer as they are; both signs of each"
-    return torch.stack([largest, -largest], dim=1).flatten(0, 1), how
+    return torch.stack([largest, -largest], dim=1).flatten(0, 1), (
+        f"the {len(largest)} largest rows of the first layer as they are; both signs of each"
+    )
 
 
 #: name -> attack on images; one more is one more line

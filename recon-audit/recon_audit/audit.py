@@ -10,8 +10,8 @@ tried on networks of which we know the truth, too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
 from math import inf
 from pathlib import Path
@@ -36,13 +36,13 @@ from recon_audit.prepare import PREDICTED, Case, prepare, whole
 from recon_audit.report import SCHEMA, Leaked, Report, page
 from recon_audit.scoring import Json
 from recon_audit.shadows import Recipe, tell
-from recon_audit.verdict import INFERRED, LEAKS, Verdict, attack_states, decide, lines, power_words
+from recon_audit.verdict import INFERRED, Verdict, attack_states, decide, lines, power_words
 from recon_audit.words import say
 
 ATTACKS = (*RECONSTRUCTIONS, "membership")
 #: profile -> shadows, canaries
 NETWORKS = {"smoke": (4, 1), "laptop": (8, 2), "paper": (32, 4)}
-SMALL = 3_000_000  # numbers
+SMALL = 3_000_000  # numbers of a network for which one thread is enough
 SPENT = 0.8  # of the time on networks: the rest is for what comes after them
 
 
@@ -109,11 +109,9 @@ def audit(
             "the numbers of shadows and canaries must not be negative, and membership needs two"
             " shadows"
         )
-    if isinstance(recipe, Mapping):
-        with one_reason("recipe must have the fields of recon_audit.shadows.Recipe"):
-            recipe = Recipe(**recipe)
-    if not isinstance(recipe, Recipe | None):
-        raise ReconError(f"recipe must be a recon_audit.shadows.Recipe, not {recipe!r:.60}")
+    if recipe is not None:
+        with one_reason("recipe must be a recon_audit.shadows.Recipe, or have its fields"):
+            recipe = Recipe(**(recipe if isinstance(recipe, Mapping) else asdict(recipe)))
     check_seed(seed := whole(seed, "seed"))
     settings = Settings(
         tuple(name for name in ATTACKS if name in names),
@@ -132,13 +130,16 @@ def audit(
     torch.set_flush_denormal(True)
     with one_reason("out must be a path"):
         folder = None if out is None else Path(out)
-    with fresh_place(folder) as fresh:
+    with fresh_place(folder) as fresh, ExitStack() as after:
         try:
             case = prepare(model, train, held_out, **inputs)
         except OSError as error:
             raise ReconError(f"{error.filename} cannot be read: {error.strerror}") from error
-        with few_threads(case.subject.module):
-            report = audit_case(case, settings, fresh, aggregates_only)
+        after.callback(torch.set_num_threads, torch.get_num_threads())
+        # beside a busy process several threads wait for each other
+        if sum(p.numel() for p in case.subject.module.parameters()) < SMALL:
+            torch.set_num_threads(1)
+        report = audit_case(case, settings, fresh, aggregates_only)
         if fresh:
             report.save(fresh)
     return report
@@ -163,18 +164,6 @@ def claim_of(source: Any) -> tuple[float, float] | None:
         return epsilon, delta
 
 
-@contextmanager
-def few_threads(module: nn.Module) -> Iterator[None]:
-    """One thread for a small network: beside a busy process several wait for each other."""
-    threads = torch.get_num_threads()
-    if sum(p.numel() for p in module.parameters()) < SMALL:
-        torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
-
-
 def audit_case(
     case: Case, settings: Settings, folder: Path | None = None, aggregates_only: bool = False
 ) -> Report:
@@ -187,9 +176,14 @@ def audit_case(
     began = perf_counter()
     train, held_out = case.pictures or (case.train, case.held_out)
     tell(f"{len(train)} training and {len(held_out)} held-out images are read, and compared")
-    # what is predicted may differ because of who was trained on
-    classes = None if case.labels.startswith(PREDICTED) else case.y
-    alike = compare_sets(train.flat, held_out.flat, settings.seed, classes, case.named)
+    alike = compare_sets(
+        train.flat,
+        held_out.flat,
+        settings.seed,
+        # what is predicted may differ because of who was trained on
+        None if case.labels.startswith(PREDICTED) else case.y,
+        case.named,
+    )
     compared = case if alike.why_not else case.among(alike)
     report = _about_inputs(case, compared, alike, settings)
     report["aggregates_only"] = aggregates_only
@@ -208,12 +202,16 @@ def audit_case(
         if compare.needs_shadows:
             inferred, named = compare.with_shadows()
             report, leaked = report | inferred, leaked + named
-    asked = "membership" in settings.attacks
     # {} where the sets cannot be compared, for the question
-    members = report["membership"] or ({} if asked else None)
-    misfit = case.fit.why_not if case.fit else None
+    members = report["membership"] or ({} if "membership" in settings.attacks else None)
     verdict = decide(
-        report["result"], n, report["power"], members, alike.why_not, misfit, case.unchecked
+        report["result"],
+        n,
+        report["power"],
+        members,
+        alike.why_not,
+        case.fit and case.fit.why_not,
+        case.unchecked,
     )
     report |= {"verdict": verdict.images, "membership_verdict": verdict.membership}
     report["leaked"] = [asdict(image) for image in _given_away(leaked, verdict, members)]
@@ -228,20 +226,25 @@ def audit_case(
         "power_words": power_words(report),
         "seconds": round(perf_counter() - began, 2),
     }
-    images = [Leaked(**image) for image in report["leaked"]]
-    html = page(report, pictures)
-    return Report(verdict.images, verdict.membership, told, images, report, html)
+    return Report(
+        verdict.images,
+        verdict.membership,
+        told,
+        [Leaked(**image) for image in report["leaked"]],
+        report,
+        page(report, pictures),
+    )
 
 
-def _given_away(leaked: list[Leaked], verdict: Verdict, members: Json | None) -> list[Leaked]:
+def _given_away(leaked: list[Leaked], verdict: Verdict, members: Any) -> list[Leaked]:
     """One entry an image, the most probable first: that it came back, or else that it was trained
     on, of as many as can be named.
     """
     leaked = sorted(leaked, key=lambda image: (-image.probability, -image.score))
-    back = [image for image in leaked if image.how != "membership"] * (verdict.images == LEAKS)
+    back = [image for image in leaked if image.how != "membership"]
     named = [image for image in leaked if image.how == "membership"]
     most = 0
-    if verdict.membership == INFERRED and members:
+    if verdict.membership == INFERRED:
         most = next(iter(members["scores"][members["best"]]["named"].values()))["count"]
     first = {image.index: image for image in named[:most] + back}
     return [image for image in leaked if first.get(image.index) is image]
@@ -249,15 +252,9 @@ def _given_away(leaked: list[Leaked], verdict: Verdict, members: Json | None) ->
 
 def _about_inputs(case: Case, compared: Case, alike: Exchangeability, settings: Settings) -> Json:
     """The report before anything is attacked."""
-    subject, fit, n = case.subject, case.fit, len(case.train)
+    subject, fit, n, x = case.subject, case.fit, len(case.train), case.x[: len(case.train)]
     parameters = list(subject.module.parameters())
-    code = [
-        path.read_bytes()
-        for part in (recon, words)
-        for path in sorted(Path(str(part.__file__)).parent.rglob("*.py"))
-    ]
     notes = [part.note for part in (case.train, case.held_out) if part.note]
-    sets = {"train": case.named[:n], "held_out": case.named[n:]}
     # without the public sample
     left = alike if alike.why_not else compared
     return {
@@ -265,22 +262,32 @@ def _about_inputs(case: Case, compared: Case, alike: Exchangeability, settings: 
         "weights": {"file": subject.file, "sha256": subject.sha256, "arch": subject.arch},
         "tensors": subject.tensors,
         "sha256": {
-            "train": digest(case.train.pixels.tobytes()),
-            "held_out": digest(case.held_out.pixels.tobytes()),
-            "code": digest(*code),
+            "train": digest(case.train.scaled.numpy().tobytes()),
+            "held_out": digest(case.held_out.scaled.numpy().tobytes()),
+            "code": digest(
+                *(
+                    path.read_bytes()
+                    for part in (recon, words)
+                    for path in sorted(Path(str(part.__file__)).parent.rglob("*.py"))
+                )
+            ),
         },
         "network": {
             "outputs": case.classifier.outputs,
             "numbers": sum(p.numel() for p in parameters),
             "trained": sum(p.numel() for p in parameters if p.requires_grad),
             "head": bool(case.pictures or case.train.shape[:2] == (1, 1)),
-            "groups": {name: len({*part} - {""}) for name, part in sets.items()},
+            "groups": {
+                "train": len({*case.named[:n]} - {""}),
+                "held_out": len({*case.named[n:]} - {""}),
+            },
         },
         "images": {
             "train": n,
             "held_out": len(case.held_out),
             "mean": case.transform.words,
-            "inputs": "" if case.pictures else centring(case.x[:n]),
+            # whether they are centred, and what would follow otherwise
+            "inputs": "" if case.pictures else say("centring", x.mean().item(), x.std().item()),
             "notes": [*notes, *compared.notes, *alike.notes],
         },
         "fit": fit and asdict(fit) | {"why_not": fit.why_not},
@@ -297,10 +304,3 @@ def _about_inputs(case: Case, compared: Case, alike: Exchangeability, settings: 
         "versions": versions(),
         **dict.fromkeys(("recipe", "result", "power", "membership")),
     }
-
-
-def centring(x: Tensor) -> str:
-    """Whether inputs x (n, C, H, W) are centred, their mean less than a third of their deviation,
-    and what would follow otherwise.
-    """
-    return say("centring", x.mean().item(), x.std().item())

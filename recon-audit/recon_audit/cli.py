@@ -48,14 +48,24 @@ DEFAULTS = {"--arch": "auto", "--out": "recon-audit", "--mean": "auto"}
 
 def add_commands(command: Callable[..., Any], **shared: argparse.ArgumentParser) -> None:
     """Add it; see `recon.cli`."""
-    about = "how much of its training set does your own network give away?"
-    option = command("audit", _audit, about, shared["budget"], resumes=False)
+    option = command(
+        "audit",
+        _audit,
+        "how much of its training set does your own network give away?",
+        shared["budget"],
+        resumes=False,
+    )
     for name, (kind, metavar, words) in OPTIONS.items():
-        how = {"required": name in ("--weights", "--data"), "default": DEFAULTS.get(name)}
-        option(name, type=kind, metavar=metavar, help=words, **how)
+        option(
+            name,
+            type=kind,
+            metavar=metavar,
+            help=words,
+            required=name in ("--weights", "--data"),
+            default=DEFAULTS.get(name),
+        )
     option("--fail-on", action="append", default=[], choices=FATAL, help="exit code 3, 4, 3")
-    private = "no image and no name in the report"
-    option("--aggregates-only", action="store_true", help=private)
+    option("--aggregates-only", action="store_true", help="no image and no name in the report")
 
 
 def _audit(
@@ -87,5 +97,4 @@ def _pixels(text: str) -> Any:
     if "/" not in text:
         return text
     with one_reason(f"--mean must be a word or MEAN/STD, numbers joined by commas, not '{text}'"):
-        mean, std = ([float(number) for number in part.split(",")] for part in text.split("/"))
-        return mean, std
+        return tuple([float(number) for number in part.split(",")] for part in text.split("/"))

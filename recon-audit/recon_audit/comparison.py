@@ -40,8 +40,8 @@ from recon_audit.scoring import DECISIVE, LEVEL, Json, score
 from recon_audit.shadows import (
     Recipe,
     Shadows,
+    fresh,
     infer_recipe,
-    shadow_start,
     tell,
     train_network,
     train_shadows,
@@ -140,8 +140,7 @@ class Comparison:
         case, settings = self.case, self.settings
         public = None if case.public is None else case.public.to(settings.device)
         first = first and first.to(settings.device)
-        why_not = case.classifier.first_why_not
-        tried = attempts(Task(first, why_not, public, case.train.shape, n, settings.seed), names)
+        tried = attempts(Task(first, public, case.train.shape, n, settings.seed), names)
         train, held_out = self._comparable(rows), self._comparable(others)
         update = train.new_zeros(1, train.shape[1])
         if first is not None:
@@ -238,7 +237,7 @@ class Comparison:
         best = told.table[told.name]
         right = (confidence(logits, y) > 0).double().split([len(case.train), len(case.held_out)])
         member, bounds = np.arange(n + others) < n, [*told.scores.values()]
-        first = shadow_start(network.module, recipe, 0, seed, start)
+        first = fresh(network.module, recipe, named(seed, "audit.shadow", 0), start)
         loss, goal = loss_of(network.of(first).logits(x), y).item(), recipe.target_loss
         report = {
             "scores": told.table,
@@ -269,7 +268,8 @@ class Comparison:
             # known where the audited network's is: the same draw again
             start = None
             if case.start is not None:
-                start = shadow_start(case.subject.module, recipe, k, seed, case.start)
+                drawn = named(seed, "audit.shadow", k)  # as in `train_shadows`
+                start = fresh(case.subject.module, recipe, drawn, case.start)
             there = examine(shadow.module.cpu(), case.train.shape)
             rows = (case.first[part][:size] for part in (inside, ~inside))
             first = first_layer_of(there, start)

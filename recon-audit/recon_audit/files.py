@@ -50,21 +50,11 @@ def load_state(path: Path) -> State:
         raise ReconError(f"there is no weights file {path}: name a file, and no folder")
     with one_reason(f"{path} cannot be read"):
         beside = [index.read_text("utf-8", "replace") for index in path.parent.glob(f"*{INDEX}")]
-    part = SHARD.search(path.name) or any(f'"{path.name}"' in index for index in beside)
-    if part or path.name.endswith(INDEX):
+        data = path.read_bytes()
+    part = SHARD.search(path.name) or path.name.endswith(INDEX)
+    if part or any(f'"{path.name}"' in index for index in beside):
         raise ReconError(f"{path} is of a network in several files: save it as one, or {PASS}")
-    states = _read(path)
-    if len(states) > 1:
-        raise ReconError(
-            f"{path} holds several networks ({', '.join(states)}): save the one that is meant alone"
-        )
-    return next(iter(states.values()))
-
-
-def _read(path: Path) -> dict[str, State]:
-    with one_reason(f"{path} cannot be read"), path.open("rb") as file:
-        begins = file.read(100)
-    others = [words for how, words in OTHERS.items() if re.match(how, begins, re.IGNORECASE)]
+    others = [words for how, words in OTHERS.items() if re.match(how, data, re.IGNORECASE)]
     if path.suffix.lower() == ".onnx":
         others = [f"is an ONNX file, which is not read: {PASS}, or {SAVE}"]
     if others:
@@ -74,10 +64,9 @@ def _read(path: Path) -> dict[str, State]:
     with one_reason(
         f"{path} is damaged or is not a safetensors file (PyTorch's own must be called .pt or .pth)"
     ):
-        # read here: its own reader takes no name that is not UTF-8; cloned: the file's memory is
-        # unaligned
-        held = safetensors.torch.load(path.read_bytes())
-        return {"": {name: held[name].clone() for name in sorted(held, key=_natural)}}
+        # from bytes: its own reader takes no name that is not UTF-8; cloned: they are unaligned
+        held = safetensors.torch.load(data)
+        return {name: held[name].clone() for name in sorted(held, key=_natural)}
 
 
 def _natural(name: str) -> list[Any]:
@@ -87,7 +76,7 @@ def _natural(name: str) -> list[Any]:
     return [int(part) if part.isdigit() else part for part in re.split(r"([0-9]+)", name)]
 
 
-def _from_torch(path: Path) -> dict[str, State]:
+def _from_torch(path: Path) -> State:
     try:
         held = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # whatever a stranger's bytes make the reader say
@@ -100,7 +89,11 @@ def _from_torch(path: Path) -> dict[str, State]:
     if not states:
         names = f" with {', '.join(map(str, list(held)[:6]))}" if isinstance(held, dict) else ""
         raise ReconError(f"{path} holds no state dict, but a {type(held).__name__}{names}")
-    return states
+    if len(states) > 1:
+        raise ReconError(
+            f"{path} holds several networks ({', '.join(states)}): save the one that is meant alone"
+        )
+    return states.popitem()[1]
 
 
 def _states_in(held: Any, place: str = "") -> Iterator[tuple[str, State]]:

@@ -47,18 +47,6 @@ class Start:
     public: frozenset[str] = frozenset()
 
 
-def began_at(subject: Subject, arch: str | None, theta_init: Any, start: Any) -> Start | None:
-    """Where training began, as far as that is known; see `recon.audit`."""
-    if theta_init is None:
-        return None if start is None else public_start(subject, start)
-    if start is not None:
-        raise ReconError(
-            "give theta_init, a random start that may be known, or start, of a fine-tune, and not"
-            " both"
-        )
-    return start_of(subject, theta_init, arch)
-
-
 def start_of(subject: Subject, source: Any, arch: str | None) -> Start:
     """The network before training: a module, a state dict, or a file like that of the trained
     one.
@@ -87,8 +75,10 @@ def public_start(subject: Subject, source: Any) -> Start:
     public = _align(state, _state_of(source))
     parameters = dict(subject.module.named_parameters())
     if len(public) < LEAST * len(state):
-        there = f"only {len(public)} of its {len(state)} tensors are there by name and shape"
-        raise ReconError(f"the start does not fit the network: {there}")
+        raise ReconError(
+            f"the start does not fit the network: only {len(public)} of its {len(state)} tensors"
+            " are there by name and shape"
+        )
     module = copy.deepcopy(subject.module)
     module.load_state_dict(public, strict=False)
     frozen = {name for name in public if torch.equal(public[name].to(state[name]), state[name])}
@@ -104,19 +94,19 @@ def _state_of(source: Any) -> State:
     if isinstance(source, Mapping):
         return {str(name): value for name, value in source.items() if isinstance(value, Tensor)}
     if not isinstance(source, str | Path):
-        wanted = "a module, a state dict, a file or a name of torchvision's weights"
-        raise ReconError(f"the start must be {wanted}, not a {type(source).__name__}")
-    weights = None
-    if not Path(source).exists():
-        from torchvision import models
-
-        with suppress(ValueError, KeyError, AttributeError):
-            known = models.get_weight if "." in str(source) else models.get_model_weights
-            weights = known(str(source))
-    if weights is None:
+        raise ReconError(
+            "the start must be a module, a state dict, a file or a name of torchvision's weights,"
+            f" not a {type(source).__name__}"
+        )
+    if Path(source).exists():
         return load_state(Path(source))
-    with one_reason(f"the weights {source} cannot be had"):
-        weights = getattr(weights, "DEFAULT", weights)
+    from torchvision import models
+
+    with one_reason(f"there is no file {source}, or the weights of that name cannot be had"):
+        name = str(source)
+        weights = (
+            models.get_weight(name) if "." in name else models.get_model_weights(name)["DEFAULT"]
+        )
         return dict(weights.get_state_dict(progress=False, check_hash=True))
 
 
@@ -127,12 +117,11 @@ def _align(target: Mapping[str, Tensor], other: State) -> State:
     state = strip_prefixes(other)
     first = next(iter(state), "")
     ends = {name.removesuffix(first) for name in target if name.endswith(first)} | {""}
-    shapes = {name: value.shape for name, value in target.items()}
     ways = (
         {
             prefix + name: value
             for name, value in state.items()
-            if shapes.get(prefix + name) == value.shape
+            if getattr(target.get(prefix + name), "shape", None) == value.shape
         }
         for prefix in sorted(ends)
     )
@@ -189,11 +178,11 @@ def head_of(classifier: Classifier, shape: Shape) -> Head | None:
     head = Head(part_at(module, within, skipped), learned[0].rpartition(".")[0], (within, skipped))
     x = torch.rand(4, *shape, generator=torch.Generator().manual_seed(1))
     with torch.no_grad(), suppress(RuntimeError):
-        inputs = inputs_of(module, head.first, classifier.as_taken(x))
-        if inputs.dim() == 2 and len(inputs) == len(x):
-            whole = answers_of(module, classifier.as_taken(x))
-            if torch.allclose(answers_of(head.module, inputs), whole, rtol=1e-3, atol=1e-5):
-                return head
+        x = classifier.as_taken(x)
+        inputs, whole = inputs_of(module, head.first, x), answers_of(module, x)
+        vectors = inputs.dim() == 2 and len(inputs) == len(x)
+        if vectors and torch.allclose(answers_of(head.module, inputs), whole, 1e-3, 1e-5):
+            return head
     return None
 
 

@@ -318,7 +318,7 @@ class Readings:
         usual = words == self.usual[:-1]
         chosen = self.subject if usual else self.subject.read(words[:-1])
         seen = examine(chosen.module, self.form, words[-1])
-        return chosen, seen, classes_of(*self.sets, self.labels, seen.outputs)
+        return chosen, seen, classes_of(self.sets, self.labels, seen.outputs)
 
     def of_pixels(self, choice: Choice) -> list[Reading]:
         """Those of the same network that were tried, the best first."""

@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
+from itertools import compress, product
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,7 @@ WITHOUT = (
 class Images:
     """
     Attributes:
-        pixels: (n, C, H, W) float32, bytes over 255 and other numbers as they are.
+        scaled: (n, C, H, W) float32, bytes over 255 and other numbers as they are.
         names: what the owner calls them, (n,).
         labels: (n, …) classes as their owner has them, None where unknown.
         note: "used N of M files", and why; "" where all were used.
@@ -50,7 +50,7 @@ class Images:
             (C, D H, W); else ().
     """
 
-    pixels: np.ndarray
+    scaled: Tensor
     names: list[str]
     labels: np.ndarray | None = None
     note: str = ""
@@ -62,12 +62,7 @@ class Images:
     @property
     def shape(self) -> Shape:
         """(C, H, W)."""
-        return self.pixels.shape[1:]
-
-    @property
-    def scaled(self) -> Tensor:
-        """(n, C, H, W) float32."""
-        return torch.from_numpy(self.pixels)
+        return self.scaled.shape[1:]
 
     @property
     def flat(self) -> Tensor:
@@ -77,10 +72,10 @@ class Images:
         return self.scaled.flatten(2)[:, :, None] if self.form else self.scaled
 
     def take(self, rows: list[int]) -> Images:
-        """Some of them."""
-        labels = None if self.labels is None else self.labels[rows]
-        names = [self.names[row] for row in rows]
-        return replace(self, pixels=self.pixels[rows], names=names, labels=labels)
+        """Some of them, without their labels."""
+        return replace(
+            self, scaled=self.scaled[rows], names=[self.names[row] for row in rows], labels=None
+        )
 
 
 @dataclass(frozen=True)
@@ -130,31 +125,33 @@ def settle(raws: Sequence[Raw], expected: Expected) -> list[Images]:
     for size in sizes:
         known = zip(dims, (math.prod(size), size[0], len(size)), strict=True)
         sizes[size] *= all(wanted in (None, held) for wanted, held in known)
-    size, most = max(sizes.items(), key=lambda item: item[1], default=((0,), 0))
-    fitting = [im for raw in raws for im in raw.images if im.shape == size]
-    units = {} if size[:2] == (1, 1) else _units_of(fitting)
+    ((size, most),) = sizes.most_common(1) or [((0,), 0)]
+    units = {}
+    if size[:2] != (1, 1):
+        units = _units_of([im for raw in raws for im in raw.images if im.shape == size])
     sets = []
     for raw in raws:
-        kept = [row for row, image in enumerate(raw.images) if image.shape == size]
-        left = raw.left + Counter({"of another size": len(raw.images) - len(kept)})
+        fits = [image.shape == size for image in raw.images]
+        left = raw.left + Counter({"of another size": fits.count(False)})
         why = ", ".join(f"{what}: {count}" for what, count in sorted(left.items()))
-        note = f"{len(kept)} of {len(kept) + left.total()} files in {raw.part}{why and f' ({why})'}"
-        if len(kept) < MIN_IMAGES or 2 * most <= sizes.total():
-            must = f"images must be of one size, {MIN_IMAGES} or more a set"
-            mend = "give --resize 256 --crop 224, or what suits the network (resize=, crop=)"
-            raise ReconError(f"{must}: {note} are, among shapes {[*sizes][:3]}; {mend}")
+        count = sum(fits)
+        note = f"{count} of {count + left.total()} files in {raw.part}{why and f' ({why})'}"
+        if count < MIN_IMAGES or 2 * most <= sizes.total():
+            raise ReconError(
+                f"images must be of one size, {MIN_IMAGES} or more a set: {note} are, among shapes"
+                f" {[*sizes][:3]}; give --resize 256 --crop 224, or what suits the network"
+                " (resize=, crop=)"
+            )
         with one_reason(f"{raw.part} labels must be a class for each image"):
-            labels = None if raw.labels is None else np.atleast_1d(as_array(raw.labels))
-            if labels is not None and len(labels) != len(raw.images):
-                raise ValueError(f"there are {len(raw.images)} images and {len(labels)} labels")
-        pixels = np.empty((len(kept), *size), np.float32)
-        for k, row in enumerate(kept):
-            pixels[k] = raw.images[row] / units.get(raw.images[row].dtype, units.get(None, 1))
+            labels = None if raw.labels is None else as_array(raw.labels)[fits]
+        pixels = np.empty((count, *size), np.float32)
+        for k, image in enumerate(compress(raw.images, fits)):
+            pixels[k] = image / units.get(image.dtype, units.get(None, 1))
         sets.append(
             Images(
-                pixels.reshape(len(kept), size[0], -1, size[-1]),
-                [raw.names[row] for row in kept],
-                None if labels is None else labels[kept],
+                torch.from_numpy(pixels.reshape(count, size[0], -1, size[-1])),
+                [*compress(raw.names, fits)],
+                labels,
                 f"used {note}" if left else "",
                 () if expected.axes == 2 else size,
             )
@@ -172,8 +169,9 @@ def laid(source: Any, expected: Expected, name: str) -> np.ndarray:
     """
     array, colours = as_array(source), {expected.channels} - {None} or {1, 3, 4}
     if array.dtype.kind not in "biuf" or 0 in (array.ndim, *array.shape):
-        held = f"{array.dtype} {array.shape}"
-        raise ReconError(f"{name} must be uint8 or float of shape (H, W, C), not {held}")
+        raise ReconError(
+            f"{name} must be uint8 or float of shape (H, W, C), not {array.dtype} {array.shape}"
+        )
     if not np.isfinite(array).all():
         raise ReconError(f"{name} holds numbers that are not finite")
     if expected.resize or expected.crop:
@@ -205,8 +203,8 @@ def _units_of(blocks: list[np.ndarray]) -> dict[Any, int]:
     high = max(map(np.max, others), default=0)
     if len(others) < len(blocks):
         return units | {None: 1 if high <= BRIGHT else 255 if high < DARK else 65535}
-    whole = not any((block < 0).any() or (block % 1).any() for block in others)
-    return {None: 255 if whole and 1 < high <= 255 else 1}
+    part = any((block < 0).any() or (block % 1).any() for block in others)
+    return {None: 255 if 1 < high <= 255 and not part else 1}
 
 
 def printable(path: Path | str) -> str:
@@ -224,10 +222,8 @@ def printable(path: Path | str) -> str:
 # --------------------------------------------------------------------------------------- both sets
 
 
-def load_images(
-    train: Any, held_out: Any = None, expected: Expected | None = None
-) -> tuple[Images, Images]:
-    """(training images, held-out images).
+def load_images(train: Any, held_out: Any, expected: Expected) -> list[Images]:
+    """[training images, held-out images].
 
     Without held_out, `train` is a folder with `train/` and `held_out/` or `train.npz` and
     `held_out.npz`, or one .npz with both arrays. ReconError for whatever is missing, unreadable, of
@@ -239,17 +235,16 @@ def load_images(
             files of images; the path of a folder of them (its subfolders are classes) or of an
             .npz.
     """
-    expected, whole = expected or Expected(), held_out is None
+    whole = held_out is None
     if whole and not isinstance(train, str | Path):
         raise ReconError(f"there are no held-out images: {WITHOUT}")
     sources = zip(PARTS, (train, train if whole else held_out), strict=True)
-    raws = [raw_of(source, part, expected, whole) for part, source in sources]
-    first, second = settle(raws, expected)
-    return first, second
+    return settle([raw_of(source, part, expected, whole) for part, source in sources], expected)
 
 
 def raw_of(source: Any, part: str, expected: Expected, whole: bool = False) -> Raw:
     """One set from whatever holds it, see `load_images`; whole: both sets."""
+    where = f"the {part} dictionary"
     if isinstance(source, str | Path):
         path = Path(source)
         if whole and path.is_dir():
@@ -260,10 +255,9 @@ def raw_of(source: Any, part: str, expected: Expected, whole: bool = False) -> R
         if not path.is_file():  # a pipe would be waited for without end
             raise ReconError(f"there is no folder and no file {path} with {part} images")
         with one_reason(f"{path} cannot be read as an .npz of plain arrays"):
-            source = dict(np.load(path, allow_pickle=False))
-        return _from_archive(source, part, expected, str(path), whole)
+            where, source = str(path), dict(np.load(path, allow_pickle=False))
     if isinstance(source, Mapping):
-        return _from_archive(source, part, expected, f"the {part} dictionary", False)
+        return _from_archive(source, part, expected, where, whole)
     if isinstance(source, tuple | list) and len(source) == 2:
         return replace(raw_of(source[0], part, expected), labels=source[1])
     with one_reason(f"the {part} images cannot be read"):
@@ -272,8 +266,10 @@ def raw_of(source: Any, part: str, expected: Expected, whole: bool = False) -> R
         items, again = ([_pair(source[k]) for k in range(len(names))[:n]] for n in (None, TWICE))
     raw, same = (_from_items(some, names, part, expected) for some in (items, again))
     if not all(map(np.array_equal, raw.images, same.images)):
-        another = f"the {part} data set gives another image each time that it is read"
-        raise ReconError(f"{another}: turn its augmentation off, so that an image is an image")
+        raise ReconError(
+            f"the {part} data set gives another image each time that it is read: turn its"
+            " augmentation off, so that an image is an image"
+        )
     return raw
 
 
@@ -284,19 +280,21 @@ def _from_items(
     items: list[tuple[Any, ...]], names: list[str], part: str, expected: Expected
 ) -> Raw:
     """Of (image,) or (image, label): an array, a picture, or a file of one."""
-    images = [_pixels_of(item[0], expected, name) for item, name in zip(items, names, strict=False)]
-    labels = [as_array(item[1]) for item in items if len(item) > 1]
-    return Raw(part, images, names, labels or None)
+    return Raw(
+        part,
+        [_pixels_of(item[0], expected, name) for item, name in zip(items, names, strict=False)],
+        names,
+        [as_array(item[1]) for item in items if item[1:]] or None,
+    )
 
 
 def _pair(item: Any) -> tuple[Any, ...]:
     """(image,) or (image, label) of what a data set gives; rows of Hugging Face by the names of
     their columns.
     """
-    if not isinstance(item, Mapping):
-        return tuple(item[:2]) if isinstance(item, tuple | list) else (item,)
-    found = [item[name] for names in COLUMNS for name in names if name in item]
-    return tuple(found[:2]) or (item,)
+    if isinstance(item, Mapping):
+        item = [item[name] for names in COLUMNS for name in names if name in item] or item
+    return tuple(item[:2]) if isinstance(item, tuple | list) else (item,)
 
 
 def _pixels_of(source: Any, expected: Expected, name: str) -> np.ndarray:
@@ -309,13 +307,16 @@ def _pixels_of(source: Any, expected: Expected, name: str) -> np.ndarray:
             return _pixels_of(image, expected, name)
     if not isinstance(source, Image.Image):
         return laid(source, expected, name)
-    if expected.resize or expected.crop:
-        from torchvision.transforms.functional import center_crop, resize
+    if expected.resize:
+        from torchvision.transforms.functional import resize
 
-        source = resize(source, [expected.resize]) if expected.resize else source
-        if min(source.size) < (expected.crop or 0):
+        source = resize(source, [expected.resize])
+    if expected.crop:
+        from torchvision.transforms.functional import center_crop
+
+        if min(source.size) < expected.crop:
             raise ReconError(f"{name} has fewer than {expected.crop} pixels a side: give --resize")
-        source = center_crop(source, [expected.crop]) if expected.crop else source
+        source = center_crop(source, [expected.crop])
     width, height = source.size
     deep = source.mode.startswith(DEEP)
     channels = (expected.dim or 0) // (width * height) or expected.channels
@@ -325,9 +326,7 @@ def _pixels_of(source: Any, expected: Expected, name: str) -> np.ndarray:
         pixels = np.asarray(source.convert("RGB" if channels == 3 else "L"))
         return pixels.reshape(height, width, channels).transpose(2, 0, 1)
     pixels = np.asarray(source).astype(np.float32 if source.mode == "F" else np.uint16)
-    if not np.isfinite(pixels).all():
-        raise ReconError(f"{name} holds numbers that are not finite")
-    return np.repeat(pixels[None], channels, axis=0)
+    return np.repeat(laid(pixels, Expected(), name), channels, axis=0)
 
 
 # ------------------------------------------------------------------------------------------ on disk
@@ -350,15 +349,16 @@ def from_folder(folder: Path, expected: Expected) -> Raw:
     why = {path.relative_to(folder).parts: _why_left(path) for path in sorted(paths)}
     files = [file for file in why if not why[file]]
     deep = [file for file in files if file[1:]]
-    several = len({file[0] for file in deep}) > 1
-    if several and 2 * len(deep) > len(files):
+    classes = len({file[0] for file in deep}) > 1 and 2 * len(deep) > len(files)
+    if classes:
         why |= {file: "in no class folder" for file in files if not file[1:]}
         files = deep
     names = [printable("/".join((folder.name, *file)).strip("/")) for file in files]
-    labelled = 1 + (several and files == deep)
-    items = [(folder.joinpath(*file), printable(file[0]))[:labelled] for file in files]
-    left = Counter(filter(None, why.values()))
-    return replace(_from_items(items, names, printable(folder), expected), left=left)
+    items = [(folder.joinpath(*file), printable(file[0]))[: 1 + classes] for file in files]
+    return replace(
+        _from_items(items, names, printable(folder), expected),
+        left=Counter(filter(None, why.values())),
+    )
 
 
 def _why_left(path: Path) -> str:
@@ -387,11 +387,14 @@ def _from_archive(
     parts = {None, *(parsed[name][0] for name in chosen)}
     labels = [name for name in parsed if parsed[name] in product(parts, [True])]
     if len(chosen) != 1 or len(labels) > 1:
-        held = ", ".join(map(str, chosen + labels)) or "none"
-        one = f"one array of {part} images, and at most one of their labels"
-        raise ReconError(f"{where} must hold {one}, not {held}")
-    raw = raw_of(as_array(arrays[chosen[0]]), part, expected)
-    return replace(raw, labels=arrays[labels[0]]) if labels else raw
+        raise ReconError(
+            f"{where} must hold one array of {part} images, and at most one of their labels, not"
+            f" {', '.join(map(str, chosen + labels)) or 'none'}"
+        )
+    return replace(
+        raw_of(as_array(arrays[chosen[0]]), part, expected),
+        labels=arrays[labels[0]] if labels else None,
+    )
 
 
 def _parse_name(name: str) -> tuple[str | None, bool]:

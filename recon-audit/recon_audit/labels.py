@@ -46,7 +46,7 @@ def _text(label: Any) -> str:
 
 
 def classes_of(
-    train: Images, held_out: Images, source: Any, outputs: int
+    sets: tuple[Images, Images], source: Any, outputs: int
 ) -> tuple[Tensor, Tensor, str] | None:
     """Classes (n,) in 0 … K − 1 of both sets and where they are from, in words; None where nobody
     knows them.
@@ -59,7 +59,7 @@ def classes_of(
             "predicted" (None is returned), or None for those that came with the images, as far as
             they fit.
     """
-    sets, classes = (train, held_out), max(outputs, 2)
+    classes = max(outputs, 2)
     if isinstance(source, str | Path):
         if source == "predicted":
             return None
@@ -77,13 +77,17 @@ def classes_of(
     if values.dtype == np.int64 and names[0] >= 0 and names[-1] < classes:
         rows = values
     elif len(names) <= classes:
-        order = f"{names[0]} is output 0, {names[-1]} is output {len(names) - 1}"
-        origin += f", numbered in their order ({order})"
+        origin += (
+            f", numbered in their order ({names[0]} is output 0, {names[-1]} is output"
+            f" {len(names) - 1})"
+        )
     elif source is None and values.dtype != np.int64:  # subfolders may be anything
         return None
     else:
-        held = f"{len(names)} labels ({', '.join(map(str, names[:4]))}, …)"
-        raise ReconError(f"the images have {held}, and the network {classes} classes")
+        raise ReconError(
+            f"the images have {len(names)} labels ({', '.join(map(str, names[:4]))}, …), and the"
+            f" network {classes} classes"
+        )
     y, y_held_out = torch.from_numpy(rows).split([*map(len, sets)])
     return y, y_held_out, origin
 
@@ -93,10 +97,8 @@ def of_both(
 ) -> list[Any]:
     """One for each image of both sets, of a pair of sequences; ReconError where it is none."""
     with one_reason(f"there must be {len(sets[0])} and {len(sets[1])} {what}"):
-        pairs = [
-            zip(part.names, read(of), strict=True) for part, of in zip(sets, source, strict=True)
-        ]
-        return [of for part in pairs for _, of in part]
+        pairs = zip(sets, source, strict=True)
+        return [of for part, ofs in pairs for _, of in zip(part.names, read(ofs), strict=True)]
 
 
 def _table(path: Path) -> dict[str, str]:
@@ -114,8 +116,10 @@ def _table(path: Path) -> dict[str, str]:
                 name, label = row[-2:]  # a column of row numbers may stand before them
                 name = name.strip().replace("\\", "/").removeprefix("./")
                 if table.setdefault(name, _text(label)) != _text(label):
-                    twice = f"two lines for {name}, {table[name]} and {label}"
-                    raise ReconError(f"the labels {path} have {twice}: {WHOLE}")
+                    raise ReconError(
+                        f"the labels {path} have two lines for {name}, {table[name]} and {label}:"
+                        f" {WHOLE}"
+                    )
     if not table:
         raise ReconError(f"the labels {path} hold no lines of a name and its label")
     return table
@@ -133,7 +137,8 @@ def look_up(sets: tuple[Images, Images], path: Any) -> list[str]:
         if known is None:
             raise ReconError(f"the labels {path} have no line for {ways_of[0]}")
         if counts[known] > 1:
-            where = f"say {known}, as {counts[known]} images are called: {WHOLE}"
-            raise ReconError(f"the labels {path} {where}")
+            raise ReconError(
+                f"the labels {path} say {known}, as {counts[known]} images are called: {WHOLE}"
+            )
         labels.append(table[known])
     return labels

@@ -26,13 +26,6 @@ def written(path: Path) -> bool:
     return path.is_file() and any(mark in path.read_bytes() for mark in MARKS)
 
 
-def discard(*paths: Path) -> None:
-    """Remove what earlier audits wrote, and leave everything else."""
-    for path in paths:
-        if written(path):
-            path.unlink()
-
-
 @contextmanager
 def fresh_place(folder: Path | None) -> Iterator[Path | None]:
     """An empty folder, whose files are moved into `folder` in the end. What earlier audits wrote
@@ -51,7 +44,9 @@ def fresh_place(folder: Path | None) -> Iterator[Path | None]:
             try:
                 yield Path(fresh)
             finally:
-                discard(*folder.glob("report.*"), *folder.glob(f"{FOLDER}/*"))
+                for path in (*folder.glob("report.*"), *folder.glob(f"{FOLDER}/*")):
+                    if written(path):
+                        path.unlink()
             for file in [path for path in Path(fresh).rglob("*") if path.is_file()]:
                 place = folder / file.relative_to(fresh)
                 place.parent.mkdir(exist_ok=True)

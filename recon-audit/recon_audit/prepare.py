@@ -16,19 +16,20 @@ from recon.attacks.heads import Public
 from recon.errors import ReconError, one_reason
 from recon.released import Weights
 from recon_audit.adapters import adapter_scores, first_adapter, on_base
-from recon_audit.anatomy import Classifier, examine, first_layer_of
+from recon_audit.anatomy import examine, first_layer_of
 from recon_audit.exchange import LEAST, Exchangeability, groups_of, why_no_labels
 from recon_audit.fine_tunes import (
     LEAST_FEATURES,
     MOST_PUBLIC,
     Head,
     Start,
-    began_at,
     features_of,
     head_of,
     part_at,
+    public_start,
+    start_of,
 )
-from recon_audit.fit import Fit, Transform, read
+from recon_audit.fit import Read, read
 from recon_audit.images import Expected, Images, load_images
 from recon_audit.networks import Subject, subject_of
 from recon_audit.words import say
@@ -36,50 +37,40 @@ from recon_audit.words import say
 PREDICTED = "the network's own predictions"
 
 
-@dataclass(frozen=True)
-class Case:
-    """What is audited. Of a head on a frozen backbone, images and inputs are features.
+@dataclass(frozen=True, kw_only=True)
+class Case(Read):
+    """What is audited, and how it is read. Of a head on a frozen backbone, images and inputs are
+    features.
 
     Attributes:
-        subject: the network, and the classifier that it is.
         start: the module before training, where it is known.
         train, held_out: images.
         x (N, C, H, W): inputs of all of them, the training ones first.
-        transform: that was done to them.
         y: classes of all of them, the training ones first, and `labels`, where those are from in
             words; `predicted`: those that the network answers.
         named: groups of all of them as they were given, "" for an image by itself.
-        fit: how the network fits what is read; None without labels.
-        notes: what else the report says of the inputs.
         public (k, d): features that attacks are given.
         sample (k, C, H, W): public inputs of a whole fine-tune, that they are given.
         pictures: the images themselves, where `train` and `held_out` are features.
-        unchecked: why the reading is a guess, "" where labels bear it out.
         n_train: of the training images, also where fewer are compared, the `rows` of those.
         groups: the number of the group of each of all of them, which have `size` images at most.
     """
 
-    subject: Subject
-    classifier: Classifier
     start: Start | None
     train: Images
     held_out: Images
     x: Tensor
-    transform: Transform
     y: Tensor
     labels: str
     predicted: Tensor
     named: list[str]
-    fit: Fit | None
-    notes: tuple[str, ...]
     n_train: int
-    rows: list[int]
+    rows: Tensor
     groups: Tensor
     size: int = 1
     public: Tensor | None = None
     sample: Tensor | None = None
     pictures: tuple[Images, Images] | None = None
-    unchecked: str = ""
 
     @property
     def first_layer(self) -> Weights | None:
@@ -96,9 +87,9 @@ class Case:
     @property
     def names(self) -> list[str]:
         """Of the groups of training images: as they were given, or of the first image."""
-        both = zip(self.named, self.train.names, strict=False)
-        names = [given or name for given, name in both]
-        return [names[row] for row in self.first.tolist() if row < len(names)]
+        names = self.train.names
+        rows = self.first.tolist()
+        return [self.named[row] or names[row] for row in rows if row < len(names)]
 
     def by_predictions(self, reason: str) -> Case:
         """With what the network answers in the place of labels."""
@@ -106,8 +97,8 @@ class Case:
 
     def among(self, alike: Exchangeability) -> Case:
         """With what is compared. Of a head every other held-out group is the public sample."""
-        taken = self._taken(alike.train, alike.held_out, alike.groups)
-        return _with_public(replace(taken, size=alike.size))
+        case = self._taken(alike.train, alike.held_out, alike.groups)
+        return _with_public(replace(case, size=alike.size))
 
     def _taken(self, rows: list[int], rows_held_out: list[int], groups: Tensor) -> Case:
         pictures, n = self.pictures, len(self.train)
@@ -120,7 +111,7 @@ class Case:
             y=self.y[both],
             predicted=self.predicted[both],
             named=[self.named[row] for row in both],
-            rows=[self.rows[row] for row in rows],
+            rows=self.rows[rows],
             groups=groups,
             pictures=pictures and (pictures[0].take(rows), pictures[1].take(rows_held_out)),
         )
@@ -151,39 +142,42 @@ def prepare(
     for expected in (subject.expected, Expected()):
         try:
             expected = replace(expected, resize=resize, crop=crop)
-            (train, held_out) = load_images(*sources, expected)
+            train, held_out = load_images(*sources, expected)
             known = read(subject, train, held_out, labels, transform)
             break
         except ReconError as error:
             errors.append(error)
     else:
         raise errors[0]
-    subject, classifier, fit = known.subject, known.classifier, known.fit
-    began = began_at(subject, arch, theta_init, start)
+    if theta_init is not None and start is not None:
+        raise ReconError(
+            "give theta_init, a random start that may be known, or start, of a fine-tune, and not"
+            " both"
+        )
+    classifier, began = known.classifier, None
+    if theta_init is not None:
+        began = start_of(known.subject, theta_init, arch)
+    elif start is not None:
+        began = public_start(known.subject, start)
     x = torch.cat([known.transform(part.scaled) for part in (train, held_out)])
     logits = classifier.logits(x)
     predicted = (logits[:, 0] > 0).long() if classifier.outputs == 1 else logits.argmax(1)
-    y, origin, doubt = _classes(logits, predicted, known.classes, fit)
+    y, origin, doubt = _classes(logits, predicted, known)
     if known.classes is None and train.labels is not None and held_out.labels is not None:
         doubt = "the images' labels do not fit its outputs"
-    notes = *known.notes, *_notes(subject, began)
+    known = replace(known, notes=(*known.notes, *_notes(known.subject, began)))
     case = Case(
-        subject=subject,
-        classifier=classifier,
+        **vars(known),
         start=began,
         train=train,
         held_out=held_out,
         x=x,
-        transform=known.transform,
         y=y,
         labels=origin,
         predicted=predicted,
         named=groups_of(train, held_out, groups),
-        fit=fit,
-        notes=notes,
-        unchecked=known.unchecked,
         n_train=len(train),
-        rows=list(range(len(train))),
+        rows=torch.arange(len(train)),
         groups=torch.arange(len(y)),
     )
     case = case.by_predictions(doubt) if doubt else case
@@ -198,26 +192,23 @@ def whole(value: Any, name: str) -> int:
         return operator.index(value)
 
 
-def _classes(
-    logits: Tensor, predicted: Tensor, labels: tuple[Tensor, Tensor, str] | None, fit: Fit | None
-) -> tuple[Tensor, str, str | None]:
+def _classes(logits: Tensor, predicted: Tensor, known: Read) -> tuple[Tensor, str, str | None]:
     """Of all images, the training ones first, where they are from, and why they are not used."""
-    if labels is None:
+    if known.classes is None:
         return predicted, "", "no labels were given"
-    *parts, origin = labels
+    *parts, origin = known.classes
     y, n = torch.cat(parts), len(parts[0])
     if logits.shape[1] <= 2 and (y == predicted)[:n].double().mean() < 0.5:
         y, origin = 1 - y, f"{origin}, the other way round, as the network has them"
-    misfit = fit is not None and fit.why_not is not None
+    misfit = known.fit and known.fit.why_not
     return y, origin, None if misfit else why_no_labels(logits[n:], y[:n], y[n:])
 
 
 def _notes(subject: Subject, start: Start | None) -> list[str]:
     first = first_adapter(subject.module)
-    sure = "certificate" in adapter_scores(subject.module)
     about = (
         say("public", len(start.public) if start else 0),
-        say("adapted", first and first[0], sure),
+        say("adapted", first and first[0], "certificate" in adapter_scores(subject.module)),
     )
     return [note for note in about if note]
 
@@ -225,18 +216,19 @@ def _notes(subject: Subject, start: Start | None) -> list[str]:
 def _on_features(case: Case, head: Head) -> Case:
     """The case of the trained part alone, which is given features."""
     x, n = features_of(head, case.classifier, case.x), len(case.train)
-    note = f"what was trained is a head, and it is audited on its {x.shape[-1]} features"
     return replace(
         case,
         subject=replace(case.subject, module=head.module),
         classifier=examine(head.module, tuple(x.shape[1:])),
         start=_start_of_head(case.start, head),
-        train=replace(case.train, pixels=x[:n].numpy()),
-        held_out=replace(case.held_out, pixels=x[n:].numpy()),
+        train=replace(case.train, scaled=x[:n]),
+        held_out=replace(case.held_out, scaled=x[n:]),
         x=x,
-        transform=Transform(case.transform.words),
         pictures=(case.train, case.held_out),
-        notes=(*case.notes, note),
+        notes=(
+            *case.notes,
+            f"what was trained is a head, and it is audited on its {x.shape[-1]} features",
+        ),
     )
 
 
@@ -256,7 +248,7 @@ def _with_public(case: Case) -> Case:
     public sample, and the rest to compare with.
     """
     n, shape = len(case.train), case.train.shape
-    inner, outer = case.groups[:n], case.groups[n:]
+    inner, outer = case.groups.tensor_split([n])
     own = outer - (most := inner.max() + 1)
     rows = shape[:2] == (1, 1) and shape[2] >= LEAST_FEATURES and case.classifier.first
     tuned = case.pictures is None and case.start is not None and bool(case.start.public)
@@ -266,8 +258,6 @@ def _with_public(case: Case) -> Case:
     sample = case.x[n + public]
     features = sample.flatten(1)
     Public(features)  # which refuses those that do not vary, before anything is attacked
-    note = say("sample", len(public))
-    groups = torch.cat([inner, most + own[left] // 2])
-    taken = case._taken([*range(n)], left.tolist(), groups)
-    taken = replace(taken, notes=(*case.notes, note))
-    return replace(taken, sample=sample) if tuned else replace(taken, public=features)
+    case = replace(case, notes=(*case.notes, say("sample", len(public))))
+    case = case._taken([*range(n)], left.tolist(), torch.cat([inner, most + own[left] // 2]))
+    return replace(case, sample=sample) if tuned else replace(case, public=features)

@@ -11,7 +11,6 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from markupsafe import Markup
 from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d
 
@@ -64,11 +63,6 @@ class Report:
     data: Json
     page: str
 
-    @property
-    def sentence(self) -> str:
-        """The three lines as one text."""
-        return " ".join(self.lines)
-
     def __str__(self) -> str:
         return "\n".join([f"{self.verdict}: {self.lines[0]}", *self.lines[1:]])
 
@@ -92,7 +86,6 @@ class Report:
 
 # ----------------------------------------------------------------------------------------- the page
 
-NAMES = {**{name: kind.title for name, kind in KINDS.items()}, "membership": "Membership"}
 LARGEST = 64  # pixels on the longest side of a picture
 
 
@@ -104,10 +97,15 @@ def page(report: Json, pictures: Tensor | None) -> str:
         pictures (4k, C, H, W): of the attack that found most the k best matches: candidates,
             their training images, candidates, their held-out images; None for no pictures.
     """
-    template = environment(escaped=True).get_template("report.html.jinja")
-    style = Markup((Path(__file__).parent / "report.css").read_text(encoding="utf-8"))
-    shown = None if pictures is None or not len(pictures) else embed(pictures)
-    return template.render(report=report, picture=shown, style=style, names=NAMES)
+    return (
+        environment(escaped=True)
+        .get_template("report.html.jinja")
+        .render(
+            report=report,
+            picture=None if pictures is None or not len(pictures) else embed(pictures),
+            kinds=KINDS,
+        )
+    )
 
 
 def embed(pictures: Tensor) -> str:
@@ -118,8 +116,7 @@ def embed(pictures: Tensor) -> str:
 
     # bands that are no colours: their mean
     colours = pictures if pictures.shape[1] == 3 else pictures.mean(1, keepdim=True)
-    height, width = pictures.shape[2:]
-    small = adaptive_avg_pool2d(colours, (min(height, LARGEST), min(width, LARGEST)))
+    small = adaptive_avg_pool2d(colours, [min(side, LARGEST) for side in pictures.shape[2:]])
     buffer = io.BytesIO()
     save_image(small, buffer, "png", nrow=len(small) // 4, normalize=True, scale_each=True)
     return f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"

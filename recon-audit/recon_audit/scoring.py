@@ -65,13 +65,10 @@ def null_excess(w1: Tensor, sets: Sets, m: int, seed: int) -> State:
     basis = signal_span(w1)[:n]
     _, values, directions = torch.linalg.svd(w1, full_matrices=False)
     w1 = (values[:, None] * directions)[:n]  # the same mixtures, from less
-    found: dict[str, list[Tensor]] = {name: [] for name in NULLS}
-    for _ in range(DRAWS):
-        span = basis if len(basis) else None
-        free = null_candidates(w1, *sets, sets[0][:0], m or 1, generator, span)
-        for name, rows in found.items():
-            rows.append(excess(free[name][:m], *sets))
-    return {name: torch.stack(rows) for name, rows in found.items()}
+    span = basis if len(basis) else None
+    drawn = (null_candidates(w1, *sets, sets[0][:0], m or 1, generator, span) for _ in range(DRAWS))
+    table = [[excess(free[name][:m], *sets) for name in NULLS] for free in drawn]
+    return dict(zip(NULLS, map(torch.stack, zip(*table, strict=True)), strict=True))
 
 
 def excess(x_hat: Tensor, train: Tensor, held_out: Tensor) -> Tensor:
@@ -113,7 +110,7 @@ def score(candidates: State, w1: Tensor, sets: Sets, looks: int, seed: int) -> J
         w1 (h, d): the first layer.
         looks: tests in the family, the factor of p.
     """
-    sizes = {len(x_hat) for x_hat in candidates.values()}
+    sizes = set(map(len, candidates.values()))
     by_size = {m: null_excess(w1, sets, m, seed) for m in sizes}
     attacks: dict[str, Json] = {}
     for name, x_hat in candidates.items():
@@ -121,9 +118,14 @@ def score(candidates: State, w1: Tensor, sets: Sets, looks: int, seed: int) -> J
         attacks[name] = {"counts": table} | min(table, key=_rank)
     attack = min(attacks, key=lambda name: _rank(attacks[name]))
     best = attacks[attack]
-    decided = {"leak": best["p"] * looks < LEVEL, "p_value": min(1.0, best["p"] * looks)}
-    rule = {"rule": RULE.format(looks=looks), "looks": looks, "attack": attack}
-    return best | rule | decided | {"attacks": attacks}
+    return best | {
+        "rule": RULE.format(looks=looks),
+        "looks": looks,
+        "attack": attack,
+        "leak": best["p"] * looks < LEVEL,
+        "p_value": min(1.0, best["p"] * looks),
+        "attacks": attacks,
+    }
 
 
 def rows(x_hat: Tensor, sets: Sets, null: State) -> list[Json]:
@@ -137,12 +139,18 @@ def rows(x_hat: Tensor, sets: Sets, null: State) -> list[Json]:
     for k, threshold in enumerate(THRESHOLDS):
         row = vars(target_decoy(x_hat, *sets, threshold))
         surplus = row["targets"] - row["decoys"]
-        p = {name: blur_p(surplus, draws[:, k]) for name, draws in null.items()}
-        hardest = max(p, key=lambda name: (p[name], null[name][:, k].double().mean().item()))
-        draws = null[hardest][:, k].double()
-        row |= {"threshold": threshold, "null": hardest, "null_p": p[hardest]}
-        row |= {"null_mean": draws.mean().item(), "null_max": int(draws.max())}
-        table.append(row | {"p": max(row["p_value"], p[hardest])})
+        drawn = {name: draws[:, k].double() for name, draws in null.items()}
+        p = {name: blur_p(surplus, draws) for name, draws in drawn.items()}
+        hardest = max(p, key=lambda name: (p[name], drawn[name].mean().item()))
+        row |= {
+            "threshold": threshold,
+            "null": hardest,
+            "null_p": p[hardest],
+            "null_mean": drawn[hardest].mean().item(),
+            "null_max": int(drawn[hardest].max()),
+            "p": max(row["p_value"], p[hardest]),
+        }
+        table.append(row)
     return table
 
 

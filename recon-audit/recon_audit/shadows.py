@@ -20,9 +20,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.optim import SGD, Adam, AdamW
 
 from recon.attacks.multipliers import confidence
 from recon.errors import ReconError, one_reason
@@ -32,11 +34,7 @@ from recon_audit.anatomy import Classifier
 from recon_audit.fine_tunes import Start
 from recon_audit.words import say
 
-OPTIMISERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
-    "adam": torch.optim.Adam,
-    "adamw": torch.optim.AdamW,
-    "sgd": torch.optim.SGD,
-}
+OPTIMISERS: dict[str, Any] = {"adam": Adam, "adamw": AdamW, "sgd": SGD}
 LOW_RANK = re.compile(r"lora_?b\b|lora_up\b", re.IGNORECASE)
 LOWEST_LOSS = 1e-7  # an inferred recipe trains no further: below it float32 answers do not change
 # of ordinary recipes: times the fewest steps that one took; a distance at which no more are tried
@@ -116,8 +114,7 @@ def train_shadows(
     groups: Tensor | None = None,
     until: float = math.inf,
 ) -> Shadows:
-    """`count` networks (rounded up to pairs) on halves of inputs x (N, C, H, W) with classes y
-    (N,).
+    """`count` networks, in pairs, on halves of inputs x (N, C, H, W) with classes y (N,).
 
     Args:
         start: the audited network's own, where it is known; shadows start with tensors as spread
@@ -128,7 +125,7 @@ def train_shadows(
             first.
     """
     groups = torch.arange(len(x)) if groups is None else groups
-    count, began = count + count % 2, time.monotonic()
+    began = time.monotonic()
     classifier.logits(x)
     asking = time.monotonic() - began  # of one network, once it is trained
     classifiers, rows = [], []
@@ -161,13 +158,6 @@ def tell(words: str) -> None:
         print(f"recon audit: {words}", file=sys.stderr, flush=True)
 
 
-def shadow_start(
-    module: nn.Module, recipe: Recipe, k: int, seed: int, start: Start | None
-) -> nn.Module:
-    """The network that shadow k of `train_shadows` began as: the same draw once more."""
-    return fresh(module, recipe, named(seed, "audit.shadow", k), start)
-
-
 def train_network(
     classifier: Classifier,
     x: Tensor,
@@ -188,20 +178,19 @@ def train_network(
     device = next(classifier.module.parameters()).device
     net = fresh(classifier.module, recipe, generator, start).to(device)
     trained, x, y = classifier.of(net), x.to(device), y.to(device)
-    learned = [p for p in net.parameters() if p.requires_grad] or list(net.parameters())
     momentum = {"momentum": recipe.momentum} if recipe.optimiser == "sgd" else {}
-    make = OPTIMISERS[recipe.optimiser]
-    optimiser = make(learned, recipe.lr, weight_decay=recipe.weight_decay, **momentum)
+    optimiser = OPTIMISERS[recipe.optimiser](
+        net.parameters(), recipe.lr, weight_decay=recipe.weight_decay, **momentum
+    )
     batch = min(recipe.batch or len(x), len(x))
-    # the loss is asked once a pass: a few steps of Adam can halve it
-    often = math.ceil(len(x) / batch)
     order = torch.Generator().manual_seed(generator.initial_seed())
     rows: list[Tensor] = []
     step, near = 0, False
     with draw_from(generator), one_reason("a shadow network cannot be trained"):
         _train(net)
         for step in range(recipe.steps):
-            if recipe.target_loss is not None and step % often == 0:
+            # once a pass: a few steps of Adam can halve the loss
+            if recipe.target_loss is not None and step % math.ceil(len(x) / batch) == 0:
                 net.eval()
                 near = loss_of(trained.logits(x), y.cpu()).item() <= recipe.target_loss
                 _train(net)
@@ -235,7 +224,7 @@ def fresh(
     """
     net = copy.deepcopy(module).cpu()
     before = {name: p.detach().clone() for name, p in net.named_parameters()}
-    known = {} if start is None else dict(start.module.named_parameters())
+    state = {} if start is None else start.module.state_dict()
     public = set() if start is None else start.public
     first = next((n for n, p in net.named_parameters() if p.requires_grad), "").rpartition(".")[0]
     with draw_from(generator), torch.no_grad():
@@ -252,14 +241,12 @@ def fresh(
                 p.zero_()
             elif torch.equal(p, before[name]) and p.numel() > 1:
                 p.copy_(p.mean() + p.std() * torch.randn(p.shape, generator=generator))
-            if name in known and name not in public and p.numel() > 1 and p.std() > 0:
-                p.mul_(known[name].cpu().float().std() / p.std())
+            if name in state and name not in public and p.numel() > 1 and p.std() > 0:
+                p.mul_(state[name].cpu().float().std() / p.std())
             # its biases, too: else they outweigh the weights
             elif start is None and name.rpartition(".")[0] == first:
                 p.mul_(recipe.first_scale)
-        if start is not None:
-            state = start.module.state_dict()
-            net.load_state_dict({name: state[name] for name in public}, strict=False)
+        net.load_state_dict({name: state[name] for name in public}, strict=False)
     return net
 
 
@@ -269,8 +256,8 @@ def _train(net: nn.Module) -> None:
     """
     net.train()
     for part in net.modules():
-        parameters = list(part.parameters(recurse=False))
-        if parameters and not any(p.requires_grad for p in parameters):
+        learns = [p.requires_grad for p in part.parameters(recurse=False)]
+        if learns and not any(learns):
             part.eval()
 
 
@@ -297,8 +284,8 @@ def rounding_of(value: Tensor) -> Callable[[Tensor], Tensor]:
         size, gaps = rows.abs().amax(1, keepdim=True), rows.sort(1).values.diff(dim=1)
         step = gaps.where(gaps > 1e-5 * size, torch.inf).amin(1, keepdim=True)
         levels, whole = size / step, rows / step
-        inside = levels.min() > 0 and levels.max() <= LEVELS
-        if inside and (whole - whole.round()).abs().max() < 0.01:
+        near = (whole - whole.round()).abs().max() < 0.01
+        if near and levels.min() > 0 and levels.max() <= LEVELS:
             return partial(_to_levels, levels)
     return lambda x: x
 
@@ -327,7 +314,7 @@ def infer_recipe(
     n: int,
     seed: int,
     start: Start | None,
-    groups: Tensor | None = None,
+    groups: Tensor,
     until: float = math.inf,
 ) -> Recipe:
     """A recipe for a network of which none is known: of a few ordinary ones, that whose network
@@ -341,7 +328,7 @@ def infer_recipe(
     the goal, and large networks take long.
     """
     goal = max(loss_of(classifier.logits(x[:n]), y[:n]).item() * 1.05, LOWEST_LOSS)
-    half = half_of(torch.arange(len(x)) if groups is None else groups, named(seed, "audit.pilot"))
+    half = half_of(groups, named(seed, "audit.pilot"))
     # a dense first layer may have begun with a tiny one
     tried = ORDINARY if start is None and classifier.first is not None else ORDINARY[:-1]
     taken, ended = list[int](), dict[Recipe, float]()
@@ -352,8 +339,8 @@ def infer_recipe(
         tell(f"ordinary recipe {k} of {len(tried)}: {recipe.words}")
         few = replace(recipe, steps=min([how.steps, *(SLOWER * max(t, 1) for t in taken)]))
         with suppress(ReconError):  # it may diverge
-            generator = named(seed, "audit.pilot", k)
-            net = train_network(classifier, x[half], y[half], few, generator, start, until, taken)
+            drawn = named(seed, "audit.pilot", k)
+            net = train_network(classifier, x[half], y[half], few, drawn, start, until, taken)
             far = loss_of(net.logits(x[half]), y[half]).item() > 2 * goal
             ended[recipe] = _distance(net.module, classifier.module, start) + FAR * far
     if not ended:

@@ -13,6 +13,7 @@ words.jinja.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from recon_audit.attacks import KINDS, RECONSTRUCTIONS
 from recon_audit.scoring import LEVEL, Json
@@ -41,10 +42,10 @@ class Verdict:
 
 
 def decide(
-    result: Json | None,
+    result: Any,
     n: int,
-    power: Json | None,
-    membership: Json | None,
+    power: Any,
+    membership: Any,
     why_not: str | None,
     misfit: str | None = None,
     unchecked: str = "",
@@ -62,16 +63,15 @@ def decide(
     untold = None if membership is None else CANNOT_TELL
     if why_not is not None:
         return Verdict(CANNOT_TELL, untold, say("nothing", why_not))
-    attacks = [] if result is None else result["attacks"].values()
-    ran = sum(about["why_not"] is None for about in attacks)
+    tried = (result or {"attacks": {}})["attacks"]
+    ran = sum(about["why_not"] is None for about in tried.values())
     images = CANNOT_TELL
-    if ran and result is not None and result["leak"]:
+    if ran and result["leak"]:
         images = LEAKS
     # half of the canaries or more
     elif ran and power is not None and 0 < power["canaries"] <= 2 * power["leaking"]:
         images = NOT_BY_THESE
-    phrases = {name: kind.phrase for name, kind in KINDS.items()}
-    sentence = say("on_images", images, result, n, power, ran, phrases)
+    sentence = say("on_images", images, result, n, power, ran, KINDS)
     if unchecked and images == NOT_BY_THESE:
         images, sentence = CANNOT_TELL, say("misfit", CANNOT_TELL, "", unchecked, untold)
     if misfit is not None:
@@ -101,7 +101,7 @@ def attack_states(report: Json) -> list[dict[str, str]]:
     """Every attack: its name, its state ("ran", "did not apply", "not asked", "nothing to
     compare"), and how or why not.
     """
-    tried, states = {} if report["result"] is None else report["result"]["attacks"], []
+    tried, states = (report["result"] or {"attacks": {}})["attacks"], []
     if table := report["membership"]:
         tried = tried | {"membership": {"why_not": None, "how": say("scores", table)}}
     for name in (*RECONSTRUCTIONS, "membership"):
@@ -117,5 +117,4 @@ def attack_states(report: Json) -> list[dict[str, str]]:
 
 def power_words(report: Json) -> list[str]:
     """What the attacks would have found, in sentences: on images, and on members."""
-    about = {name: report[of] for name, of in POWER.items()}
-    return [sentence for name, part in about.items() if (sentence := say(name, part))]
+    return [said for name, part in POWER.items() if (said := say(name, report[part]))]

@@ -150,7 +150,7 @@ def test_dull_weights_are_no_evidence(case, dull, data, tmp_path):
 
 
 def test_images_one_pixel_wide_are_not_separated(network, start):
-    task = Task(Weights(network, start), None, None, (3, 1, SIDE * SIDE), N, 0)
+    task = Task(Weights(network, start), None, (3, 1, SIDE * SIDE), N, 0)
     (found,) = attempts(task, ["separation"])
     assert "no neighbouring pixels in both directions" in found.why_not and not len(found.x_hat)
 

@@ -55,7 +55,7 @@ def test_copies_are_found_under_motion_and_left_out(images, move):
 def test_signals_volumes_and_features_are_not_moved_and_all_of_them_is_compared():
     volumes = drawn(0, 20, 2, 4, 16)
     volumes[3] = volumes[0].flip(-1)
-    given = volumes.numpy(), [""] * 20
+    given = volumes, [""] * 20
     assert near_copies(Images(*given).flat) == [(0, 3)]
     assert not near_copies(Images(*given, form=(2, 4, 4, 4)).flat)
     # of copies of opposite sign in a second channel, the mean over channels is 0

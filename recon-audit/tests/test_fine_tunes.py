@@ -98,6 +98,16 @@ def test_a_start_that_does_not_fit_is_one_sentence(given):
         public_start(subject_of(network()), given)
 
 
+@pytest.mark.parametrize("name", ["ResNet50_Weights.IMAGENET1K_V1", "resnet50"])
+def test_weights_of_torchvision_are_those_that_are_named(name, monkeypatch):
+    state = subject_of(network()).module.state_dict()
+    kind = models.ResNet50_Weights
+    monkeypatch.setattr(kind, "get_state_dict", lambda self, **_: asked.append(self.name) or state)
+    asked = []
+    public_start(subject_of(network()), name)
+    assert asked == ["IMAGENET1K_V1" if "." in name else "IMAGENET1K_V2"]
+
+
 # -------------------------------------------------------------------------------- whole fine-tunes
 
 

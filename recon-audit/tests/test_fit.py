@@ -53,7 +53,7 @@ def model(digits):
 
 
 def fit(model, x, y, transform="none"):
-    train, held_out = load_images((x[:N], y[:N]), (x[N:], y[N:]))
+    train, held_out = load_images((x[:N], y[:N]), (x[N:], y[N:]), Expected())
     return read(subject_of(model), train, held_out, None, transform).fit
 
 
@@ -68,7 +68,7 @@ def test_a_misfit_leaves_no_verdict_on_membership(model, digits):
     report = recon.audit(model, (x[:N], wrong[:N]), (x[N:], wrong[N:]), **FAST)
     assert (
         report.membership == report.verdict == "cannot tell"
-        and "no more than chance" in report.sentence
+        and "no more than chance" in report.data["summary"]
     )
     assert "the labels are numbered otherwise" in report.data["fit"]["why_not"]
     good = recon.audit(model, (x[:N], y[:N]), (x[N:], y[N:]), **FAST)

@@ -38,16 +38,16 @@ def save(folder, pixels, name="{}.png"):
 def test_formats_of_files(suffix, pixels, tmp_path):
     save(tmp_path / "f", pixels[:N, ..., 0], f"{{}}.{suffix}")
     found = images_of(tmp_path / "f", dim=30)
-    assert found.pixels.shape == (N, 1, 6, 5) and not found.note
+    assert found.scaled.shape == (N, 1, 6, 5) and not found.note
     if suffix != "webp":  # which loses something
-        assert (found.pixels[:, 0] * 255 == pixels[:N, ..., 0]).all()
+        assert (found.scaled[:, 0].numpy() * 255 == pixels[:N, ..., 0]).all()
 
 
 def test_sixteen_bits_grey_and_transparency(pixels, tmp_path):
     save(tmp_path, [pixels[0, ..., 0].astype(np.uint16) * 257])
     Image.fromarray(pixels[1]).convert("RGBA").save(tmp_path / "b.png")
     Image.fromarray(pixels[2]).convert("L").save(tmp_path / "c.png")
-    found = images_of(tmp_path, dim=90).pixels
+    found = images_of(tmp_path, dim=90).scaled.numpy()
     np.testing.assert_allclose(found[0, 1], pixels[0, ..., 0] / 255, atol=1e-6)
     np.testing.assert_allclose(found[1], pixels[1].transpose(2, 0, 1) / 255, atol=1e-6)
 
@@ -79,11 +79,12 @@ def test_names_that_no_terminal_should_believe(pixels, tmp_path):
 
 def test_folders_that_are_no_classes_are_no_labels():
     a, b = (
-        Images(np.zeros((2, 1, 2, 2)), ["x", "y"], kinds) for kinds in (["cat", "dog"], ["cow"] * 2)
+        Images(torch.zeros(2, 1, 2, 2), ["x", "y"], kinds)
+        for kinds in (["cat", "dog"], ["cow"] * 2)
     )
-    assert classes_of(a, b, None, 2) is None is classes_of(a, a, "predicted", 2)
+    assert classes_of((a, b), None, 2) is None is classes_of((a, a), "predicted", 2)
     with pytest.raises(ReconError, match="2 and 2 labels"):
-        classes_of(a, b, ([0], [0]), 2)
+        classes_of((a, b), ([0], [0]), 2)
 
 
 def test_transforms(pixels):

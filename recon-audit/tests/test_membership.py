@@ -67,7 +67,7 @@ def test_members_of_an_overfitted_network_are_found_and_others_are_not(case):
 def test_shadows_are_trained_on_complementary_halves_and_repeat(case):
     network, x, y = case
     state = torch.get_rng_state()
-    a, b = (train_shadows(network, x, y, RECIPE, 3, seed) for seed in (0, 0))
+    a, b = (train_shadows(network, x, y, RECIPE, 4, seed) for seed in (0, 0))
     assert torch.equal(state, torch.get_rng_state())  # the global generator is as it was
     assert len(a) == 4 and (a.inside[0] == ~a.inside[1]).all() and (a.inside.sum(0) == 2).all()
     assert torch.equal(a.phi, b.phi) and (a.loss <= 0.3).all()
@@ -78,7 +78,7 @@ def test_a_recipe_is_inferred_from_loss_and_size(case):
     network, x, y = case
     decayed = Recipe("sgd", 3e-2, 64, 2000, 0.3, 5e-3)
     target = train_network(network, x[:24], y[:24], decayed, torch.Generator().manual_seed(3))
-    found = infer_recipe(target, x, y, 24, 0, None)
+    found = infer_recipe(target, x, y, 24, 0, None, torch.arange(len(x)))
     assert (found.optimiser, found.lr) in (("adam", 1e-3), ("sgd", 3e-2))
     assert found.target_loss == pytest.approx(
         1.05 * torch.nn.functional.cross_entropy(target.module(x[:24]), y[:24]).item(), rel=1e-4
