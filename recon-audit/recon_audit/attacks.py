@@ -114,8 +114,12 @@ def separation(task: Task, weights: Weights) -> tuple[Tensor, str]:
             f"Images of {' × '.join(map(str, task.shape))} numbers have no neighbouring pixels in"
             " both directions."
         )
-    settings = SeparationSettings(rank=min(task.n_train, MAX_CANDIDATES))
-    candidates = by_separation(weights, task.shape, settings, task.generator)
+    candidates = by_separation(
+        weights,
+        task.shape,
+        SeparationSettings(rank=min(task.n_train, MAX_CANDIDATES)),
+        task.generator,
+    )
     if not len(candidates):
         raise ReconError(
             "Nothing that varies from pixel to pixel stands out from the first layer's random"

@@ -210,7 +210,7 @@ def audit_case(
         report["power"],
         members,
         alike.why_not,
-        case.fit and case.fit.why_not,
+        case.fit.why_not if case.fit else None,
         case.unchecked,
     )
     report |= {"verdict": verdict.images, "membership_verdict": verdict.membership}
@@ -254,7 +254,6 @@ def _about_inputs(case: Case, compared: Case, alike: Exchangeability, settings: 
     """The report before anything is attacked."""
     subject, fit, n, x = case.subject, case.fit, len(case.train), case.x[: len(case.train)]
     parameters = list(subject.module.parameters())
-    notes = [part.note for part in (case.train, case.held_out) if part.note]
     # without the public sample
     left = alike if alike.why_not else compared
     return {
@@ -288,7 +287,11 @@ def _about_inputs(case: Case, compared: Case, alike: Exchangeability, settings: 
             "mean": case.transform.words,
             # whether they are centred, and what would follow otherwise
             "inputs": "" if case.pictures else say("centring", x.mean().item(), x.std().item()),
-            "notes": [*notes, *compared.notes, *alike.notes],
+            "notes": [
+                *filter(None, (case.train.note, case.held_out.note)),
+                *compared.notes,
+                *alike.notes,
+            ],
         },
         "fit": fit and asdict(fit) | {"why_not": fit.why_not},
         "exchangeability": {

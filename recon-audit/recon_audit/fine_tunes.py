@@ -171,8 +171,7 @@ def head_of(classifier: Classifier, shape: Shape) -> Head | None:
     within, skipped = ".".join(common), 0
     outer = module.get_submodule(within)
     if isinstance(outer, nn.Sequential):
-        learns = [any(p.requires_grad for p in child.parameters()) for child in outer]
-        skipped = learns.index(True)
+        skipped = [any(p.requires_grad for p in child.parameters()) for child in outer].index(True)
     elif not within:
         return None
     head = Head(part_at(module, within, skipped), learned[0].rpartition(".")[0], (within, skipped))
@@ -180,8 +179,11 @@ def head_of(classifier: Classifier, shape: Shape) -> Head | None:
     with torch.no_grad(), suppress(RuntimeError):
         x = classifier.as_taken(x)
         inputs, whole = inputs_of(module, head.first, x), answers_of(module, x)
-        vectors = inputs.dim() == 2 and len(inputs) == len(x)
-        if vectors and torch.allclose(answers_of(head.module, inputs), whole, 1e-3, 1e-5):
+        if (
+            inputs.dim() == 2
+            and len(inputs) == len(x)
+            and torch.allclose(answers_of(head.module, inputs), whole, 1e-3, 1e-5)
+        ):
             return head
     return None
 

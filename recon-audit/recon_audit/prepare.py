@@ -75,9 +75,10 @@ class Case(Read):
     @property
     def first_layer(self) -> Weights | None:
         """That is given whole images, and its start, where that is known."""
-        start, name = self.start, f"{self.classifier.first}.weight"
-        known = start and (not start.public or name in start.public)
-        return first_layer_of(self.classifier, start.module if start and known else None)
+        start = self.start
+        if start and start.public and f"{self.classifier.first}.weight" not in start.public:
+            start = None
+        return first_layer_of(self.classifier, start.module if start else None)
 
     @property
     def first(self) -> Tensor:
@@ -200,8 +201,9 @@ def _classes(logits: Tensor, predicted: Tensor, known: Read) -> tuple[Tensor, st
     y, n = torch.cat(parts), len(parts[0])
     if logits.shape[1] <= 2 and (y == predicted)[:n].double().mean() < 0.5:
         y, origin = 1 - y, f"{origin}, the other way round, as the network has them"
-    misfit = known.fit and known.fit.why_not
-    return y, origin, None if misfit else why_no_labels(logits[n:], y[:n], y[n:])
+    if known.fit and known.fit.why_not:
+        return y, origin, None
+    return y, origin, why_no_labels(logits[n:], y[:n], y[n:])
 
 
 def _notes(subject: Subject, start: Start | None) -> list[str]:

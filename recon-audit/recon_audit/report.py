@@ -114,9 +114,10 @@ def embed(pictures: Tensor) -> str:
     """
     from torchvision.utils import save_image
 
-    # bands that are no colours: their mean
-    colours = pictures if pictures.shape[1] == 3 else pictures.mean(1, keepdim=True)
-    small = adaptive_avg_pool2d(colours, [min(side, LARGEST) for side in pictures.shape[2:]])
+    if pictures.shape[1] != 3:  # bands that are no colours: their mean
+        pictures = pictures.mean(1, keepdim=True)
+    height, width = (min(side, LARGEST) for side in pictures.shape[2:])
+    small = adaptive_avg_pool2d(pictures, (height, width))
     buffer = io.BytesIO()
     save_image(small, buffer, "png", nrow=len(small) // 4, normalize=True, scale_each=True)
     return f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"

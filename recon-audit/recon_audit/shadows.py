@@ -246,7 +246,8 @@ def fresh(
             # its biases, too: else they outweigh the weights
             elif start is None and name.rpartition(".")[0] == first:
                 p.mul_(recipe.first_scale)
-        net.load_state_dict({name: state[name] for name in public}, strict=False)
+        if public:
+            net.load_state_dict({name: state[name] for name in public}, strict=False)
     return net
 
 
