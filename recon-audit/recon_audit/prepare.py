@@ -163,7 +163,7 @@ def prepare(
     x = torch.cat([known.transform(part.scaled) for part in (train, held_out)])
     logits = classifier.logits(x)
     predicted = (logits[:, 0] > 0).long() if classifier.outputs == 1 else logits.argmax(1)
-    y, origin, doubt = _classes(logits, predicted, known.classes, fit)
+    y, origin, doubt = _classes(logits, predicted, known.classes)
     if known.classes is None and train.labels is not None and held_out.labels is not None:
         doubt = "the images' labels do not fit its outputs"
     notes = *known.notes, *_notes(subject, began)
@@ -199,7 +199,7 @@ def whole(value: Any, name: str) -> int:
 
 
 def _classes(
-    logits: Tensor, predicted: Tensor, labels: tuple[Tensor, Tensor, str] | None, fit: Fit | None
+    logits: Tensor, predicted: Tensor, labels: tuple[Tensor, Tensor, str] | None
 ) -> tuple[Tensor, str, str | None]:
     """Of all images, the training ones first, where they are from, and why they are not used."""
     if labels is None:
@@ -208,8 +208,7 @@ def _classes(
     y, n = torch.cat(parts), len(parts[0])
     if logits.shape[1] <= 2 and (y == predicted)[:n].double().mean() < 0.5:
         y, origin = 1 - y, f"{origin}, the other way round, as the network has them"
-    misfit = fit is not None and fit.why_not is not None
-    return y, origin, None if misfit else why_no_labels(logits[n:], y[:n], y[n:])
+    return y, origin, why_no_labels(logits[n:], y[:n], y[n:])
 
 
 def _notes(subject: Subject, start: Start | None) -> list[str]:
