@@ -40,8 +40,8 @@ from recon_audit.verdict import INFERRED, Verdict, attack_states, decide, lines,
 from recon_audit.words import say
 
 ATTACKS = (*RECONSTRUCTIONS, "membership")
-#: profile -> shadows, canaries
-NETWORKS = {"smoke": (4, 1), "laptop": (8, 2), "paper": (32, 4)}
+#: profile -> shadows, canaries, seconds
+NETWORKS = {"smoke": (4, 1, 300.0), "laptop": (8, 2, inf), "paper": (32, 4, inf)}
 SMALL = 3_000_000  # numbers of a network for which one thread is enough
 SPENT = 0.8  # of the time on networks: the rest is for what comes after them
 
@@ -90,7 +90,8 @@ def audit(
         recipe: how it was trained, None to infer that.
         shadows, canaries: how many networks are trained to compare with, and how many of them are
             attacked, by default as the profile says; 0 canaries leave the power unmeasured.
-        time: seconds that it may take: fewer shadows and steps, and the report says so.
+        time: seconds that it may take: fewer shadows and steps, and the report says so; by default
+            300 at profile smoke, else as many as it takes.
         claimed_epsilon: ε that is claimed for the training, or (ε, δ), to compare with.
         aggregates_only: no image, no name of one and no recovered picture in the report or in
             `out`, and numbers for names.
@@ -121,7 +122,7 @@ def audit(
         shadows,
         canaries,
         recipe,
-        inf if time is None else monotonic() + SPENT * positive(time, "time"),
+        monotonic() + SPENT * (usual[2] if time is None else positive(time, "time")),
         claim_of(claimed_epsilon),
     )
     for name in ("resize", "crop"):

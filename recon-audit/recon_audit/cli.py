@@ -36,7 +36,7 @@ OPTIONS: dict[str, tuple[Any, str, str]] = {
     "--shadows": (int, "N", "networks trained to compare with (default: by profile 4, 8, 32)"),
     "--canaries": (int, "N", "of them attacked, to know what would be found (1, 2, 4)"),
     "--groups": (a_text, "FILE|folders", "CSV of name,patient: images that belong together"),
-    "--time": (float, "S", "seconds that it may take, with fewer networks"),
+    "--time": (float, "S", "seconds that it may take, with fewer networks (smoke: 300)"),
     "--claimed-epsilon": (
         a_text,
         "E[,D]",

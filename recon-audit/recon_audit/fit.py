@@ -41,6 +41,10 @@ SUSPECTS = (
     "the labels are numbered otherwise than the outputs, outputs are features and no classes, the"
     " pixels have another scale, or training subtracted or divided by something else"
 )
+GUESSED = (
+    "a file of weights does not say what its layers form, and another network may answer all"
+    " training images rightly, too: give the module itself, or name the widths with --arch"
+)
 MENDS = "give the module itself, or name the widths of dense layers with ReLU with --arch"
 #: mean and deviation of colours in use
 KNOWN: tuple[tuple[str, tuple[float, ...], tuple[float, ...]], ...] = (
@@ -272,8 +276,8 @@ class Read:
     Attributes:
         fit: None without labels.
         notes: what the report says of the reading.
-        unchecked: why the reading is a guess, "" where labels bear it out: of a guess silence of
-            the attacks says nothing.
+        unchecked: why the reading is a guess, "" where labels, or who hands it in, bear it out: of
+            a guess silence of the attacks says nothing.
     """
 
     subject: Subject
@@ -444,7 +448,8 @@ def read(subject: Subject, train: Images, held_out: Images, labels: Any, way: An
         transform = replace(transform, words=f"{transform.words} (inferred: {of_all})")
     elif (best := readings.of_pixels(choice)[0]).sharpness < tried[choice][0].sharpness - APART:
         notes.append(f"{of_all}, and more surely {best.words}: training may have done that to them")
-    return Read(*readings.network(*choice[:-1]), transform, fit, tuple(notes))
+    guess = GUESSED if subject.plan.guessed else ""
+    return Read(*readings.network(*choice[:-1]), transform, fit, tuple(notes), guess)
 
 
 def _unlabelled(readings: Readings) -> Read:

@@ -201,8 +201,6 @@ def _classes(logits: Tensor, predicted: Tensor, known: Read) -> tuple[Tensor, st
     y, n = torch.cat(parts), len(parts[0])
     if logits.shape[1] <= 2 and (y == predicted)[:n].double().mean() < 0.5:
         y, origin = 1 - y, f"{origin}, the other way round, as the network has them"
-    if known.fit and known.fit.why_not:
-        return y, origin, None
     return y, origin, why_no_labels(logits[n:], y[:n], y[n:])
 
 

@@ -18,6 +18,7 @@ from recon_audit.exchange import (
     near_copies,
     neighbours,
     two_sample,
+    why_no_labels,
 )
 from recon_audit.images import Images
 from recon_audit.shadows import Recipe
@@ -86,6 +87,17 @@ def test_classes_are_matched(images):
 def test_tests_keep_their_level(test):
     p = [test(drawn(seed, 40, 1, 6, 6), np.arange(40) < 20, seed, 99) for seed in range(200)]
     assert sum(value < 0.1 for value in p) < 36 and min(p) >= 0.01
+
+
+@pytest.mark.parametrize("classes", [2, 10])
+def test_labels_that_answers_have_nothing_to_do_with_are_used_at_their_level_only(classes):
+    used, y = 0, torch.arange(60) % classes
+    for seed in range(100):
+        noise, order = drawn(seed, 60, classes), drawn(seed, 60).argsort()
+        for answers in (noise, noise + 3 * nn.functional.one_hot(y[order])):
+            used += why_no_labels(answers, y, y) is None
+    assert used < 9  # 2 of 200 are expected
+    assert why_no_labels(noise + nn.functional.one_hot(y), y, y) is None
 
 
 CHANGES = {

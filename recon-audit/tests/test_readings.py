@@ -105,6 +105,8 @@ def test_a_file_is_the_network_that_it_was_or_refused(kind, tmp_path):
         except ReconError as error:
             assert "module itself" in str(error)
             continue
+        # of such a reading silence says nothing: networks of kinds not listed may answer so, too
+        assert "does not say what its layers form" in case.unchecked
         if case.fit.why_not is None:
             pair = torch.stack([case.subject.module(X[:N]).flatten(), net(X[:N]).flatten()])
             assert torch.corrcoef(pair)[0, 1] > 0.99, seed
@@ -120,6 +122,7 @@ def test_widths_that_are_named_settle_what_labels_leave_open(tmp_path):
         prepare(tmp_path / "net.pt", *given)
     case = prepare(tmp_path / "net.pt", *given, arch="64-64-64-64-10")
     torch.testing.assert_close(case.subject.module(X), net(X))
+    assert case.unchecked == prepare(net, *given).unchecked == ""
 
 
 def changed(change):
