@@ -91,7 +91,8 @@ def judged_plainly(x_hat: Tensor, images: Bundle, context: Context) -> Record:
     about["contribution"] = -torch.arange(len(x_hat))
     rows = about["natural"]
     true = is_true(about)[rows].cpu()
-    evidence, hits = Record(), int(true.sum())
+    evidence = Record()
+    hits = int(true.sum())
     for kind in PLAIN:
         score = about[kind][rows].cpu()
         ordered = true[score.argsort(descending=True, stable=True)]

@@ -138,10 +138,12 @@ class Attacked:
         """
         network = TABLE_1[name.removesuffix(PRE_TRAINED)]
         theta = network.init(torch.Generator().manual_seed(SEED))
-        accuracy, rows = math.nan, np.empty(0)
+        accuracy = math.nan
+        rows = np.empty(0)
         if name.endswith(PRE_TRAINED):
             rows = rows_to_train_on(pool)
-            x, labels = inputs(pool, rows).float(), torch.from_numpy(pool.labels[rows])
+            x = inputs(pool, rows).float()
+            labels = torch.from_numpy(pool.labels[rows])
             theta = pretrain(network, theta, x, labels, epochs, torch.Generator().manual_seed(SEED))
             accuracy = (network(theta, x).argmax(1) == labels).float().mean().item()
         return Attacked(
@@ -217,7 +219,9 @@ class Ratio:
     @staticmethod
     def of(logs: np.ndarray) -> "Ratio":
         """From log10 of the ratio of every image or network, (n,)."""
-        mean, half, n = logs.mean(), math.inf, len(logs)
+        mean = logs.mean()
+        half = math.inf
+        n = len(logs)
         if n > 1:
             half = student.ppf(0.975, n - 1) * sem(logs)
         return Ratio(*(float(10**end) for end in (mean, mean - half, mean + half)))

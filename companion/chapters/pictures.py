@@ -150,7 +150,8 @@ def dot_rows(
     line from the least to the largest, and the accuracy at the right.
     """
     figure, ax = plt.subplots(figsize=(PAGE, 0.3 * max(len(names), 2) + 1.0))
-    y, percent = range(len(names)), 100 * np.array([values for values, _ in marks.values()])
+    y = range(len(names))
+    percent = 100 * np.array([values for values, _ in marks.values()])
     ax.hlines(y, percent.min(0), percent.max(0), color="#bbbbbb", lw=2, zorder=1)
     for (label, (_, style)), values in zip(marks.items(), percent, strict=True):
         ax.plot(values, y, ls="none", ms=8, label=label, **style)

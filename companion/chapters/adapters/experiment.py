@@ -22,7 +22,8 @@ from recon.images.pool import PARTS
 from recon.optim.rng import named
 from recon.training.recipes import Dropout, Recipe, accuracy, build, loss_of, train
 
-LINEAR, BLOCK = "linear layer", "MLP block"
+LINEAR = "linear layer"
+BLOCK = "MLP block"
 NEW, KNOWN = "new classes", "known classes"  # whether the public weights tell them apart already
 WIDTH = 512  # of the block
 CLASSES = 10
@@ -105,7 +106,9 @@ def grid(**of: tuple[Any, ...]) -> tuple[Cell, ...]:
     return tuple(Cell(**dict(zip(of, row, strict=True))) for row in product(*of.values()))
 
 
-N, BOTH, LAYERS = (6, 12, 30, 100), ("SGD", "AdamW"), (LINEAR, BLOCK)
+N = (6, 12, 30, 100)
+BOTH = ("SGD", "AdamW")
+LAYERS = (LINEAR, BLOCK)
 PAPER = (
     *grid(layers=LAYERS, recipe=BOTH, rank=(4, 16, 64), n=N),
     *grid(layers=LAYERS, recipe=BOTH, rank=(64,), n=N, public=(KNOWN,)),
@@ -150,12 +153,15 @@ class Adapted(nn.Linear):
     def __init__(
         self, base: nn.Linear, rank: int, generator: torch.Generator, dropout: float = 0.0
     ) -> None:
-        d, m = base.in_features, base.out_features
+        d = base.in_features
+        m = base.out_features
         super().__init__(d, m, device="meta")  # where nothing is drawn
-        self.weight, self.bias = base.weight, base.bias
+        self.weight = base.weight
+        self.bias = base.bias
         self.requires_grad_(False)
         drawn = torch.empty(rank, d).uniform_(-(d**-0.5), d**-0.5, generator=generator)
-        self.a, self.b = nn.Parameter(drawn), nn.Parameter(torch.zeros(m, rank))
+        self.a = nn.Parameter(drawn)
+        self.b = nn.Parameter(torch.zeros(m, rank))
         self.dropout = Dropout(dropout, generator)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -183,7 +189,9 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
 
 def _task(sizes: Sizes, context: Context, cell: Cell) -> Task:
     """Training images are drawn as the others are, and not balanced: else the classes tell."""
-    pool, of, n = context.pool, backbone("lite0", sizes.side), sizes.n_train
+    pool = context.pool
+    of = backbone("lite0", sizes.side)
+    n = sizes.n_train
     drawn, public, others = (np.flatnonzero(pool.part == part) for part in PARTS)
     order = np.random.default_rng(0).permutation(drawn)
     rows = {
@@ -219,16 +227,20 @@ def _adapter(
         Adapted(part, cell.rank, generator, recipe.dropout) if isinstance(part, nn.Linear) else part
         for part in public
     ]
-    x, y = task.x[images][: cell.n], task.y[images][: cell.n]
+    x = task.x[images][: cell.n]
+    y = task.y[images][: cell.n]
     return train(recipe, x, y, generator, module=nn.Sequential(*layers)).module
 
 
 # ------------------------------------------------------------------------------------------ attacks
 def _attacked(sizes: Sizes, context: Context, cell: Cell) -> list[Record]:
-    task, seed = _task(sizes, context, cell), context.seed
+    task = _task(sizes, context, cell)
+    seed = context.seed
     public = _public_weights(cell, task, seed)
-    known, y = len(task.y["train"]), torch.cat([task.y["train"], task.y["others"]])
-    n, x = min(cell.n, known), task.candidates.h
+    known = len(task.y["train"])
+    y = torch.cat([task.y["train"], task.y["others"]])
+    n = min(cell.n, known)
+    x = task.candidates.h
     inputs = replace(task.candidates, signal=_signal(public, x, y))
     module, stranger = (_adapter(cell, task, public, of, seed) for of in ("train", "strangers"))
     released = _factors(module[0], cell)

@@ -72,9 +72,11 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     descent = HeavyBall(sizes.step_size, sizes.momentum, tol=sizes.tol, box=BOX)
     attack = BilevelAttack(released, descent)
     result = reconstruct(attack, x_init, sizes.steps, sizes.tol, context.checkpoints.at("affine"))
-    ends, arrays = Record(), kept_arrays(images)
+    ends = Record()
+    arrays = kept_arrays(images)
     for row, name in enumerate(STARTS):
-        energy, x_hat = result.energy[row].item(), result.x_hat[row]
+        energy = result.energy[row].item()
+        x_hat = result.x_hat[row]
         ends[name] = Record(
             distance_sum=energy,
             **measure(x_hat, x_init[row], images),

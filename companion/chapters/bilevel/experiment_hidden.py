@@ -39,7 +39,8 @@ from recon.training.one_hidden_layer import HiddenObjective
 PAPER_WIDTH = 6144
 TOL = 1e-8  # of the energy, at which an attack is done
 INNER_STARTS = ("uniform", "other_seed", "theta_star")
-PATH_STARTS, PATH_INNER = ("truth", "partition"), ("uniform", "other_seed")
+PATH_STARTS = ("truth", "partition")
+PATH_INNER = ("uniform", "other_seed")
 ALIKE = 0.9  # NCC with the start, mean over images, down to which they "resemble" it
 
 
@@ -150,8 +151,10 @@ class OnTheWay:
         return {**state, "accepted": {**state["accepted"], **notes}}
 
     def step(self, state: State) -> State:
-        before, after = state["accepted"], self.attack.step(state)
-        x, energy = after["accepted"]["x"], after["accepted"]["energy"]
+        before = state["accepted"]
+        after = self.attack.step(state)
+        x = after["accepted"]["x"]
+        energy = after["accepted"]["energy"]
         likeness = ncc(x[0], before["x_init"][0]).diagonal().mean()
         trace = before["trace"].clone()
         trace[int((~torch.isnan(trace[:, 0])).sum())] = torch.stack([energy[0], likeness])
@@ -173,7 +176,8 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     for (inner, start), run in zip(pairs, ends.values(), strict=True):
         inner_start[inner][start] = summary(run, images)
         arrays[f"x_hat_{start}" + ("" if inner == "uniform" else f"_from_{inner}")] = run["x_hat"]
-    apart, n_params = first.distance(second), first.network.n_params
+    apart = first.distance(second)
+    n_params = first.network.n_params
     null = Record(
         held_out_nn_l2=held_out_distance(images),
         other_seed_sum=apart,
@@ -209,7 +213,8 @@ def compute_path(sizes: PathSizes, context: Context) -> Outcome[PathMetrics]:
 
 def networks(sizes: Sizes, context: Context, dim: int, seeds: int) -> list[SpanWeights]:
     """On `dim` inputs, trained on the same images from this many seeds."""
-    network, names = one_hidden(sizes.width, dim), [str(seed) for seed in range(seeds)]
+    network = one_hidden(sizes.width, dim)
+    names = [str(seed) for seed in range(seeds)]
     trained = context.sweep(partial(train_unit, sizes, context), names, "networks")
     return [SpanWeights(network, net["theta"], net["basis"]) for net in trained.values()]
 
@@ -219,7 +224,8 @@ def train_unit(sizes: Sizes, context: Context, seed: str) -> Tensors:
     lies.
     """
     images = images_of(sizes, context, torch.float32)
-    network, space = one_hidden(sizes.width, images.dim), Subspace.spanned_by(images.train)
+    network = one_hidden(sizes.width, images.dim)
+    space = Subspace.spanned_by(images.train)
     theta_0 = _start_in(space, network, context, "hidden.weights", int(seed))
     coordinates = images.train @ space.basis.mT
     objective = HiddenObjective(
@@ -322,7 +328,8 @@ def aligned_distance(network: MLP, theta: Tensor, theta_star: Tensor) -> float:
         params = network.unflatten(vector)
         return torch.cat([params["w1"], params["b1"][:, None], params["w2"].mT], dim=1).double()
 
-    a, b = units(theta), units(theta_star)
+    a = units(theta)
+    b = units(theta_star)
     cost = torch.cdist(a, b).square().cpu()
     rows, columns = linear_sum_assignment(cost.numpy())
     bias = (theta[-1] - theta_star[-1]).square()

@@ -42,7 +42,8 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
 
 
 def _repeated(metrics: Metrics, kind: str) -> Claim:
-    objective, truth = metrics[f"objective_repeated_{kind}"], metrics.objective_true
+    objective = metrics[f"objective_repeated_{kind}"]
+    truth = metrics.objective_true
     return claim(
         f"collapse-repeated-{kind}",
         metrics,

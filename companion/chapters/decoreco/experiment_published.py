@@ -132,7 +132,8 @@ def ranking_of(
 ) -> tuple[Record, Tensors]:
     """The `ranking` against all other images of the pool, and mixtures of the training images."""
     others = gallery(context.pool, images.train_index, images.mean)
-    draws, mixtures = context.stream("separation.others"), nulls["mixtures"]
+    draws = context.stream("separation.others")
+    mixtures = nulls["mixtures"]
     return ranking(x_hat, images.train, others, mixtures, images.mean, images.shape, draws)
 
 
@@ -165,7 +166,8 @@ def ranking(
     """
     order = torch.randperm(len(others), generator=generator)
     few = min(PHOTOGRAPHS, len(others) // 3)
-    photographs, pool = others[order[:few]], others[order[few:]]
+    photographs = others[order[:few]]
+    pool = others[order[few:]]
     size = min(len(train), len(pool) // 2)
     lists = [
         torch.randperm(len(pool), generator=generator)[:size].to(x_hat.device) for _ in range(LISTS)
@@ -189,7 +191,8 @@ def looks_realistic(
     what tells the other half from blends of it best, linear in the features of a network that knows
     ImageNet. So nearly all real photographs do. All are centred by `mean` (d,).
     """
-    known, others = photographs[::2], photographs[1::2]
+    known = photographs[::2]
+    others = photographs[1::2]
     blends = torch.randn(len(known), len(known), generator=generator).to(known) @ known
     of = backbone(side=2 * shape[-1])
 
@@ -211,13 +214,17 @@ def most_similar(
     realistic; their order, and the places in it, from 0, of those that do not.
     """
     natural = len(similarity)
-    order, top = similarity.argsort(descending=True, stable=True), min(FIRST, natural)
-    true, held_out_true, p_value = 0, 0.0, 1.0
+    order = similarity.argsort(descending=True, stable=True)
+    top = min(FIRST, natural)
+    true = 0
+    held_out_true = 0.0
+    p_value = 1.0
     false = order[:0]
     if natural:
         bar = lists.quantile(1 - CHANCE, dim=0).clamp_min(by_blends)
         above = (similarity > bar)[order]
-        true, false = int(above[:top].sum()), FIFTY + (~above[FIFTY:]).nonzero().flatten()
+        true = int(above[:top].sum())
+        false = FIFTY + (~above[FIFTY:]).nonzero().flatten()
         by_chance = (lists > bar).gather(1, lists.topk(top, dim=1).indices).sum(1)
         held_out_true = by_chance.double().mean().item()
         p_value = (int((by_chance >= true).sum()) + 1) / (len(by_chance) + 1)

@@ -35,8 +35,10 @@ def distinct(score: Tensor, alike: Tensor) -> Tensor:
 
 def sorting(result: Result[Any]) -> str:
     """The element for a run that was just computed, with all of its results."""
-    x, train = result.array("x_hat"), result.array("x_train")
-    mean, shape = result.array("mean"), shape_of(x.shape[1])
+    x = result.array("x_hat")
+    train = result.array("x_train")
+    mean = result.array("mean")
+    shape = shape_of(x.shape[1])
     pictures = rescale(x + mean)
     likeness = nearest(pictures, train + mean, "ssim", shape).score
     scores = {

@@ -66,7 +66,8 @@ def published_claims(metrics: PublishedMetrics, _: PublishedSizes) -> list[Claim
     after the first fifty must not, and look as realistic as all but a few photographs do; "partly"
     where there is none. And the thesis.
     """
-    arm, similar = metrics.arm, metrics.shown.similar
+    arm = metrics.arm
+    similar = metrics.shown.similar
     resemble = "reproduced" if similar.as_realistic else "partly"
     resemble = resemble if similar.p_value <= CHANCE else "not reproduced"
     return [
@@ -89,11 +90,15 @@ def partition_claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     left their start for a training image than for a held-out one, which no blend prefers. A null
     that never had that start could not leave it, so there is none.
     """
-    arm, n = metrics.variants.reference, metrics.n_train
-    m, stayed, moved = arm.m, arm.nearest_is_start_partition, arm.moved_to_training
+    arm = metrics.variants.reference
+    n = metrics.n_train
+    m = arm.m
+    stayed = arm.nearest_is_start_partition
+    moved = arm.moved_to_training
     p_value = preference(Competition(moved, arm.moved_to_held_out, 1.0, 1.0), blend_share(n))
     some_few = p_value < LEVEL and moved - arm.moved_to_held_out <= 0.1 * m
-    chance, odds = m / (m + n), stayed * n / max((m - stayed) * m, 1)
+    chance = m / (m + n)
+    odds = stayed * n / max((m - stayed) * m, 1)
     by_ssim = Competition(arm.matches.ssim_04, arm.nulls.held_out.ssim_04, 1.0, 1.0)
     p_ncc, p_ssim = (preference(pair, 0.5) for pair in (arm.competition.ncc_06, by_ssim))
     unlike = [p >= LEVEL for p in (p_ncc, p_ssim)]
@@ -128,7 +133,8 @@ def partition_claims(metrics: Metrics, _: Sizes) -> list[Claim]:
 
 def selected(_: Metrics, arrays: Tensors, n: int = 8) -> Tensors:
     """The n training images that a result is most like, those results and their starts."""
-    train, x_hat = arrays["x_train"], arrays["x_hat_random"]
+    train = arrays["x_train"]
+    x_hat = arrays["x_hat_random"]
     best = nearest(train, x_hat, "ncc")
     picked = best.score.argsort(descending=True)[:n]
     rows = best.index[picked]
@@ -170,7 +176,8 @@ def published_selected(_: PublishedMetrics, arrays: Tensors, n: int = PAIRS) -> 
     """The n best one-to-one matches; those of blends of the training images, at their contrast; and
     `similar_selected`.
     """
-    train, chosen = arrays["x_train"], similar_selected(arrays, n)
+    train = arrays["x_train"]
+    chosen = similar_selected(arrays, n)
     blends = train.norm(dim=1).median() * normalize(arrays["x_null"])
     for name, x in (("best", arrays["x_hat"]), ("null", blends)):
         match = one_to_one(train, x)
@@ -184,7 +191,9 @@ def similar_selected(arrays: Tensors, n: int = PAIRS) -> Tensors:
     """By SSIM with the nearest training image, each of these once: the first n natural-looking
     reconstructions, and the first n after rank 50 that are false.
     """
-    train, mean, x = arrays["x_train"], arrays["mean"], arrays["x_hat"][arrays["similar_rows"]]
+    train = arrays["x_train"]
+    mean = arrays["mean"]
+    x = arrays["x_hat"][arrays["similar_rows"]]
     chosen = Tensors()
     alike = nearest(rescale(x + mean), train + mean, "ssim", shape_of(x.shape[1]))
     for name, ranks in (("first", range(len(x))), ("false", arrays["false_ranks"].tolist())):

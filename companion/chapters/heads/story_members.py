@@ -78,7 +78,8 @@ def claims(metrics: Metrics, sizes: Sizes) -> list[Claim]:
 
 
 def _members(cell: Record) -> Claim:
-    ours, simple = shares(cell, FILTER), {name: max(shares(cell, name)) for name in SIMPLE}
+    ours = shares(cell, FILTER)
+    simple = {name: max(shares(cell, name)) for name in SIMPLE}
     null = max(simple.values())
     return finding(
         "heads-members",
@@ -92,7 +93,8 @@ def _members(cell: Record) -> Claim:
 
 def _public(cell: Record) -> Claim:
     few, foreign, full = (shares(cell, name) for name in (*POORER, FILTER))
-    ours, null = max(few + foreign), min(full)
+    ours = max(few + foreign)
+    null = min(full)
     return finding(
         "heads-public",
         {"few": few, "foreign": foreign, "all": full},
@@ -158,7 +160,8 @@ def _private(private: list[Record], table: list[Record]) -> Claim:
 
 
 def _two_classes(ten: Record, two: Record) -> Claim:
-    ours, before = shares(two, FILTER), shares(ten, FILTER)
+    ours = shares(two, FILTER)
+    before = shares(ten, FILTER)
     return finding(
         "heads-two-classes",
         {"two": ours, "ten": before, "others": pooled(two, *SHADOW)},
@@ -170,7 +173,8 @@ def _two_classes(ten: Record, two: Record) -> Claim:
 
 def _alarms(metrics: Metrics) -> Claim:
     """Over all heads and sets; of the attack with most."""
-    alarms, fresh = Counter[str](), Counter[str]()
+    alarms = Counter[str]()
+    fresh = Counter[str]()
     for name, row in (pair for cell in metrics.cells for pair in cell.attacks.items()):
         alarms[name] += sum(row.get("false_alarms", []))
         fresh[name] += sum(row.get("fresh", []))

@@ -75,7 +75,9 @@ def method_claims(method: str, metrics: Metrics, sizes: Sizes) -> list[Claim]:
     partly if any network with an error is near it. None where the paper has zeros alone.
     """
     # networks with an error, with none as the attack diverged, and with one printed as 0.0000
-    near, away, zeros = dict[str, tuple[bool, float]](), list[bool](), list[bool]()
+    near = dict[str, tuple[bool, float]]()
+    away = list[bool]()
+    zeros = list[bool]()
     published = {name: PUBLISHED[name][method] for name in both_ran(metrics, method)}
     for name, theirs in published.items():
         row = metrics.networks[name].methods[method]
@@ -87,7 +89,8 @@ def method_claims(method: str, metrics: Metrics, sizes: Sizes) -> list[Claim]:
             away.append(row.diverged)
     if not near and not away:
         return []
-    alike, remark = sum(ok for ok, _ in near.values()), ""
+    alike = sum(ok for ok, _ in near.values())
+    remark = ""
     if method != "rgap" and (sizes.share != 1.0 or (method == "dlg" and sizes.dlg_steps != 300)):
         remark = f" ({sizes.share:.0%} of the published steps)"
     if not metrics.images.the_papers:
@@ -209,7 +212,8 @@ def pre_trained_claim(names: list[str], metrics: Metrics) -> Claim:
             f" {(table > 1).sum()} of {table.size}"
         )
 
-    theirs, ours = changes(lambda name, method: PUBLISHED[name][method][0]), changes(metrics.mse)
+    theirs = changes(lambda name, method: PUBLISHED[name][method][0])
+    ours = changes(metrics.mse)
     degraded = ours > 1
     trained = [metrics.networks[name].pre_training for name in names]
     as_theirs = trained[0].n_train == PRE_TRAINED_ON and bool((theirs > 1).all())
@@ -255,7 +259,8 @@ def plot_grid(result: Result[Metrics]) -> Figure:
     """The first image by every attack, on the networks of fewest and of most layers; its mean
     squared error above each, and below all the null, a grey image.
     """
-    truth, methods = result.figure("truth"), drawn_methods(result.metrics)
+    truth = result.figure("truth")
+    methods = drawn_methods(result.metrics)
     rows: list[tuple[str, Sequence[Tensor | None], str]] = [("original", [truth], "training")]
     titles: list[list[str]] = [[]]
     for name in drawn_networks(result.metrics):

@@ -106,7 +106,8 @@ def released(name: str, z: str, victims: Victims, context: Context) -> list[tupl
     """The noisy gradient of every image at multiplier z, and σ of its noise. C is each gradient's
     own norm, so that clipping changes nothing: the best case for the adversary.
     """
-    network, x = network_of(name), victims.x
+    network = network_of(name)
+    x = victims.x
     theta = initial(network)
     sent = []
     for k in range(len(x)):
@@ -180,7 +181,9 @@ def noise_unit(sizes: AttackSizes, context: Context, unit: str) -> Tensors:
     """
     name, z = unit.split("--")
     victims = sizes.victims(name, context.pool)
-    guesses, predicted, by_layers = [], [], []
+    guesses = []
+    predicted = []
+    by_layers = []
     for sent, sigma in released(name, z, victims, context):
         best = map_estimate(sent, sigma).x
         guesses.append(best.view(sent.network.shape))
@@ -200,7 +203,8 @@ def deficiency(name: str, context: Context) -> Record:
     """c(M) of the systems that an adversary sets up from the noisy gradient of one image, layer by
     layer as R-GAP does: features and δ of every layer come from it.
     """
-    victims, c = Victims.of(context.pool, VICTIMS[:1]), []
+    victims = Victims.of(context.pool, VICTIMS[:1])
+    c = []
     for z in DEFICIENT_NOISE:
         [(sent, _)] = released(name, str(z), victims, context)
         layers = layer_by_layer(sent, check=False)

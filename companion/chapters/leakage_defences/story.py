@@ -125,7 +125,8 @@ def plot_noise(result: Result[Metrics]) -> Figure:
     figure, ax = plt.subplots(figsize=(PAGE, 3.6))
     ax.set(xscale="log", yscale="log", xlabel="noise multiplier z", ylabel="error over grey's")
     for (name, rows), colour in zip(metrics.noise.items(), SERIES, strict=False):
-        grey, z = np.array(metrics.grey[name]), [row.z for row in rows]
+        grey = np.array(metrics.grey[name])
+        z = [row.z for row in rows]
         ax.plot(z, [np.mean(row.mse) / grey.mean() for row in rows], color=colour, label=name)
         ax.plot(z, [np.mean(row.predicted) / grey.mean() for row in rows], "--", color=colour)
         ax.plot(z, np.array([row.mse for row in rows]) / grey, ".", color=colour, alpha=0.4)

@@ -48,7 +48,8 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
 
 def local(metrics: Metrics) -> Claim:
     """Several images of full rank with one gradient; without pooling there is one."""
-    pooled, flat = metrics.pooled, metrics.flat
+    pooled = metrics.pooled
+    flat = metrics.flat
     verdict = "finding" if pooled.distinct > flat.distinct else "not reproduced"
     return claim(
         "full-rank-is-local",
@@ -87,7 +88,8 @@ def metric_predicts(metrics: Metrics) -> Claim:
     """By the correlations with all networks: those that networks in random order have in one case
     of twenty count.
     """
-    rho, chance = metrics.correlations(), metrics.chance
+    rho = metrics.correlations()
+    chance = metrics.chance
     judged = {label(key): chance[key] or 0.0 for key in rho if key in METHODS}
     beyond = [p_value < LEVEL for p_value in judged.values()]
     return claim(

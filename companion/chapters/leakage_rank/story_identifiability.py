@@ -38,7 +38,8 @@ def made_up(metrics: Metrics) -> list[Claim]:
     first = {name: {"alone": a[0], "together": all_} for name, a, all_ in rows if a[0] and a[1:]}
     lost = [row["together"] >= row["alone"] for row in first.values()]
     much = any(row["together"] < (1 - LITTLE) * row["alone"] for row in later.values())
-    of_virtual, of_first = "partly" if much else "reproduced", graded(*lost, best="reproduced")
+    of_virtual = "partly" if much else "reproduced"
+    of_first = graded(*lost, best="reproduced")
     values = {"first": first, "later": later}
     return [
         claim("leakage-first-layer", values, verdict=of_first if first else "undecided"),
@@ -70,7 +71,8 @@ def counterfactual(metrics: Metrics) -> list[Claim]:
 
 def found_and_known(metrics: Metrics) -> Claim:
     """By all layers together, against layer by layer."""
-    rows, names = metrics.networks.values(), ("determined", "known", "falsely_known")
+    rows = metrics.networks.values()
+    names = ("determined", "known", "falsely_known")
     counts = {name: sum(row.counts[name] for row in rows) for name in names}
     determined, known, false = counts.values()
     rgap = sum(row.rgap_found for row in rows)

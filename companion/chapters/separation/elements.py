@@ -95,11 +95,13 @@ def unmixing(
     last = stages[-1][1]
     match = one_to_one(images - images.mean(0), padded(torch.cat([last, -last]), len(images)))
     whose = match.score.argsort(descending=True)[:n]
-    which, sign = match.index[whose] % len(last), 1 - 2 * (match.index[whose] // len(last))[:, None]
+    which = match.index[whose] % len(last)
+    sign = 1 - 2 * (match.index[whose] // len(last))[:, None]
     norms = rows.norm(dim=1).argsort(descending=True)[:n]
     frames = [_coefficients(rows[norms], basis)]
     frames += [_coefficients(found[which] * sign, basis) for _, found in stages]
-    low, high = basis.min().item(), basis.max().item()
+    low = basis.min().item()
+    high = basis.max().item()
     data = {
         "basis": bytes_of(basis, low, high),
         "low": low,

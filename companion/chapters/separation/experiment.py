@@ -88,7 +88,8 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     start = time.perf_counter()
     separated = _separate(sizes, context, images, released)
     seconds = time.perf_counter() - start
-    x_hat, basis = separated.x_hat, separated.basis
+    x_hat = separated.x_hat
+    basis = separated.basis
     nulls = nulls_of(context, images, released.network, released.theta_star, len(x_hat), basis)
     ica = fast_ica(basis, images.shape, context.seed)
     by_ica = match_table(torch.cat([ica, -ica]), images, nulls)
