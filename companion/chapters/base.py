@@ -14,7 +14,7 @@ from torch import Tensor
 from companion.store.record import Record
 from companion.store.results import Claim, Result
 from recon.images.bundle import Bundle
-from recon.images.partitions import Dataset, partition, partitions
+from recon.images.partitions import Dataset, partition
 from recon.images.pool import ImagePool
 from recon.optim.loop import Checkpoints
 
@@ -105,10 +105,6 @@ class Context:
         data = self.dataset(n_train, n_train)
         return Bundle.of(data.swapped() if swapped else data, self.device)
 
-    def datasets(self, n_train: int, sets: int, n_held_out: int = 200) -> list[Dataset]:
-        """`sets` of them with training images of their own."""
-        return partitions(self.pool, n_train, sets, n_held_out=n_held_out, seed=self.seed)
-
 
 @dataclass(frozen=True)
 class Outcome(Generic[M]):
@@ -118,11 +114,6 @@ class Outcome(Generic[M]):
 
     metrics: M
     arrays: Tensors
-
-
-def _none(metrics: Any, arrays: Tensors) -> Tensors:
-    """Of figures that show metrics alone."""
-    return {}
 
 
 @dataclass(frozen=True)
@@ -151,7 +142,7 @@ class Experiment(Generic[S, M]):
     compute: Callable[[S, Context], Outcome[M]]
     claims: Callable[[M, S], list[Claim]]
     figures: Mapping[str, Callable[[Result[M]], Figure]]
-    selected: Callable[[M, Tensors], Tensors] = _none
+    selected: Callable[[M, Tensors], Tensors] = lambda *_: {}  # of figures of metrics alone
     on_gpu: bool = True
     shape: tuple[int, int, int] | None = None
     version: int = 1

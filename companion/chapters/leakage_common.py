@@ -33,7 +33,10 @@ FOUND = 1 / 510  # half a grey level
 LEAST = 1e-12  # errors below this are rounding
 PRIOR = 1 / 12  # variance of U(−½, ½), what is known of an entry without the gradient
 PRE_TRAINING_CLASSES = (1, 2)  # automobile, bird: what the paper trains the networks of two rows on
-BATCH, STEP_SIZE, EPOCHS = 64, 1e-3, 300  # Appendix F: Adam with PyTorch's other defaults
+# Appendix F: Adam with PyTorch's other defaults
+BATCH = 64
+STEP_SIZE = 1e-3
+EPOCHS = 300
 
 
 #: Table 1 of Chen & Campbell: Conv(kernel, channels, stride, padding)

@@ -24,7 +24,9 @@ from recon.training.recipes import Dropout, Recipe, accuracy, build, loss_of, tr
 
 LINEAR = "linear layer"
 BLOCK = "MLP block"
-NEW, KNOWN = "new classes", "known classes"  # whether the public weights tell them apart already
+# whether the public weights tell them apart already
+NEW = "new classes"
+KNOWN = "known classes"
 WIDTH = 512  # of the block
 CLASSES = 10
 BASE = Recipe(lr=0.02, weight_decay=0.0, batch=25, cosine=False, steps=400, classes=CLASSES)
@@ -245,14 +247,18 @@ def _attacked(sizes: Sizes, context: Context, cell: Cell) -> list[Record]:
     module, stranger = (_adapter(cell, task, public, of, seed) for of in ("train", "strangers"))
     released = _factors(module[0], cell)
     attack = by_adapter_nullspace(released, inputs)
-    seen, left = (attack.diagnostics[name] for name in ("certificate", "residual"))
+    seen = attack.diagnostics["certificate"]
+    left = attack.diagnostics["residual"]
     with torch.no_grad():
         outputs = module(x)
         guess = (outputs[:, 0] > 0) if outputs.shape[1] == 1 else outputs.argmax(1)
         loss = loss_of(outputs, y, "none")
         fallen = loss_of(public(x), y, "none") - loss
-    simple = {"confidence": -loss_of(outputs, guess, "none"), "low loss": -loss}
-    simple |= {"fallen loss": fallen}
+    simple = {
+        "confidence": -loss_of(outputs, guess, "none"),
+        "low loss": -loss,
+        "fallen loss": fallen,
+    }
     scores = {
         "attack": attack.score,
         "certificate": -left,
@@ -285,8 +291,7 @@ def _factors(first: nn.Module, cell: Cell) -> Adapter:
     """Of the first layer, whose inputs do not move, as they are published."""
     assert isinstance(first, Adapted)
     kind = torch.float16 if cell.recipe == HALF else torch.float32
-    a, b = (part.detach().to(kind).float() for part in (first.a, first.b))
-    return Adapter(a, b)
+    return Adapter(*(part.detach().to(kind).float() for part in (first.a, first.b)))
 
 
 def _signal(public: nn.Sequential, x: Tensor, y: Tensor) -> Tensor:

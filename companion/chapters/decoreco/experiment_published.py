@@ -74,10 +74,12 @@ def gallery(pool: ImagePool, without: Tensor, mean: Tensor) -> Tensor:
     them.
     """
     others = ~torch.isin(torch.from_numpy(pool.index), without)
-    return torch.from_numpy(pool.images)[others].flatten(1).to(mean) / 255 - mean
+    return pool.pixels(others).flatten(1).to(mean) - mean
 
 
-FIRST, FIFTY = 10, 50  # "within the top ten", and "not even in the top 50": Fig. 6
+# "within the top ten", and "not even in the top 50": Fig. 6
+FIRST = 10
+FIFTY = 50
 LISTS = 500  # made with images that nobody trained on
 CHANCE = 0.01  # of the lists, and of the blends
 PHOTOGRAPHS = 500  # that say what looks natural, at most
@@ -107,9 +109,11 @@ def compute(sizes: PublishedSizes, context: Context) -> Outcome[Metrics]:
     counts, ranked = ranking_of(x_hat[order], images, context, nulls)
     arm = arm_of(attack, weights, START, table)
     arrays = {"x_hat": x_hat[order], "contribution": share[order], **ranked}
-    arrays |= kept_arrays(images) | {"x_null": nulls["mixtures"]}
-    released_as = {"theta_star": weights.theta_star, "multipliers": attack.score[order]}
-    arrays |= {RELEASED + name: array for name, array in released_as.items()}
+    arrays |= kept_arrays(images) | {
+        "x_null": nulls["mixtures"],
+        RELEASED + "theta_star": weights.theta_star,
+        RELEASED + "multipliers": attack.score[order],
+    }
     judged = judged_plainly(x_hat[order], images, context)
     return Outcome(Metrics(n_train=sizes.n_train, arm=arm, shown=counts, judged=judged), arrays)
 

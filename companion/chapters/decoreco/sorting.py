@@ -15,7 +15,8 @@ from recon.scoring.matching import nearest, rescale
 from recon.scoring.metrics import ncc
 from recon.scoring.naturalness import signs
 
-SHOWN, FIRST = 20, 10  # results of an order: shown, and counted
+SHOWN = 20  # results of an order
+FIRST = 10  # of them, that are counted
 RECOVERED = (
     0.4  # SSIM with a training image above which a result shows it, as in Haim et al. (2022)
 )

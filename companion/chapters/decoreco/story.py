@@ -41,7 +41,8 @@ def _recovers(name: str, arm: ReferenceArm, n: int, found: bool = True) -> Claim
     images.
     """
     pair = arm.competition.ncc_06
-    recovered, (ours, null) = recovery(arm, pair, n), yardsticks(arm, pair, n)
+    recovered = recovery(arm, pair, n)
+    ours, null = yardsticks(arm, pair, n)
     judged = recovered.verdict
     return claim(
         name,
@@ -154,7 +155,7 @@ def plot_random(result: Result[Metrics]) -> Figure:
     many are above NCC 0.6, and how many of the best null; above them their starts, below them those
     training images.
     """
-    recipe = count_label("published\nrecipe", result.metrics.variants.reference)
+    recipe = count_label(result.metrics.variants.reference)
     return image_rows(
         [
             ("its starting\nimage", result.figure("best.x_init"), "none"),
@@ -260,7 +261,7 @@ def plot_partition(result: Result[Metrics]) -> Figure:
     the training set and, the null, of as many held-out images; with how many have a training image
     above NCC 0.6, and how many of the best null.
     """
-    recipe = count_label("published\nrecipe", result.metrics.variants.reference)
+    recipe = count_label(result.metrics.variants.reference)
     rows = [(recipe, result.figure("results.x_hat"), "recovered")]
     rows += [
         (words, result.figure(f"{name}.nearest"), frame) for name, (words, frame) in NEAREST.items()

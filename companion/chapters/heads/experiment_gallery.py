@@ -33,7 +33,8 @@ from recon.images.features import backbone, features
 from recon.optim.rng import named
 
 QUALITY = 50  # of JPEG
-SHOWN, COLUMNS = 3, 8  # names of a feature, features in the figure
+SHOWN = 3  # names of a feature
+COLUMNS = 8  # features in the figure
 FRONT = "mirrored"  # the copies of the figure
 
 

@@ -273,7 +273,8 @@ def _attacks(
     log odds of all images by the head, and shadows those by shadow heads (k, N), and whether these
     were trained on them.
     """
-    public_phi, (others, inside) = phi[images.public], (part[:, at] for part in shadows)
+    public_phi = phi[images.public]
+    others, inside = (part[:, at] for part in shadows)
     x = images.x[at]
     y = images.labels[at]
     public = Public(images.x[images.public])
@@ -308,11 +309,17 @@ def _rates(score: Tensor, milliseconds: int, kind: np.ndarray, seed: int) -> Rec
     """`cells.attacks` of `Metrics`, of scores of members (kind 1), held-out images (0) and fresh
     ones (2).
     """
-    told, (_, n, fresh) = judged(score, kind, seed, DRAWS), np.bincount(kind, minlength=3).tolist()
-    shares = {"at_1pct": told.tpr_at_1pct, "between_1pct": told.from_to_at_1pct}
-    shares |= {"at_01pct": told.tpr_at_01pct, "between_01pct": told.from_to_at_01pct}
-    counts = {name: np.rint(n * np.array(share)).astype(int) for name, share in shares.items()}
+    told = judged(score, kind, seed, DRAWS)
+    _, n, fresh = np.bincount(kind, minlength=3).tolist()
+    shares = {
+        "at_1pct": told.tpr_at_1pct,
+        "between_1pct": told.from_to_at_1pct,
+        "at_01pct": told.tpr_at_01pct,
+        "between_01pct": told.from_to_at_01pct,
+    }
     row = Record(auc=told.auc, of=n, milliseconds=milliseconds)
-    row |= {name: count.tolist() for name, count in counts.items()}
-    row |= {"fresh": fresh, "false_alarms": round(fresh * told.false_alarms)} if fresh else {}
+    for name, share in shares.items():
+        row[name] = np.rint(n * np.array(share)).astype(int).tolist()
+    if fresh:
+        row |= {"fresh": fresh, "false_alarms": round(fresh * told.false_alarms)}
     return row

@@ -28,7 +28,8 @@ from recon.analysis.walk import Walk, constants, solution_set, sufficient, walk
 from recon.optim.subspace import Subspace
 
 # walks: without bounds, in [0, 1]
-FREE, BOXED = ("to_partition", "to_random"), ("box_partition", "box_random")
+FREE = ("to_partition", "to_random")
+BOXED = ("box_partition", "box_random")
 
 
 class Metrics(Record):

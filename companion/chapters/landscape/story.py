@@ -36,8 +36,8 @@ ROUNDING = 1e-10  # relative error of a classifier below which it counts as the 
 # longest step of a curve, relative to the straight segment's, below which neighbours stay
 # neighbours
 STRIDE = 1.5
-# how much smaller the bilevel distances have to be; how much steeper its line
-FIFTH, TENTH = 0.8, 0.1
+FIFTH = 0.8  # how much smaller the bilevel distances have to be
+TENTH = 0.1  # how much steeper its line
 CALLED = {"truth": "training", "partition": "partition", "random": "noise"}
 
 

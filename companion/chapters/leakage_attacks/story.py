@@ -29,7 +29,9 @@ from companion.store.kept import LEVELS
 from companion.store.record import Record
 from companion.store.results import Claim, Result, graded
 
-WITHIN_MSE, WITHIN_DB = 0.02, 0.15  # of the published mean
+# of the published mean
+WITHIN_MSE = 0.02
+WITHIN_DB = 0.15
 PRE_TRAINED_ON = 10_000  # images, Appendix F
 PRINTED = 5e-5  # half of the last digit that Appendix E prints
 
@@ -122,8 +124,8 @@ def method_claims(method: str, metrics: Metrics, sizes: Sizes) -> list[Claim]:
                 f"{name}: {error:.4g}" for name, (error, _) in published.items() if error
             ),
             verdict="undecided" if remark else judgement,
-            value=float(alike),
-            null_value=float(by_grey),
+            value=alike,
+            null_value=by_grey,
         )
     ]
 
@@ -163,8 +165,8 @@ def hybrid_against(parent: str, metrics: Metrics, sizes: Sizes) -> Claim:
         paper=text(theirs),
         ours=text(worse),
         verdict=judgement if comparable else "undecided",
-        value=float(len(names) - len(worse)),
-        null_value=float(grey),
+        value=len(names) - len(worse),
+        null_value=grey,
     )
 
 
@@ -174,17 +176,12 @@ def full_at_zero(metrics: Metrics, sizes: Sizes) -> Claim:
     """
     names = [name for name in both_ran(metrics, "rgap", "hybrid") if not PUBLISHED_RANK[name][1]]
     errors = {way: [metrics.mse(name, way) for name in names] for way in ("rgap", "hybrid")}
-    exact = (all(at_least_as_good(e, PRINTED) for e in each) for each in errors.values())
+    exact = (all(error <= PRINTED for error in by_way) for by_way in errors.values())
     return claim(
         "leakage-full-at-zero",
         {**errors, "names": names, "grey": metrics.images.grey_mse},
         verdict=graded(*exact, best="reproduced") if names and sizes.share == 1 else "undecided",
     )
-
-
-def at_least_as_good(ours: float | None, other: float | None) -> bool:
-    """Of two errors, None being infinite."""
-    return ours is not None and (other is None or ours <= other)
 
 
 # ------------------------------------------------------------------------------------- pre-training

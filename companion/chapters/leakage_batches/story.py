@@ -45,8 +45,8 @@ def solved_claim(rows: list[Record]) -> Claim:
             "images": sum(row.n for row in more),
         },
         verdict=graded(*(row.found == row.n and row.certified for row in alone)),
-        value=float(found),
-        null_value=float(others),
+        value=found,
+        null_value=others,
     )
 
 

@@ -74,7 +74,7 @@ def reduces_claim(metrics: Metrics) -> Claim:
         "leakage-noise-reduces",
         {"rows": rows},
         verdict=graded(*larger, best="reproduced"),
-        value=float(sum(larger)),
+        value=sum(larger),
         null_value=0.0,
     )
 
@@ -111,7 +111,7 @@ def metric_claim(metrics: Metrics) -> Claim:
         "defences-metric",
         {"rows": rows},
         verdict=graded(*lowered, best="reproduced"),
-        value=float(sum(lowered)),
+        value=sum(lowered),
         null_value=0.0,
     )
 

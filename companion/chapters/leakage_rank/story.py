@@ -31,15 +31,15 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
             values,
             paper="; ".join(f"{name}: {PUBLISHED_RANK[name][1]}" for name in rows),
             verdict=graded(*same, best="reproduced"),
-            value=float(sum(same)),
-            null_value=float(counted),
+            value=sum(same),
+            null_value=counted,
         ),
         claim(
             "leakage-generic-rank",
             values,
             verdict="finding" if generic == len(rows) else graded(False, generic > counted),
-            value=float(generic),
-            null_value=float(counted),
+            value=generic,
+            null_value=counted,
         ),
         metric_predicts(metrics),
         local(metrics),
@@ -55,8 +55,8 @@ def local(metrics: Metrics) -> Claim:
         "full-rank-is-local",
         metrics,
         verdict=verdict if pooled.certificate == flat.certificate == "local" else "undecided",
-        value=float(pooled.distinct),
-        null_value=float(flat.distinct),
+        value=pooled.distinct,
+        null_value=flat.distinct,
     )
 
 
@@ -96,7 +96,7 @@ def metric_predicts(metrics: Metrics) -> Claim:
         "leakage-metric-predicts",
         {"rho": {label(key): value for key, value in rho.items()}, "chance": judged},
         verdict=graded(*beyond, best="reproduced") if judged else "undecided",
-        value=float(sum(beyond)),
+        value=sum(beyond),
         null_value=LEVEL * len(judged),
     )
 

@@ -81,8 +81,8 @@ def found_and_known(metrics: Metrics) -> Claim:
         "identifiability-known",
         counts | {"total": metrics.n_images * len(rows), "rgap": rgap},
         verdict=holds if determined > rgap else "undecided",
-        value=float(known),
-        null_value=float(rgap),
+        value=known,
+        null_value=rgap,
     )
 
 

@@ -29,7 +29,8 @@ from recon.attacks.separation import PIXEL_STD
 from recon.scoring.matching import one_to_one, padded
 from recon.scoring.nulls import clears
 
-COLUMNS, GAP = 20, 2  # of pairs in a picture, and pixels of a frame
+COLUMNS = 20  # of pairs in a picture
+GAP = 2  # pixels of a frame
 LEVEL = 0.01
 RIGHT = 0.95  # share of the sure ones that must be true
 
