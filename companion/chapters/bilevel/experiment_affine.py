@@ -91,5 +91,5 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         other_data_sum=outer_energy(released.theta_star, other.theta_star).item(),
     )
     slope = slopes(result.x_hat[STARTS.index("random")], images.held_out, images.shape)
-    sized = {"n_train": len(images), "steps": result.steps}
-    return Outcome(Metrics(**sized, **ends, null=null, slope=slope), arrays)
+    metrics = Metrics(n_train=len(images), steps=result.steps, **ends, null=null, slope=slope)
+    return Outcome(metrics, arrays)

@@ -113,9 +113,6 @@ class PathSizes(Sizes):
         relative_step: longest outer step, of the images' norm.
     """
 
-    n_train: int = 40
-    width: int = 64
-    steps: int = 150
     relative_step: float = 0.01
 
 
@@ -129,8 +126,8 @@ PATH_SIZES = {
         train_iterations=150,
         n_held_out=50,
     ),
-    "laptop": PathSizes(steps=100),
-    "paper": PathSizes(width=PAPER_WIDTH, n_held_out=1000),
+    "laptop": PathSizes(n_train=40, width=64, steps=100),
+    "paper": PathSizes(n_train=40, width=PAPER_WIDTH, steps=150, n_held_out=1000),
 }
 
 
@@ -185,9 +182,14 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         other_seed_aligned_sum=aligned_distance(first.small, first.theta, second.theta),
         zero_sum=first.theta.square().sum().item(),
     )
-    sized = {"n_train": len(images), "n_params": n_params}
-    slope = slopes(arrays["x_hat_random"], images.held_out, images.shape)
-    return Outcome(Metrics(**sized, inner_start=inner_start, null=null, slope=slope), arrays)
+    metrics = Metrics(
+        n_train=len(images),
+        n_params=n_params,
+        inner_start=inner_start,
+        null=null,
+        slope=slopes(arrays["x_hat_random"], images.held_out, images.shape),
+    )
+    return Outcome(metrics, arrays)
 
 
 def compute_path(sizes: PathSizes, context: Context) -> Outcome[PathMetrics]:
@@ -214,7 +216,7 @@ def compute_path(sizes: PathSizes, context: Context) -> Outcome[PathMetrics]:
 def networks(sizes: Sizes, context: Context, dim: int, seeds: int) -> list[SpanWeights]:
     """On `dim` inputs, trained on the same images from this many seeds."""
     network = one_hidden(sizes.width, dim)
-    names = [str(seed) for seed in range(seeds)]
+    names = [*map(str, range(seeds))]
     trained = context.sweep(partial(train_unit, sizes, context), names, "networks")
     return [SpanWeights(network, net["theta"], net["basis"]) for net in trained.values()]
 

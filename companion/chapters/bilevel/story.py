@@ -94,15 +94,16 @@ def _noise(name: str, metrics: Record, end: Record, ended: bool = True) -> list[
     slope = metrics.slope
     flat = slope.random / (FLAT * slope.held_out)
     margin = min(end.nn_train_l2 / null.held_out_nn_l2, 2 - flat) - 1
-    made = claim(
-        name,
-        {"end": end, "null": null, "slope": slope, "so_far": "" if ended else UNDECIDED},
-        verdict=verdict(margin > 0) if ended else "undecided",
-        value=slope.random,
-        null_value=slope.held_out,
-        margin=margin,
-    )
-    return [made]
+    return [
+        claim(
+            name,
+            {"end": end, "null": null, "slope": slope, "so_far": "" if ended else UNDECIDED},
+            verdict=verdict(margin > 0) if ended else "undecided",
+            value=slope.random,
+            null_value=slope.held_out,
+            margin=margin,
+        )
+    ]
 
 
 def hidden_claims(metrics: Metrics, _: Sizes) -> list[Claim]:
@@ -150,10 +151,14 @@ def _distance(metrics: Metrics) -> Claim:
     ]
     falling = not all(_settled(metrics, ends[name]) for name in STARTS)
     open_ = holds[0] != holds[1] or (falling and not all(holds))
-    words = {"sums": [*sums.values()], "means": [*means.values()], "null": null}
     return claim(
         "hidden-distance",
-        words | {"still": UNDECIDED if falling else ""},
+        {
+            "sums": [*sums.values()],
+            "means": [*means.values()],
+            "null": null,
+            "still": UNDECIDED if falling else "",
+        },
         verdict="undecided" if open_ else verdict(all(holds)),
         value=max(sums.values()),
         null_value=null.other_seed_sum,
@@ -223,9 +228,8 @@ def shared_claims(metrics: SharedMetrics, _: SharedSizes) -> list[Claim]:
     """
     random = metrics.starts.random
     partition = metrics.starts.partition
-    moved = (random, partition)
-    worst = max(end.last_sum for end in moved)
-    left = max(end.last_sum / end.first_sum for end in moved)
+    worst = max(random.last_sum, partition.last_sum)
+    left = max(end.last_sum / end.first_sum for end in (random, partition))
     small = orders_below(worst, SMALL * metrics.added_sum)
     work = orders_below(left, SMALL)
     stays = partition.own_start_is_nearest >= OWN and random.nn_train_l2 > metrics.held_out_nn_l2
@@ -262,9 +266,9 @@ def path_selected(_: PathMetrics, arrays: Tensors) -> Tensors:
     return pictures | beside_nearest(compared, arrays["x_train"])
 
 
-def evenly(images: Tensor, n: int = 8) -> Tensor:
-    """n of them (…, d), from the first to the last."""
-    return images[torch.linspace(0, len(images) - 1, n).round().long()]
+def evenly(images: Tensor) -> Tensor:
+    """Eight of them (…, d), from the first to the last."""
+    return images[torch.linspace(0, len(images) - 1, 8).round().long()]
 
 
 def beside_nearest(images: Tensors, train: Tensor) -> Tensors:

@@ -132,12 +132,12 @@ def partition_claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     ]
 
 
-def selected(_: Metrics, arrays: Tensors, n: int = 8) -> Tensors:
-    """The n training images that a result is most like, those results and their starts."""
+def selected(_: Metrics, arrays: Tensors) -> Tensors:
+    """The eight training images that a result is most like, those results and their starts."""
     train = arrays["x_train"]
     x_hat = arrays["x_hat_random"]
     best = nearest(train, x_hat, "ncc")
-    picked = best.score.argsort(descending=True)[:n]
+    picked = best.score.argsort(descending=True)[:8]
     rows = best.index[picked]
     images = {"x_hat": x_hat[rows], "x_init": arrays["x_init_random"][rows]}
     return _group("best", arrays, images | {"train": train[picked]}, ncc=best.score[picked])
@@ -244,10 +244,10 @@ NEAREST = {
 }
 
 
-def partition_selected(_: Metrics, arrays: Tensors, n: int = 8) -> Tensors:
-    """n results of the first half, evenly, and the nearest image of each kind."""
+def partition_selected(_: Metrics, arrays: Tensors) -> Tensors:
+    """Eight results of the first half, evenly, and the nearest image of each kind."""
     x_hat = arrays["x_hat_partition"]
-    x_hat = x_hat[torch.linspace(0, len(x_hat) // 2, n).long()]
+    x_hat = x_hat[torch.linspace(0, len(x_hat) // 2, 8).long()]
     chosen = _group("results", arrays, {"x_hat": x_hat})
     for name in NEAREST:
         match = nearest(x_hat, arrays[name], "ncc")

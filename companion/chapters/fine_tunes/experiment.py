@@ -34,8 +34,6 @@ BATCH = 25
 SETS = 3  # of images, at each seed
 SGD = "SGD"
 ADAMW = "AdamW"
-FAST = "AdamW, one rate"
-LAYERWISE = "AdamW, rates by layer"
 AGAIN = " re-estimated"  # batch norm's statistics were, on public images
 LABEL = "label filter"
 FILTER = "matched filter"
@@ -122,8 +120,8 @@ SIZES = {
         n_train=100,
         cells=(
             *(replace(cell, images=k) for k in range(SETS) for cell in (BY_SGD, BY_ADAMW)),
-            Cell(recipe=FAST, body_lr=1e-3),
-            Cell(recipe=LAYERWISE, body_lr=1e-3, layerwise=0.8),
+            Cell(recipe="AdamW, one rate", body_lr=1e-3),
+            Cell(recipe="AdamW, rates by layer", body_lr=1e-3, layerwise=0.8),
             replace(BY_ADAMW, augment=True),
             replace(BY_ADAMW, frozen_statistics=True),
             Cell(recipe="AdamW, 10 epochs", epochs=10),

@@ -64,13 +64,6 @@ def deviation(row: Record, published: tuple[float, float]) -> tuple[bool, float]
     return near or abs(row.psnr_255 - published[1]) <= WITHIN_DB, relative
 
 
-def as_published(row: Record, published: tuple[float, float]) -> bool:
-    """Whether a row is near the published one; one printed as 0.0000 must be exact to that."""
-    if published[0] == 0:
-        return row.mse is not None and row.mse < PRINTED
-    return deviation(row, published)[0]
-
-
 # --------------------------------------------------------------------------------- method by method
 def method_claims(method: str, metrics: Metrics, sizes: Sizes) -> list[Claim]:
     """Appendix E for one method, on the untrained networks: reproduced if all fare as in the paper,
@@ -84,7 +77,7 @@ def method_claims(method: str, metrics: Metrics, sizes: Sizes) -> list[Claim]:
     for name, theirs in published.items():
         row = metrics.networks[name].methods[method]
         if theirs[0] == 0:
-            zeros.append(as_published(row, theirs))
+            zeros.append(metrics.mse(name, method) < PRINTED)
         elif theirs[0] <= DIVERGED:
             near[name] = deviation(row, theirs)
         else:

@@ -105,11 +105,8 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     if sizes.shown in sizes.batches:
         shown = runs[f"batch {sizes.batches.index(sizes.shown)}"]
         arrays = {name: pixels(shown[name]) for name in ("truth", "x_hat")}
-    metrics = Metrics(
-        classes=CLASSES,
-        batches=[unpacked(found) for found in runs.values()],
-    )
-    return Outcome(metrics, arrays)
+    batches = [unpacked(found) for found in runs.values()]
+    return Outcome(Metrics(classes=CLASSES, batches=batches), arrays)
 
 
 def drawn(context: Context, count: int, same: bool) -> tuple[Tensor, Tensor]:
@@ -117,13 +114,11 @@ def drawn(context: Context, count: int, same: bool) -> tuple[Tensor, Tensor]:
     first; by the seed.
     """
     pool = context.pool
-    order = torch.randperm(
-        len(pool.labels), generator=named(context.seed, "batches.images")
-    ).numpy()
+    generator = named(context.seed, "batches.images")
+    order = torch.randperm(len(pool.labels), generator=generator).numpy()
     labels = pool.labels[order]
-    classes = sorted({int(label) for label in labels if 0 <= label < CLASSES})
-    by_class = [order[labels == label] for label in classes]
-    in_turn = [by_class[k % len(classes)][k // len(classes)] for k in range(count)]
+    by_class = [order[labels == label] for label in range(CLASSES) if label in labels]
+    in_turn = [by_class[k % len(by_class)][k // len(by_class)] for k in range(count)]
     rows = by_class[0][:count] if same else in_turn
     return inputs(pool, rows), torch.from_numpy(pool.labels[rows])
 
@@ -152,10 +147,7 @@ def solve_batch(sizes: Sizes, context: Context, unit: str) -> Tensors:
             break
     x_hat = assigned(system.images(best.x), x)
     row = Record(
-        n=batch.n,
-        side=batch.side,
-        channels=batch.channels,
-        same=batch.same,
+        **vars(batch),
         labels=len(labels.unique()),
         unknowns=x.numel(),
         equations=len(system.target),

@@ -60,7 +60,7 @@ class AttackSizes:
         """The images whose gradients by a network are attacked, as large as it wants them."""
         count = self.images if name in SMALL else self.table_images
         victims = Victims.of_all_classes(pool, count)
-        return replace(victims, x=averaged(victims.x, name))
+        return replace(victims, x=F.avg_pool2d(victims.x, 32 // network_of(name).shape[1]))
 
 
 SIZES = {
@@ -95,11 +95,6 @@ def compute(sizes: AttackSizes, context: Context) -> Outcome[Metrics]:
         deficiency=[deficiency(name, context) for name in DEFICIENT],
     )
     return Outcome(metrics, {})
-
-
-def averaged(x: Tensor, name: str) -> Tensor:
-    """Images (B, 3, 32, 32) as large as a network wants them."""
-    return F.avg_pool2d(x, 32 // network_of(name).shape[1])
 
 
 def released(name: str, z: str, victims: Victims, context: Context) -> list[tuple[Gradient, float]]:

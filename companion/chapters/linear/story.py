@@ -69,9 +69,9 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
 TWINS = ("train", "start", "other")
 
 
-def selected(_: Metrics, arrays: Tensors, n: int = 10) -> Tensors:
-    """n images of both sets, evenly, and the photographs that became those of the second."""
-    rows = torch.linspace(0, len(arrays["twin_train"]) - 1, n).round().long()
+def selected(_: Metrics, arrays: Tensors) -> Tensors:
+    """Ten images of both sets, evenly, and the photographs that became those of the second."""
+    rows = torch.linspace(0, len(arrays["twin_train"]) - 1, 10).round().long()
     return {f"twins.{name}": arrays[f"twin_{name}"][rows] for name in TWINS}
 
 
