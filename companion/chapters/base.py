@@ -33,29 +33,30 @@ class Sweep(Protocol):
     ) -> dict[str, Tensors]: ...
 
 
-#: The older experiments' random streams, name -> (number, stride): index i of a stream is number +
-#: stride · i.  The prefix says whose draws must not collide.  Numbers are arbitrary, but fixed:
+#: The older experiments' random streams, name -> number, to which index i adds i times its stride
+#: in `STRIDES`.  The prefix says whose draws must not collide.  Numbers are arbitrary, but fixed:
 #: published results depend on them, so the table does not grow; newer experiments draw by name
 #: alone, see `recon.optim.rng.named`.
-STREAMS: dict[str, tuple[int, int]] = {
-    "collapse.weights": (1, 0),
-    "collapse.noise": (2, 0),
-    "affine.start": (1, 0),
-    "hidden.weights": (100, 1),
-    "hidden.inner_start": (200, 1),
-    "hidden.start": (300, 1),
-    "kkt.weights": (1, 10),
-    "kkt.attack": (2, 0),
-    "kkt.attack_again": (20_000, 10),
-    "kkt.nulls": (7000, 0),
-    "separation.nulls": (70, 0),
-    "separation.attack": (71, 0),
-    "separation.others": (72, 0),
-    "separation.weights": (80, 0),
-    "separation.noise": (81, 0),
-    "landscape.start": (1, 1),
-    "landscape.weights": (10, 1),
+STREAMS = {
+    "collapse.weights": 1,
+    "collapse.noise": 2,
+    "affine.start": 1,
+    "hidden.weights": 100,
+    "hidden.inner_start": 200,
+    "hidden.start": 300,
+    "kkt.weights": 1,
+    "kkt.attack": 2,
+    "kkt.nulls": 7000,
+    "separation.nulls": 70,
+    "separation.attack": 71,
+    "separation.others": 72,
+    "separation.weights": 80,
+    "separation.noise": 81,
+    "landscape.start": 1,
+    "landscape.weights": 10,
 }
+#: of those that are drawn several times: what an index adds to the number
+STRIDES = {"hidden.weights": 1, "hidden.inner_start": 1, "kkt.weights": 10}
 SPACING = 1000  # between streams, so that small seeds do not meet each other's
 
 
@@ -69,10 +70,10 @@ def stream(seed: int, name: str, index: int = 0) -> torch.Generator:
     >>> torch.equal(torch.rand(3, generator=first), torch.rand(3, generator=again))
     True
     """
-    number, stride = STREAMS[name]
-    if index and not stride:
+    if index and name not in STRIDES:
         raise ValueError(f"the random stream '{name}' has one draw only")
-    return torch.Generator().manual_seed(seed + SPACING * (number + stride * index))
+    number = STREAMS[name] + STRIDES.get(name, 0) * index
+    return torch.Generator().manual_seed(seed + SPACING * number)
 
 
 @dataclass(frozen=True)

@@ -110,20 +110,15 @@ def note(
     ax: Axes,
     words: str,
     at: tuple[float, float],
-    by: tuple[float, float] = (0, 0),
+    by: tuple[float, float],
     colour: Colour = "#333333",
-    ha: Literal["left", "center", "right"] = "left",
-    va: Literal["center", "bottom"] = "center",
-    high: bool = False,
+    ha: Literal["left", "right"] = "left",
 ) -> None:
-    """Words in a colour, some points beside a place of the data, which lines do not strike through;
-
-    Args:
-        high: its y is a share of the axes' height.
+    """Words in a colour, some points beside a place of the data, which lines do not strike
+    through.
     """
-    place = ("data", "axes fraction") if high else "data"
     text = ax.annotate(
-        words, at, by, xycoords=place, textcoords="offset points", color=ink(colour), ha=ha, va=va
+        words, at, by, textcoords="offset points", color=ink(colour), ha=ha, va="center"
     )
     text.set_path_effects([withStroke(linewidth=3, foreground=CHART_GROUND)])
 

@@ -168,7 +168,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     rows = [f"{inner} {start} 0" for inner, start in pairs]
     first, second = networks(sizes, context, images.dim, 2)
     ends = context.sweep(partial(row_unit, sizes, context, first), rows, "rows")
-    inner_start = Record({inner: Record() for inner in INNER_STARTS})
+    inner_start = {inner: Record() for inner in INNER_STARTS}
     arrays = kept_arrays(images)
     for (inner, start), run in zip(pairs, ends.values(), strict=True):
         inner_start[inner][start] = summary(run, images)
@@ -198,7 +198,7 @@ def compute_path(sizes: PathSizes, context: Context) -> Outcome[PathMetrics]:
     [star] = networks(sizes, context, images.dim, 1)
     rows = [f"{inner} {start} 0" for inner, start in product(PATH_INNER, PATH_STARTS)]
     ends = context.sweep(partial(path_unit, sizes, context, star), rows, "rows")
-    paths = Record({inner: Record() for inner in PATH_INNER})
+    paths = {inner: Record() for inner in PATH_INNER}
     arrays = kept_arrays(images)
     for name, row in ends.items():
         inner, start, _ = name.split(" ")
@@ -353,6 +353,6 @@ def _path(row: Tensors, images: Bundle) -> Record:
 
     return Record(
         first_sum=trace[0, 0].item(),
-        alike=Record({**at(last, row["alike"]), "settled_sum": row["settled"].item()}),
+        alike=at(last, row["alike"]) | {"settled_sum": row["settled"].item()},
         end=at(len(trace) - 1, row["x_hat"]),
     )

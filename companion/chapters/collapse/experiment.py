@@ -132,12 +132,15 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     truth = stationarity(objective, theta, train, y)
     pairs = {kind: repeated(objective, theta, x, m) for kind, x in images.items()}
     with_decay = solve_lbfgs(decayed, train[None], theta_init[None], replace(INNER, tol=1e-8))[0]
-    arrays = {"x_train": data.train.flat[:: max(1, m // 8)][:8]}
     below = {}
-    arrays["x_held_out"] = data.held_out.flat[:: len(data.held_out) // PICKED][:PICKED]
+    arrays = {
+        "x_train": data.train.flat[:: max(1, m // 8)][:8],
+        "x_held_out": data.held_out.flat[:: len(data.held_out) // PICKED][:PICKED],
+    }
     for kind, x in images.items():  # an image repeated m times has the objective of one
         confidence, alone = per_image(network, theta, x)
-        arrays |= {f"confidence_{kind}": confidence, f"objective_{kind}": alone}
+        arrays[f"confidence_{kind}"] = confidence
+        arrays[f"objective_{kind}"] = alone
         below[f"share_of_{kind}_below_truth"] = (alone <= truth).double().mean().item()
     for kind in ("train", "held_out"):
         arrays[f"x_repeated_{kind}"] = (images[kind][pairs[kind][1]] + mean).float()

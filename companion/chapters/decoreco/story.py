@@ -101,7 +101,8 @@ def partition_claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     chance = m / (m + n)
     odds = stayed * n / max((m - stayed) * m, 1)
     by_ssim = Competition(arm.matches.ssim_04, arm.nulls.held_out.ssim_04, 1.0, 1.0)
-    p_ncc, p_ssim = (preference(pair, 0.5) for pair in (arm.competition.ncc_06, by_ssim))
+    p_ncc = preference(arm.competition.ncc_06, 0.5)
+    p_ssim = preference(by_ssim, 0.5)
     unlike = [p >= LEVEL for p in (p_ncc, p_ssim)]
     derived = {"n_train": n, "chance": chance, "p_value": p_value, "came": came_text(arm)}
     return [

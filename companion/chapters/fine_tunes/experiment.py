@@ -236,7 +236,8 @@ def _attacked(sizes: Sizes, context: Context, cell: Cell) -> list[Record]:
     ]
     kind = np.repeat([1, 0, 2], [len(labels) for _, labels in asked])
     images, y = map(torch.cat, zip(*asked, strict=True))
-    frozen, public = (features(x, of) for x in (images, known[0]))
+    frozen = features(images, of)
+    public = features(known[0], of)
 
     stream = partial(named, context.seed, f"fine-tunes {cell.name}")
     network = fine_tuned(cell, data.x, data.labels, of, stream())

@@ -30,8 +30,10 @@ def passed(head: Head, x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
     hidden = linear(x, *head[:2]).relu()
     outputs = linear(hidden, *head[2:])
     if outputs.shape[1] == 1:
-        return outputs, *written(head, x, hidden, outputs.sigmoid() - y[:, None])
-    return outputs, *written(head, x, hidden, outputs.softmax(1) - one_hot(y, outputs.shape[1]))
+        residual = outputs.sigmoid() - y[:, None]
+    else:
+        residual = outputs.softmax(1) - one_hot(y, outputs.shape[1])
+    return outputs, *written(head, x, hidden, residual)
 
 
 def written(head: Head, x: Tensor, hidden: Tensor, residual: Tensor) -> tuple[Tensor, ...]:
@@ -115,9 +117,12 @@ def inverse_hessian(head: Head, x: Tensor, y: Tensor, n: int, lr: float) -> Tens
         a = torch.cat([cross[at], cross[:n][rest].mean(0, keepdim=True)])
         b = a @ inverse
         b = b - torch.linalg.solve(inverse[out][:, out], b[:, out].mT).mT @ inverse[out]
+        others = b[-1]
+        a = a[:-1]
+        b = b[:-1]
         # ⟨H⁻¹g, H⁻¹g⟩ and ⟨H⁻¹g, H⁻¹g₀⟩, by Woodbury
-        square = lengths[at] - (a[:-1] * b[:-1]).sum(1) - DAMPING * b[:-1].square().sum(1)
-        mean = plain[at][:, rest].mean(1) - a[:-1] @ b[-1] - DAMPING * (b[:-1] @ b[-1])
+        square = lengths[at] - (a * b).sum(1) - DAMPING * b.square().sum(1)
+        mean = plain[at][:, rest].mean(1) - a @ others - DAMPING * (b @ others)
         score[at] -= (square / n + 2 * mean) / (lr * DAMPING**2)
     return score.float()
 

@@ -92,7 +92,9 @@ def _members(cell: Record) -> Claim:
 
 
 def _public(cell: Record) -> Claim:
-    few, foreign, full = (shares(cell, name) for name in (*POORER, FILTER))
+    few = shares(cell, FEW)
+    foreign = shares(cell, FOREIGN)
+    full = shares(cell, FILTER)
     ours = max(few + foreign)
     null = min(full)
     return finding(
@@ -108,7 +110,8 @@ def _public(cell: Record) -> Claim:
 def _lira(default: Record, metrics: Metrics) -> Claim:
     """By every set, and where every image is in half of the heads."""
     balanced = [cell for cell in metrics.cells if cell.balanced]
-    ours, *theirs = (shares(default, name) for name in (FILTER, *SHADOW))
+    ours = shares(default, FILTER)
+    theirs = [shares(default, name) for name in SHADOW]
     tables = [[shares(cell, name) for name in (FILTER, *SHADOW)] for cell in (default, *balanced)]
     values = {
         "ours": ours,
@@ -147,7 +150,8 @@ def _private(private: list[Record], table: list[Record]) -> Claim:
     rows = []
     for cell in private:
         for plain in [c for c in table if (c.recipe, c.n_train) == (SGD, cell.n_train)]:
-            accuracy, before = (fmean(c.accuracy) for c in (cell, plain))
+            accuracy = fmean(cell.accuracy)
+            before = fmean(plain.accuracy)
             rows.append({**best_of(cell, cell.attacks), "accuracy": accuracy, "before": before})
     margins = (min(HIDDEN - row["share"], COST * row["before"] - row["accuracy"]) for row in rows)
     return finding(

@@ -84,8 +84,8 @@ def compute(sizes: BilevelSizes, context: Context) -> Outcome[Metrics]:
         lambda1=list(LAMBDAS),
         converged=run["converged"].double().mean().item(),
         null_distance_to_truth=null,
-        distance=Record({name: grid[name] for name in SETS}),
-        start_distance=Record({name: grid[f"start_{name}"] for name in SETS}),
+        distance={name: grid[name] for name in SETS},
+        start_distance={name: grid[f"start_{name}"] for name in SETS},
         cells_converged=grid["converged"],
         connection=unpacked(walked),
     )

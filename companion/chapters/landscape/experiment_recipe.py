@@ -93,7 +93,7 @@ def compute(sizes: RecipeSizes, context: Context) -> Outcome[Metrics]:
                 start=_distances(starts[row], images),
                 end=_distances(run["x_hat"], images),
                 ncc=_ncc(run["x_hat"], images),
-                bilevel=Record({key: bilevel[key][row].item() for key in SETS}),
+                bilevel={key: bilevel[key][row].item() for key in SETS},
                 fell_layer_1=run["fell"].item(),
             )
         )

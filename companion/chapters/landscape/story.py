@@ -277,11 +277,11 @@ def plot_recipe(result: Result[RecipeMetrics]) -> Figure:
 PLACES = {"truth": (1, 1), "partition": (0, 1), "random": (1, 0)}
 
 
-def recipe_selected(metrics: RecipeMetrics, arrays: Tensors, n: int = 10) -> Tensors:
-    """n images, half of either class, where the recipe starts and ends; cut to [0, 1]."""
+def recipe_selected(metrics: RecipeMetrics, arrays: Tensors) -> Tensors:
+    """Ten images, half of either class, where the recipe starts and ends; cut to [0, 1]."""
     cells = [(cell.lambda1, cell.lambda2) for cell in metrics.cells]
     last = len(arrays["truth"])
-    picked = torch.tensor([*range(n // 2), *range(last - (n - n // 2), last)])
+    picked = torch.tensor([*range(5), *range(last - 5, last)])
     images = Tensors()
     for name, place in PLACES.items():
         images[f"{name}.start"] = levels(arrays[name][picked])

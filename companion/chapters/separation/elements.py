@@ -20,17 +20,17 @@ HERE = Path(__file__).parent
 LOW = 0.3  # left end of the threshold's axis
 
 
-def proof(result: Result[Metrics], n: int = 10) -> str:
-    """What was recovered from the weights above its training image: n images, evenly spaced from
-    the best recovered to the worst, and the n best without an attack.
+def proof(result: Result[Metrics]) -> str:
+    """What was recovered from the weights above its training image: ten images, evenly spaced from
+    the best recovered to the worst, and the ten best without an attack.
 
     Nobody picks them. Every tile holds a candidate above the training image that it is matched
     with, and their NCC.
     """
     train, found, score = matched(result, "x_train")
-    picked = torch.linspace(0, len(train) - 1, n).round().long()
+    picked = torch.linspace(0, len(train) - 1, 10).round().long()
     scores = result.array("x_null_ncc")
-    best = scores.argsort(descending=True)[:n]
+    best = scores.argsort(descending=True)[:10]
     truth = (result.array("x_train") + result.array("mean")).clamp(0, 1)
     seen = (train[picked] + result.array("mean")).clamp(0, 1)
     free = shown(result, result.array("x_null")[best])
@@ -53,7 +53,8 @@ def threshold(result: Result[Metrics], start: float = 0.7) -> str:
     """How many training images lie above a threshold to drag, from `start` on, and how many without
     an attack.
     """
-    train, held = (matched(result, key)[2] for key in ("x_train", "x_held_out"))
+    train = matched(result, "x_train")[2]
+    held = matched(result, "x_held_out")[2]
     # of the null that is best at each threshold, as the tables have it
     free = result.array("null_envelope")
     kinds = [

@@ -99,7 +99,7 @@ def count_table(x_hat: Tensor, images: Bundle, w1: Tensor, context: Context) -> 
         matches=matches,
         null=null,
         best_null=best,
-        excess=Record({name: matches[name] - best[name] for name in best}),
+        excess={name: matches[name] - best[name] for name in best},
         photographs=best_of(nulls["photographs"], nulls["photographs_2"]),
         n_photographs=n_photographs(candidates),
     )
