@@ -158,7 +158,7 @@ class Experiment(Generic[S, M]):
             **dict.fromkeys(("SIZES", "Metrics", "compute", "rescored"), experiment),
             **dict.fromkeys(("claims", "FIGURES", "selected"), story),
         }
-        fields: dict[str, Any] = {
+        fields = {
             name.lower(): getattr(module, name)
             for name, module in parts.items()
             if hasattr(module, name)

@@ -309,7 +309,7 @@ def plot_path_images(result: Result[PathMetrics]) -> Figure:
 
 def _with_nearest(result: Result[Any], groups: list[list[tuple[str, str, str]]]) -> Figure:
     """Groups of rows (label, name, frame); below the last of each its nearest training images."""
-    rows: list[tuple[str, Tensor, str]] = []
+    rows = []
     titles: list[list[str]] = []
     for group in groups:
         last = group[-1][1]

@@ -5,7 +5,6 @@ A verdict on the recipe comes from a run with Haim et al.'s full budget, converg
 no other; where the three yardsticks of `companion.chapters.yardstick` disagree, it is "partly".
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -228,7 +227,7 @@ def plot_ranked(result: Result[PublishedMetrics]) -> Figure:
 
 def _pairs(result: Result[Any], below: str, groups: list[tuple[str, str, list[str]]]) -> Figure:
     """Groups (name, label, titles) of reconstructions, above their training images."""
-    rows: list[tuple[str, Sequence[Tensor | None], str]] = []
+    rows = []
     for name, label, _ in groups:
         by = "baseline" if name == "null" else "recovered"
         for kind, words, frame in (("x_hat", label, by), ("train", below, "training")):

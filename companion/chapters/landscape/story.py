@@ -2,7 +2,6 @@
 DecoReco's, by the recipe that they are about, undecided unless it ran with its full budget.
 """
 
-from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -54,7 +53,7 @@ def claims(metrics: BilevelMetrics, _: BilevelSizes) -> list[Claim]:
         "crossing": crossing_text(metrics),
         "to_noise": distance.truth[-1][::-1],
     }
-    leads: dict[str, Callable[[Record], float]] = {
+    leads = {
         "corners": lambda far: min(
             lead(corner(far, -1), "truth"), lead(corner(far, 0), "partition")
         ),

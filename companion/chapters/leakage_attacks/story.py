@@ -1,12 +1,11 @@
 """Chapter 11's sentences: Appendix E, method by method, and what the paper says of its table."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 import torch
 from matplotlib.figure import Figure
-from torch import Tensor
 
 from companion.chapters.base import Tensors
 from companion.chapters.claims import claim
@@ -138,27 +137,28 @@ def hybrid_against(parent: str, metrics: Metrics, sizes: Sizes) -> Claim:
     paper's own table has the same exceptions.
     """
     names = both_ran(metrics, "rgap", "hybrid", parent)
+    count = len(names)
     errors = {name: metrics.mse(name, parent) for name in names}
     worse = [name for name in names if metrics.mse(name, "hybrid") > errors[name]]
     theirs = [n for n in names if PUBLISHED[n]["hybrid"][0] > PUBLISHED[n][parent][0]]
     comparable = metrics.images.the_papers and sizes.share == 1.0
     grey = sum(metrics.images.grey_mse <= error for error in errors.values())
-    if worse or grey == len(names):
+    if worse or grey == count:
         judgement = "partly" if worse == theirs else "not reproduced"
     else:
         judgement = "reproduced"
 
     def text(not_on: list[str]) -> str:
         others = f", not on {', '.join(not_on)}" if not_on else ""
-        return f"on {len(names) - len(not_on)} of {len(names)}{others}"
+        return f"on {count - len(not_on)} of {count}{others}"
 
     return claim(
         f"leakage-hybrid-against-{parent.replace('_', '-')}",
-        {"networks": len(names), "grey": grey},
+        {"networks": count, "grey": grey},
         paper=text(theirs),
         ours=text(worse),
         verdict=judgement if comparable else "undecided",
-        value=len(names) - len(worse),
+        value=count - len(worse),
         null_value=grey,
     )
 
@@ -251,7 +251,7 @@ def plot_grid(result: Result[Metrics]) -> Figure:
     """
     truth = result.figure("truth")
     methods = drawn_methods(result.metrics)
-    rows: list[tuple[str, Sequence[Tensor | None], str]] = [("original", [truth], "training")]
+    rows = [("original", [truth], "training")]
     titles: list[list[str]] = [[]]
     for name in drawn_networks(result.metrics):
         runs = result.metrics.networks[name].methods

@@ -20,7 +20,7 @@ from companion.chapters.leakage_common import (
 from companion.chapters.tables import packed, unpacked
 from companion.store.record import Record
 from recon.attacks.batches import BatchSystem
-from recon.attacks.gauss_newton import Solved, gauss_newton
+from recon.attacks.gauss_newton import gauss_newton
 from recon.attacks.gradient_system import CERTAIN
 from recon.nets.conv import Conv, ConvNet
 from recon.optim.rng import named
@@ -101,7 +101,7 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """Every batch by itself."""
     units = [f"batch {k}" for k in range(len(sizes.batches))]
     runs = context.sweep(partial(solve_batch, sizes, context), units, "batches")
-    arrays: Tensors = {}
+    arrays = {}
     if sizes.shown in sizes.batches:
         shown = runs[f"batch {sizes.batches.index(sizes.shown)}"]
         arrays = {name: pixels(shown[name]) for name in ("truth", "x_hat")}
@@ -137,7 +137,7 @@ def solve_batch(sizes: Sizes, context: Context, unit: str) -> Tensors:
     batch = sizes.batches[int(unit.split()[1])]
     network, theta, x, labels = victims(batch, context)
     mean = Gradient.averaged(network, theta, x, labels)
-    tries: list[Solved] = []
+    tries = []
     for start in range(sizes.starts):
         system = BatchSystem.of(mean, labels, seed=start)
         tol = 1e-26 * system.target.square().sum().item()

@@ -26,7 +26,7 @@ def claims(metrics: Metrics, _: AttackSizes) -> list[Claim]:
 
 def noise_claim(metrics: Metrics) -> Claim:
     """The least noise that leaves nothing, by network."""
-    hides: dict[str, float] = {}
+    hides = {}
     lost: dict[str, float] = {}
     for name, rows in metrics.noise.items():
         grey = mean(metrics.grey[name])

@@ -87,8 +87,8 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     for name in sizes.networks:
         networks[name] = ranks(name, Attacked.of(name, context.pool), victims)
         c[name] = networks[name].c
-        published = {method: PUBLISHED[name][method] for method in METHODS}
-        psnrs[name] = {method: p for method, (error, p) in published.items() if error <= DIVERGED}
+        published = PUBLISHED[name].items()
+        psnrs[name] = {method: p for method, (error, p) in published if error <= DIVERGED}
     ranked = correlations(c, psnrs)
     rho = {key: pair and pair[0] for key, pair in ranked.items()}
     chance = {key: pair and pair[1] for key, pair in ranked.items()}
@@ -136,13 +136,15 @@ def ranks(name: str, attacked: Attacked, victims: Victims) -> Record:
     )
 
 
-def correlations(
-    c: dict[str, int], psnrs: dict[str, dict[str, float]]
-) -> dict[str, tuple[float, float] | None]:
+#: Spearman's ρ and its chance, None where there are too few networks, by a name
+Correlations = dict[str, tuple[float, float] | None]
+
+
+def correlations(c: dict[str, int], psnrs: dict[str, dict[str, float]]) -> Correlations:
     """Spearman correlation of c(M) with each method's PSNR, with and without CNN4 V2, and the share
     of permutations of the networks with one as large; None for < 3 networks.
     """
-    pairs: dict[str, tuple[float, float] | None] = {}
+    pairs: Correlations = {}
     for method in dict.fromkeys(method for row in psnrs.values() for method in row):
         for key, left_out in ((method, ""), (method + WITHOUT, "CNN4 V2")):
             names = [name for name in c if method in psnrs[name] and name != left_out]
