@@ -30,12 +30,15 @@ def made_up(metrics: Metrics) -> list[Claim]:
     made up; of a later one those before supply what R-GAP's virtual constraints do, as we read
     them.
     """
-    rows = [
-        (name, [-each for each in generic_deficiencies(TABLE_1[name])], -row.joint_deficiency)
-        for name, row in metrics.networks.items()
-    ]
-    later = {name: {"alone": max(a), "together": all_} for name, a, all_ in rows if a[0] < max(a)}
-    first = {name: {"alone": a[0], "together": all_} for name, a, all_ in rows if a[0] and a[1:]}
+    first = {}
+    later = {}
+    for name, row in metrics.networks.items():
+        alone = [-lacking for lacking in generic_deficiencies(TABLE_1[name])]
+        together = -row.joint_deficiency
+        if alone[0] and alone[1:]:
+            first[name] = {"alone": alone[0], "together": together}
+        if alone[0] < max(alone):
+            later[name] = {"alone": max(alone), "together": together}
     lost = [row["together"] >= row["alone"] for row in first.values()]
     much = any(row["together"] < (1 - LITTLE) * row["alone"] for row in later.values())
     of_virtual = "partly" if much else "reproduced"

@@ -4,6 +4,7 @@ unmixing by hand.
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -62,10 +63,9 @@ def threshold(result: Result[Metrics], start: float = 0.7) -> str:
         (BASELINE, "7 4", "held-out images, same candidates", held),
         (BASELINE, "2 3", "training images, without an attack", free),
     ]
-    names = ("colour", "dash", "label", "values")
     lines = [
-        dict(zip(names, (*kind, [round(v, 3) for v in values.tolist()]), strict=True))
-        for *kind, values in kinds
+        {"colour": colour, "dash": dash, "label": label, "values": _rounded(values)}
+        for colour, dash, label, values in kinds
     ]
     counts = ", ".join(f"{int((values > start).sum())} {label}" for _, _, label, values in kinds)
     body = fragment(HERE / "threshold.html", low=LOW, start=start, n=len(train), counts=counts)
@@ -108,7 +108,7 @@ def unmixing(
         "low": low,
         "high": high,
         "rank": len(basis),
-        "frames": [[[round(v, 3) for v in row] for row in frame.tolist()] for frame in frames],
+        "frames": [*map(_rounded, frames)],
         "said": ["rows of the first layer, as they are", *(words for words, _ in stages)],
     }
     truths = [data_uri(rescale(images[i])) for i in whose.tolist()]
@@ -124,6 +124,10 @@ def unmixing(
             " step."
         ),
     )
+
+
+def _rounded(values: Tensor) -> list[Any]:
+    return values.double().round(decimals=3).tolist()
 
 
 def _coefficients(pictures: Tensor, basis: Tensor) -> Tensor:
