@@ -14,7 +14,7 @@ from torch import Tensor
 from companion.store.record import Record
 from companion.store.results import Claim, Result
 from recon.images.bundle import Bundle
-from recon.images.partitions import Dataset, partition, partitions
+from recon.images.partitions import Dataset, partition
 from recon.images.pool import ImagePool
 from recon.optim.loop import Checkpoints
 
@@ -33,29 +33,30 @@ class Sweep(Protocol):
     ) -> dict[str, Tensors]: ...
 
 
-#: The older experiments' random streams, name -> (number, stride): index i of a stream is number +
-#: stride · i.  The prefix says whose draws must not collide.  Numbers are arbitrary, but fixed:
+#: The older experiments' random streams, name -> number, to which index i adds i times its stride
+#: in `STRIDES`.  The prefix says whose draws must not collide.  Numbers are arbitrary, but fixed:
 #: published results depend on them, so the table does not grow; newer experiments draw by name
 #: alone, see `recon.optim.rng.named`.
-STREAMS: dict[str, tuple[int, int]] = {
-    "collapse.weights": (1, 0),
-    "collapse.noise": (2, 0),
-    "affine.start": (1, 0),
-    "hidden.weights": (100, 1),
-    "hidden.inner_start": (200, 1),
-    "hidden.start": (300, 1),
-    "kkt.weights": (1, 10),
-    "kkt.attack": (2, 0),
-    "kkt.attack_again": (20_000, 10),
-    "kkt.nulls": (7000, 0),
-    "separation.nulls": (70, 0),
-    "separation.attack": (71, 0),
-    "separation.others": (72, 0),
-    "separation.weights": (80, 0),
-    "separation.noise": (81, 0),
-    "landscape.start": (1, 1),
-    "landscape.weights": (10, 1),
+STREAMS = {
+    "collapse.weights": 1,
+    "collapse.noise": 2,
+    "affine.start": 1,
+    "hidden.weights": 100,
+    "hidden.inner_start": 200,
+    "hidden.start": 300,
+    "kkt.weights": 1,
+    "kkt.attack": 2,
+    "kkt.nulls": 7000,
+    "separation.nulls": 70,
+    "separation.attack": 71,
+    "separation.others": 72,
+    "separation.weights": 80,
+    "separation.noise": 81,
+    "landscape.start": 1,
+    "landscape.weights": 10,
 }
+#: of those that are drawn several times: what an index adds to the number
+STRIDES = {"hidden.weights": 1, "hidden.inner_start": 1, "kkt.weights": 10}
 SPACING = 1000  # between streams, so that small seeds do not meet each other's
 
 
@@ -69,10 +70,10 @@ def stream(seed: int, name: str, index: int = 0) -> torch.Generator:
     >>> torch.equal(torch.rand(3, generator=first), torch.rand(3, generator=again))
     True
     """
-    number, stride = STREAMS[name]
-    if index and not stride:
+    if index and name not in STRIDES:
         raise ValueError(f"the random stream '{name}' has one draw only")
-    return torch.Generator().manual_seed(seed + SPACING * (number + stride * index))
+    number = STREAMS[name] + STRIDES.get(name, 0) * index
+    return torch.Generator().manual_seed(seed + SPACING * number)
 
 
 @dataclass(frozen=True)
@@ -105,10 +106,6 @@ class Context:
         data = self.dataset(n_train, n_train)
         return Bundle.of(data.swapped() if swapped else data, self.device)
 
-    def datasets(self, n_train: int, sets: int, n_held_out: int = 200) -> list[Dataset]:
-        """`sets` of them with training images of their own."""
-        return partitions(self.pool, n_train, sets, n_held_out=n_held_out, seed=self.seed)
-
 
 @dataclass(frozen=True)
 class Outcome(Generic[M]):
@@ -118,11 +115,6 @@ class Outcome(Generic[M]):
 
     metrics: M
     arrays: Tensors
-
-
-def _none(metrics: Any, arrays: Tensors) -> Tensors:
-    """Of figures that show metrics alone."""
-    return {}
 
 
 @dataclass(frozen=True)
@@ -151,7 +143,7 @@ class Experiment(Generic[S, M]):
     compute: Callable[[S, Context], Outcome[M]]
     claims: Callable[[M, S], list[Claim]]
     figures: Mapping[str, Callable[[Result[M]], Figure]]
-    selected: Callable[[M, Tensors], Tensors] = _none
+    selected: Callable[[M, Tensors], Tensors] = lambda *_: {}  # of figures of metrics alone
     on_gpu: bool = True
     shape: tuple[int, int, int] | None = None
     version: int = 1
@@ -166,7 +158,7 @@ class Experiment(Generic[S, M]):
             **dict.fromkeys(("SIZES", "Metrics", "compute", "rescored"), experiment),
             **dict.fromkeys(("claims", "FIGURES", "selected"), story),
         }
-        fields: dict[str, Any] = {
+        fields = {
             name.lower(): getattr(module, name)
             for name, module in parts.items()
             if hasattr(module, name)

@@ -89,7 +89,8 @@ def claim(name: str, values: Mapping[str, Any] | None = None, **measured: Any) -
     """
     if name not in texts():
         raise ReconError(f"book/claims.yml has no claim '{name}'")
-    numbers, words = record(values or {}), _words()[name]
+    numbers = record(values or {})
+    words = _words()[name]
     filled = {
         field: _Numbers().vformat(words[word], (), numbers)
         for word, field in FILLED.items()

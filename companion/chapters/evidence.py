@@ -12,7 +12,7 @@ from torch import Tensor
 from companion.chapters.base import Context, Tensors
 from companion.chapters.claims import claim
 from companion.chapters.reference_common import came_text, if_in_full
-from companion.chapters.separation_common import OTHERS, TRUE_NCC
+from companion.chapters.separation_common import OTHERS, TRUE_NCC, other_rows
 from companion.store.record import Record
 from companion.store.results import Claim, verdict
 from recon.images.bundle import Bundle
@@ -39,29 +39,23 @@ class Outside:
     @staticmethod
     def without(context: Context, used: Tensor) -> Outside:
         """Drawn by the seed from the pool's images but those with index in `used` (n,)."""
-        free = (~torch.isin(torch.from_numpy(context.pool.index), used.cpu())).nonzero()[:, 0]
-        free = free[torch.randperm(len(free), generator=context.stream("separation.others"))]
-        rows = free[: PHOTOGRAPHS + OTHERS].numpy()
+        rows = other_rows(context, used.cpu(), PHOTOGRAPHS + OTHERS)
         images = context.pool.pixels(rows).flatten(1).to(context.device)
         k = min(PHOTOGRAPHS, len(images) // 3)
         return Outside(images[:k], images[k : k + OTHERS])
 
 
-def describe(x: Tensor, images: Bundle, outside: Outside, either_sign: bool) -> Tensors:
+def describe(x: Tensor, images: Bundle, outside: Outside) -> Tensors:
     """Of candidates x (m, d): whether they look natural, the signs by which that is judged, the NCC
-    with the nearest training image, which image that is, and the largest NCC with one that
-    nobody trained on; (m,) each.
+    with the nearest training image, and the largest NCC with one that nobody trained on; (m,) each.
     """
-    to_train = likeness(x, images.train, either_sign).max(1)
     looks = signs(x, images.shape)
     practice = outside.practice - outside.practice.mean(0)
     return {
-        "x_hat": x,
         "natural": Photographs.of(practice, images.shape).look_like(x),
         **looks,
-        "ncc": to_train.values,
-        "image": to_train.indices,
-        "other": likeness(x, outside.others - images.mean, either_sign).amax(1),
+        "ncc": likeness(x, images.train),
+        "other": likeness(x, outside.others - images.mean),
     }
 
 
@@ -72,11 +66,9 @@ def is_true(about: Tensors) -> Tensor:
     return (about["ncc"] > TRUE_NCC) & (about["ncc"] > about["other"])
 
 
-def likeness(x: Tensor, images: Tensor, either_sign: bool) -> Tensor:
-    """NCC (m, n), or its size where the sign is unknown; one column of zeros for no images."""
-    if not len(images):
-        return x.new_zeros(len(x), 1)
-    return ncc(x, images).abs() if either_sign else ncc(x, images)
+def likeness(x: Tensor, images: Tensor) -> Tensor:
+    """The largest NCC (m,) with one of the images; zeros for none."""
+    return ncc(x, images).amax(1) if len(images) else x.new_zeros(len(x))
 
 
 def judged_plainly(x_hat: Tensor, images: Bundle, context: Context) -> Record:
@@ -87,17 +79,18 @@ def judged_plainly(x_hat: Tensor, images: Bundle, context: Context) -> Record:
     the `TRUSTED` natural-looking results that have most of it; precision: share of true ones among
     as many, or as there are true ones where these are fewer.
     """
-    about = describe(x_hat, images, Outside.without(context, images.train_index), either_sign=False)
+    about = describe(x_hat, images, Outside.without(context, images.train_index))
     about["contribution"] = -torch.arange(len(x_hat))
     rows = about["natural"]
     true = is_true(about)[rows].cpu()
-    evidence, hits = Record(), int(true.sum())
+    evidence = Record()
+    hits = int(true.sum())
+    most = min(hits, TRUSTED)
     for kind in PLAIN:
         score = about[kind][rows].cpu()
         ordered = true[score.argsort(descending=True, stable=True)]
-        right = [int(ordered[:most].sum()) for most in (TRUSTED, min(hits, TRUSTED))]
-        precision = right[1] / max(min(hits, TRUSTED), 1)
-        evidence[kind] = Record(right=right[0], precision=precision)
+        precision = int(ordered[:most].sum()) / max(most, 1)
+        evidence[kind] = Record(right=int(ordered[:TRUSTED].sum()), precision=precision)
     return Record(natural=len(true), true=hits, evidence=evidence)
 
 

@@ -33,7 +33,10 @@ FOUND = 1 / 510  # half a grey level
 LEAST = 1e-12  # errors below this are rounding
 PRIOR = 1 / 12  # variance of U(−½, ½), what is known of an entry without the gradient
 PRE_TRAINING_CLASSES = (1, 2)  # automobile, bird: what the paper trains the networks of two rows on
-BATCH, STEP_SIZE, EPOCHS = 64, 1e-3, 300  # Appendix F: Adam with PyTorch's other defaults
+# Appendix F: Adam with PyTorch's other defaults
+BATCH = 64
+STEP_SIZE = 1e-3
+EPOCHS = 300
 
 
 #: Table 1 of Chen & Campbell: Conv(kernel, channels, stride, padding)
@@ -138,10 +141,12 @@ class Attacked:
         """
         network = TABLE_1[name.removesuffix(PRE_TRAINED)]
         theta = network.init(torch.Generator().manual_seed(SEED))
-        accuracy, rows = math.nan, np.empty(0)
+        accuracy = math.nan
+        rows = np.empty(0)
         if name.endswith(PRE_TRAINED):
             rows = rows_to_train_on(pool)
-            x, labels = inputs(pool, rows).float(), torch.from_numpy(pool.labels[rows])
+            x = inputs(pool, rows).float()
+            labels = torch.from_numpy(pool.labels[rows])
             theta = pretrain(network, theta, x, labels, epochs, torch.Generator().manual_seed(SEED))
             accuracy = (network(theta, x).argmax(1) == labels).float().mean().item()
         return Attacked(
@@ -217,7 +222,9 @@ class Ratio:
     @staticmethod
     def of(logs: np.ndarray) -> "Ratio":
         """From log10 of the ratio of every image or network, (n,)."""
-        mean, half, n = logs.mean(), math.inf, len(logs)
+        mean = logs.mean()
+        half = math.inf
+        n = len(logs)
         if n > 1:
             half = student.ppf(0.975, n - 1) * sem(logs)
         return Ratio(*(float(10**end) for end in (mean, mean - half, mean + half)))

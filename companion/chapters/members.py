@@ -78,7 +78,8 @@ def judged(score: Tensor, kind: np.ndarray, seed: int, draws: int = DRAWS) -> Re
     """`rates` of members (kind 1) among others (0) · from_to_at_…: in 95 % of bootstraps over
     images · false_alarms: share of fresh images (2), if any, above all but 1 % of the others.
     """
-    known, fresh = kind < 2, kind != 1
+    known = kind < 2
+    fresh = kind != 1
     member = kind[known] == 1
     row = rates(score[known], member)
     between = intervals(score[known].double().numpy(), member, seed, draws)

@@ -34,7 +34,10 @@ P = ParamSpec("P")
 Colour = str | tuple[float, float, float]
 #: what a mark or a frame is of, in every chapter (Okabe & Ito, safe for the colour-blind): what an
 #: attack recovers, training images, other photographs, noise
-RECOVERED, TRAIN, OTHERS, NOISE = "#d55e00", "#0072b2", "#009e73", "#bb63ac"
+RECOVERED = "#d55e00"
+TRAIN = "#0072b2"
+OTHERS = "#009e73"
+NOISE = "#bb63ac"
 #: what there is without an attack; and lines of reference: chance, the paper's value, a bound
 BASELINE = REFERENCE = "#767676"
 #: where an attack starts, and which set an image is near to: the truth, other photographs, noise
@@ -107,20 +110,15 @@ def note(
     ax: Axes,
     words: str,
     at: tuple[float, float],
-    by: tuple[float, float] = (0, 0),
+    by: tuple[float, float],
     colour: Colour = "#333333",
-    ha: Literal["left", "center", "right"] = "left",
-    va: Literal["center", "bottom"] = "center",
-    high: bool = False,
+    ha: Literal["left", "right"] = "left",
 ) -> None:
-    """Words in a colour, some points beside a place of the data, which lines do not strike through;
-
-    Args:
-        high: its y is a share of the axes' height.
+    """Words in a colour, some points beside a place of the data, which lines do not strike
+    through.
     """
-    place = ("data", "axes fraction") if high else "data"
     text = ax.annotate(
-        words, at, by, xycoords=place, textcoords="offset points", color=ink(colour), ha=ha, va=va
+        words, at, by, textcoords="offset points", color=ink(colour), ha=ha, va="center"
     )
     text.set_path_effects([withStroke(linewidth=3, foreground=CHART_GROUND)])
 
@@ -150,7 +148,8 @@ def dot_rows(
     line from the least to the largest, and the accuracy at the right.
     """
     figure, ax = plt.subplots(figsize=(PAGE, 0.3 * max(len(names), 2) + 1.0))
-    y, percent = range(len(names)), 100 * np.array([values for values, _ in marks.values()])
+    y = range(len(names))
+    percent = 100 * np.array([values for values, _ in marks.values()])
     ax.hlines(y, percent.min(0), percent.max(0), color="#bbbbbb", lw=2, zorder=1)
     for (label, (_, style)), values in zip(marks.items(), percent, strict=True):
         ax.plot(values, y, ls="none", ms=8, label=label, **style)
@@ -170,9 +169,10 @@ def levels(x: Tensor) -> Tensor:
     return (x.detach().clamp(0, 1) * LEVELS).round().to(torch.uint8)
 
 
-def count_label(label: str, table: MatchTable) -> str:
-    """A row's name with how many training and held-out images it matches by SSIM."""
-    return f"{label}\nSSIM: {table.matches.ssim_04} trained on,\n{table.null.ssim_04} held out"
+def count_label(table: MatchTable) -> str:
+    """The published recipe's row, with how many training and held-out images it matches by SSIM."""
+    counts = f"{table.matches.ssim_04} trained on,\n{table.null.ssim_04} held out"
+    return f"published\nrecipe\nSSIM: {counts}"
 
 
 def as_pixels(image: Tensor) -> np.ndarray:

@@ -47,31 +47,27 @@ def noisy(w: Tensor, generator: torch.Generator, sigma: float) -> Tensor:
     return w + sigma * w.square().mean().sqrt() * noise
 
 
-def other_rows(context: Context, used: Tensor) -> Tensor:
-    """Rows in the pool of up to `OTHERS` images whose index is not among those `used` (n,), drawn
+def other_rows(context: Context, used: Tensor, most: int = OTHERS) -> Tensor:
+    """Rows in the pool of up to `most` images whose index is not among those `used` (n,), drawn
     by the seed.
     """
     free = (~torch.isin(torch.from_numpy(context.pool.index), used)).nonzero()[:, 0]
-    return free[torch.randperm(len(free), generator=context.stream("separation.others"))[:OTHERS]]
+    order = torch.randperm(len(free), generator=context.stream("separation.others"))
+    return free[order[:most]]
 
 
-def others_of(context: Context, used: Tensor, mean: Tensor) -> Tensor:
+def others_of(context: Context, used: Tensor, mean: Tensor, most: int = OTHERS) -> Tensor:
     """The images of `other_rows` (k, d), minus `mean`."""
-    images = torch.from_numpy(context.pool.images[other_rows(context, used).numpy()])
-    return (images.flatten(1).float() / 255 - mean.cpu()).to(mean)
-
-
-def public_rows(images: Bundle, context: Context) -> Tensor:
-    """Rows in the pool of up to `OTHERS` photographs that are in none of the bundle's sets."""
-    return other_rows(
-        context, torch.cat([images.train_index, images.init_index, images.held_out_index])
-    )
+    images = context.pool.pixels(other_rows(context, used, most))
+    return images.flatten(1).to(mean) - mean
 
 
 def other_photographs(images: Bundle, context: Context, m: int) -> Tensor:
-    """The first 2m of `public_rows`, or as many as there are: flat, centred as the bundle is."""
-    x = context.pool.pixels(public_rows(images, context)[: 2 * m])
-    return x.flatten(1).to(images.mean) - images.mean
+    """2m photographs that are in none of the bundle's sets, or as many as there are, centred as the
+    bundle is.
+    """
+    used = torch.cat([images.train_index, images.init_index, images.held_out_index])
+    return others_of(context, used, images.mean, 2 * m)
 
 
 def is_true(sources: Tensor, train: Tensor, others: Tensor) -> Tensor:

@@ -88,7 +88,9 @@ def recovery(table: NullTable | Record, competition: Competition | Record, n: in
         competition: above NCC 0.6.
         n: training images.
     """
-    share, matches, others = blend_share(n), table.matches, table.nulls[HELD_OUT]
+    share = blend_share(n)
+    matches = table.matches
+    others = table.nulls[HELD_OUT]
     by_ssim = Competition(matches.ssim_04, others.ssim_04, 1.0, 1.0)
     by_ncc = Competition(matches.ncc_08, others.ncc_08, 1.0, 1.0)
     p, p_ssim, p_ncc = (preference(pair, share) for pair in (competition, by_ssim, by_ncc))
@@ -99,8 +101,11 @@ def in_words(
     table: NullTable | Record, competition: Competition | Record, n: int
 ) -> tuple[str, str]:
     """What was found, and the null, as a card has them."""
-    found, best, names = recovery(table, competition, n), table.best_null, table.best_null_name
-    matches, others = table.matches, table.nulls[HELD_OUT]
+    found = recovery(table, competition, n)
+    best = table.best_null
+    names = table.best_null_name
+    matches = table.matches
+    others = table.nulls[HELD_OUT]
     return (
         f"{n} training images against as many held-out ones: SSIM above 0.4, {matches.ssim_04} :"
         f" {others.ssim_04}; NCC above 0.8, {matches.ncc_08} : {others.ncc_08}; NCC above 0.6, in"

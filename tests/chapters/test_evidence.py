@@ -42,10 +42,7 @@ def test_true_is_near_a_training_image_and_nearer_than_to_any_other():
     outside = Outside(noise(9, 3), other)
     blends = [2 * train[1] + 1.9 * other[1], train[1] + 2 * other[1], train[2] + 3 * noises[2]]
     x = torch.stack([train[0], *blends, -train[2]])
-    about = describe(x, images, outside, either_sign=False)
+    about = describe(x, images, outside)
     assert is_true(about).tolist() == [True, True, False, False, False]
-    assert about["image"][:4].tolist() == [0, 1, 1, 2]
-    either = describe(x, images, outside, either_sign=True)
-    assert is_true(either).tolist() == [True, True, False, False, True] and either["image"][4] == 2
-    copied = describe(x[:1], images, replace(outside, others=train), either_sign=False)
+    copied = describe(x[:1], images, replace(outside, others=train))
     assert not is_true(copied).any()

@@ -108,7 +108,7 @@ def test_a_threshold_counts_what_lies_above_it(opened):
     text = page.locator(".said")
 
     def without_attack(cut: float) -> str:
-        return f"Without an attack {int((result.array('null_envelope') > cut).sum())}"
+        return f"Without an attack it is {int((result.array('null_envelope') > cut).sum())}"
 
     assert text.inner_text().startswith("Above 0.70: 12 of 12 training images")
     assert without_attack(0.7) in text.inner_text()

@@ -22,8 +22,11 @@ from recon.images.pool import PARTS
 from recon.optim.rng import named
 from recon.training.recipes import Dropout, Recipe, accuracy, build, loss_of, train
 
-LINEAR, BLOCK = "linear layer", "MLP block"
-NEW, KNOWN = "new classes", "known classes"  # whether the public weights tell them apart already
+LINEAR = "linear layer"
+BLOCK = "MLP block"
+# whether the public weights tell them apart already
+NEW = "new classes"
+KNOWN = "known classes"
 WIDTH = 512  # of the block
 CLASSES = 10
 BASE = Recipe(lr=0.02, weight_decay=0.0, batch=25, cosine=False, steps=400, classes=CLASSES)
@@ -105,7 +108,9 @@ def grid(**of: tuple[Any, ...]) -> tuple[Cell, ...]:
     return tuple(Cell(**dict(zip(of, row, strict=True))) for row in product(*of.values()))
 
 
-N, BOTH, LAYERS = (6, 12, 30, 100), ("SGD", "AdamW"), (LINEAR, BLOCK)
+N = (6, 12, 30, 100)
+BOTH = ("SGD", "AdamW")
+LAYERS = (LINEAR, BLOCK)
 PAPER = (
     *grid(layers=LAYERS, recipe=BOTH, rank=(4, 16, 64), n=N),
     *grid(layers=LAYERS, recipe=BOTH, rank=(64,), n=N, public=(KNOWN,)),
@@ -150,12 +155,15 @@ class Adapted(nn.Linear):
     def __init__(
         self, base: nn.Linear, rank: int, generator: torch.Generator, dropout: float = 0.0
     ) -> None:
-        d, m = base.in_features, base.out_features
+        d = base.in_features
+        m = base.out_features
         super().__init__(d, m, device="meta")  # where nothing is drawn
-        self.weight, self.bias = base.weight, base.bias
+        self.weight = base.weight
+        self.bias = base.bias
         self.requires_grad_(False)
         drawn = torch.empty(rank, d).uniform_(-(d**-0.5), d**-0.5, generator=generator)
-        self.a, self.b = nn.Parameter(drawn), nn.Parameter(torch.zeros(m, rank))
+        self.a = nn.Parameter(drawn)
+        self.b = nn.Parameter(torch.zeros(m, rank))
         self.dropout = Dropout(dropout, generator)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -183,7 +191,9 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
 
 def _task(sizes: Sizes, context: Context, cell: Cell) -> Task:
     """Training images are drawn as the others are, and not balanced: else the classes tell."""
-    pool, of, n = context.pool, backbone("lite0", sizes.side), sizes.n_train
+    pool = context.pool
+    of = backbone("lite0", sizes.side)
+    n = sizes.n_train
     drawn, public, others = (np.flatnonzero(pool.part == part) for part in PARTS)
     order = np.random.default_rng(0).permutation(drawn)
     rows = {
@@ -219,28 +229,36 @@ def _adapter(
         Adapted(part, cell.rank, generator, recipe.dropout) if isinstance(part, nn.Linear) else part
         for part in public
     ]
-    x, y = task.x[images][: cell.n], task.y[images][: cell.n]
+    x = task.x[images][: cell.n]
+    y = task.y[images][: cell.n]
     return train(recipe, x, y, generator, module=nn.Sequential(*layers)).module
 
 
 # ------------------------------------------------------------------------------------------ attacks
 def _attacked(sizes: Sizes, context: Context, cell: Cell) -> list[Record]:
-    task, seed = _task(sizes, context, cell), context.seed
+    task = _task(sizes, context, cell)
+    seed = context.seed
     public = _public_weights(cell, task, seed)
-    known, y = len(task.y["train"]), torch.cat([task.y["train"], task.y["others"]])
-    n, x = min(cell.n, known), task.candidates.h
+    known = len(task.y["train"])
+    y = torch.cat([task.y["train"], task.y["others"]])
+    n = min(cell.n, known)
+    x = task.candidates.h
     inputs = replace(task.candidates, signal=_signal(public, x, y))
     module, stranger = (_adapter(cell, task, public, of, seed) for of in ("train", "strangers"))
     released = _factors(module[0], cell)
     attack = by_adapter_nullspace(released, inputs)
-    seen, left = (attack.diagnostics[name] for name in ("certificate", "residual"))
+    seen = attack.diagnostics["certificate"]
+    left = attack.diagnostics["residual"]
     with torch.no_grad():
         outputs = module(x)
         guess = (outputs[:, 0] > 0) if outputs.shape[1] == 1 else outputs.argmax(1)
         loss = loss_of(outputs, y, "none")
         fallen = loss_of(public(x), y, "none") - loss
-    simple = {"confidence": -loss_of(outputs, guess, "none"), "low loss": -loss}
-    simple |= {"fallen loss": fallen}
+    simple = {
+        "confidence": -loss_of(outputs, guess, "none"),
+        "low loss": -loss,
+        "fallen loss": fallen,
+    }
     scores = {
         "attack": attack.score,
         "certificate": -left,
@@ -273,8 +291,7 @@ def _factors(first: nn.Module, cell: Cell) -> Adapter:
     """Of the first layer, whose inputs do not move, as they are published."""
     assert isinstance(first, Adapted)
     kind = torch.float16 if cell.recipe == HALF else torch.float32
-    a, b = (part.detach().to(kind).float() for part in (first.a, first.b))
-    return Adapter(a, b)
+    return Adapter(*(part.detach().to(kind).float() for part in (first.a, first.b)))
 
 
 def _signal(public: nn.Sequential, x: Tensor, y: Tensor) -> Tensor:

@@ -43,7 +43,8 @@ def _certificate(metrics: Metrics, sizes: Sizes) -> Claim:
     allowed = [vars(cell) for cell in sizes.cells if cell.exact and cell.fits]
     wrong = [cell for cell in believed if cell.only(*allowed[0]) not in allowed]
     least = min(min(c.certificate.auc, c.certificate.tpr_at_01pct) for c in true)
-    right, quiet = sum(cell.holds for cell in true), fmean(c.strangers for c in metrics.cells)
+    right = sum(cell.holds for cell in true)
+    quiet = fmean(c.strangers for c in metrics.cells)
     values = {
         "all": len(metrics.cells),
         "true": len(true),
@@ -76,7 +77,8 @@ def _adamw(metrics: Metrics) -> Claim:
         name: identified(cells, name) for name in ("attack", "merged", "certificate", "simple")
     }
     values |= {kind: identified(of) for kind, of in kinds.items()}
-    ours, bound = values["attack"], max(MOST, 2 * values["simple"])
+    ours = values["attack"]
+    bound = max(MOST, 2 * values["simple"])
     believed = any(cell.holds for cell in adamw)
     return claim(
         "adapter-adamw",
@@ -100,7 +102,8 @@ def plot_map(result: Result[Metrics]) -> Figure:
     for ax, panel in zip(axes.flat, product(BOTH, LAYERS), strict=True):
         shares = np.full((len(ranks), len(columns)), np.nan)
         for cell in [c for c in cells if (c.recipe, c.layers) == panel]:
-            y, x = ranks.index((cell.public == KNOWN, cell.rank)), columns.index(cell.n)
+            y = ranks.index((cell.public == KNOWN, cell.rank))
+            x = columns.index(cell.n)
             shares[y, x] = share = 100 * cell.attack.tpr_at_1pct
             words = f"{share:.0f}" + " *" * cell.condition
             ax.text(x, y, words, c="wk"[share <= 60], ha="center", va="center")

@@ -46,7 +46,8 @@ def measure(x_hat: Tensor, x_init: Tensor, images: Bundle) -> Record:
     than to the training images · own_start_is_nearest: whose nearest image of the partition is the
     one in their own row, where start (c) began.
     """
-    to_train, to_init = l2(x_hat, images.train).min(1), l2(x_hat, images.init).min(1)
+    to_train = l2(x_hat, images.train).min(1)
+    to_init = l2(x_hat, images.init).min(1)
     row = torch.arange(len(x_hat), device=x_hat.device)
     return Record(
         moved_l2=(x_hat - x_init).norm(dim=-1).mean().item(),

@@ -72,9 +72,11 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     descent = HeavyBall(sizes.step_size, sizes.momentum, tol=sizes.tol, box=BOX)
     attack = BilevelAttack(released, descent)
     result = reconstruct(attack, x_init, sizes.steps, sizes.tol, context.checkpoints.at("affine"))
-    ends, arrays = Record(), kept_arrays(images)
+    ends = Record()
+    arrays = kept_arrays(images)
     for row, name in enumerate(STARTS):
-        energy, x_hat = result.energy[row].item(), result.x_hat[row]
+        energy = result.energy[row].item()
+        x_hat = result.x_hat[row]
         ends[name] = Record(
             distance_sum=energy,
             **measure(x_hat, x_init[row], images),
@@ -89,5 +91,5 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         other_data_sum=outer_energy(released.theta_star, other.theta_star).item(),
     )
     slope = slopes(result.x_hat[STARTS.index("random")], images.held_out, images.shape)
-    sized = {"n_train": len(images), "steps": result.steps}
-    return Outcome(Metrics(**sized, **ends, null=null, slope=slope), arrays)
+    metrics = Metrics(n_train=len(images), steps=result.steps, **ends, null=null, slope=slope)
+    return Outcome(metrics, arrays)

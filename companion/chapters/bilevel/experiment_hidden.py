@@ -39,7 +39,8 @@ from recon.training.one_hidden_layer import HiddenObjective
 PAPER_WIDTH = 6144
 TOL = 1e-8  # of the energy, at which an attack is done
 INNER_STARTS = ("uniform", "other_seed", "theta_star")
-PATH_STARTS, PATH_INNER = ("truth", "partition"), ("uniform", "other_seed")
+PATH_STARTS = ("truth", "partition")
+PATH_INNER = ("uniform", "other_seed")
 ALIKE = 0.9  # NCC with the start, mean over images, down to which they "resemble" it
 
 
@@ -112,9 +113,6 @@ class PathSizes(Sizes):
         relative_step: longest outer step, of the images' norm.
     """
 
-    n_train: int = 40
-    width: int = 64
-    steps: int = 150
     relative_step: float = 0.01
 
 
@@ -128,8 +126,8 @@ PATH_SIZES = {
         train_iterations=150,
         n_held_out=50,
     ),
-    "laptop": PathSizes(steps=100),
-    "paper": PathSizes(width=PAPER_WIDTH, n_held_out=1000),
+    "laptop": PathSizes(n_train=40, width=64, steps=100),
+    "paper": PathSizes(n_train=40, width=PAPER_WIDTH, steps=150, n_held_out=1000),
 }
 
 
@@ -150,8 +148,10 @@ class OnTheWay:
         return {**state, "accepted": {**state["accepted"], **notes}}
 
     def step(self, state: State) -> State:
-        before, after = state["accepted"], self.attack.step(state)
-        x, energy = after["accepted"]["x"], after["accepted"]["energy"]
+        before = state["accepted"]
+        after = self.attack.step(state)
+        x = after["accepted"]["x"]
+        energy = after["accepted"]["energy"]
         likeness = ncc(x[0], before["x_init"][0]).diagonal().mean()
         trace = before["trace"].clone()
         trace[int((~torch.isnan(trace[:, 0])).sum())] = torch.stack([energy[0], likeness])
@@ -168,12 +168,13 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     rows = [f"{inner} {start} 0" for inner, start in pairs]
     first, second = networks(sizes, context, images.dim, 2)
     ends = context.sweep(partial(row_unit, sizes, context, first), rows, "rows")
-    inner_start = Record({inner: Record() for inner in INNER_STARTS})
+    inner_start = {inner: Record() for inner in INNER_STARTS}
     arrays = kept_arrays(images)
     for (inner, start), run in zip(pairs, ends.values(), strict=True):
         inner_start[inner][start] = summary(run, images)
         arrays[f"x_hat_{start}" + ("" if inner == "uniform" else f"_from_{inner}")] = run["x_hat"]
-    apart, n_params = first.distance(second), first.network.n_params
+    apart = first.distance(second)
+    n_params = first.network.n_params
     null = Record(
         held_out_nn_l2=held_out_distance(images),
         other_seed_sum=apart,
@@ -181,9 +182,14 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         other_seed_aligned_sum=aligned_distance(first.small, first.theta, second.theta),
         zero_sum=first.theta.square().sum().item(),
     )
-    sized = {"n_train": len(images), "n_params": n_params}
-    slope = slopes(arrays["x_hat_random"], images.held_out, images.shape)
-    return Outcome(Metrics(**sized, inner_start=inner_start, null=null, slope=slope), arrays)
+    metrics = Metrics(
+        n_train=len(images),
+        n_params=n_params,
+        inner_start=inner_start,
+        null=null,
+        slope=slopes(arrays["x_hat_random"], images.held_out, images.shape),
+    )
+    return Outcome(metrics, arrays)
 
 
 def compute_path(sizes: PathSizes, context: Context) -> Outcome[PathMetrics]:
@@ -192,7 +198,7 @@ def compute_path(sizes: PathSizes, context: Context) -> Outcome[PathMetrics]:
     [star] = networks(sizes, context, images.dim, 1)
     rows = [f"{inner} {start} 0" for inner, start in product(PATH_INNER, PATH_STARTS)]
     ends = context.sweep(partial(path_unit, sizes, context, star), rows, "rows")
-    paths = Record({inner: Record() for inner in PATH_INNER})
+    paths = {inner: Record() for inner in PATH_INNER}
     arrays = kept_arrays(images)
     for name, row in ends.items():
         inner, start, _ = name.split(" ")
@@ -209,7 +215,8 @@ def compute_path(sizes: PathSizes, context: Context) -> Outcome[PathMetrics]:
 
 def networks(sizes: Sizes, context: Context, dim: int, seeds: int) -> list[SpanWeights]:
     """On `dim` inputs, trained on the same images from this many seeds."""
-    network, names = one_hidden(sizes.width, dim), [str(seed) for seed in range(seeds)]
+    network = one_hidden(sizes.width, dim)
+    names = [*map(str, range(seeds))]
     trained = context.sweep(partial(train_unit, sizes, context), names, "networks")
     return [SpanWeights(network, net["theta"], net["basis"]) for net in trained.values()]
 
@@ -219,7 +226,8 @@ def train_unit(sizes: Sizes, context: Context, seed: str) -> Tensors:
     lies.
     """
     images = images_of(sizes, context, torch.float32)
-    network, space = one_hidden(sizes.width, images.dim), Subspace.spanned_by(images.train)
+    network = one_hidden(sizes.width, images.dim)
+    space = Subspace.spanned_by(images.train)
     theta_0 = _start_in(space, network, context, "hidden.weights", int(seed))
     coordinates = images.train @ space.basis.mT
     objective = HiddenObjective(
@@ -322,7 +330,8 @@ def aligned_distance(network: MLP, theta: Tensor, theta_star: Tensor) -> float:
         params = network.unflatten(vector)
         return torch.cat([params["w1"], params["b1"][:, None], params["w2"].mT], dim=1).double()
 
-    a, b = units(theta), units(theta_star)
+    a = units(theta)
+    b = units(theta_star)
     cost = torch.cdist(a, b).square().cpu()
     rows, columns = linear_sum_assignment(cost.numpy())
     bias = (theta[-1] - theta_star[-1]).square()
@@ -344,6 +353,6 @@ def _path(row: Tensors, images: Bundle) -> Record:
 
     return Record(
         first_sum=trace[0, 0].item(),
-        alike=Record({**at(last, row["alike"]), "settled_sum": row["settled"].item()}),
+        alike=at(last, row["alike"]) | {"settled_sum": row["settled"].item()},
         end=at(len(trace) - 1, row["x_hat"]),
     )

@@ -67,12 +67,15 @@ SIZES = {
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """The released network, and an attack from each start, stored at once."""
-    images, star = images_of(sizes, context, torch.float64), _attack(sizes, context)
+    images = images_of(sizes, context, torch.float64)
+    star = _attack(sizes, context)
     added = context.sweep(partial(_released, sizes, context), ["network"], "network")["network"]
     ends = context.sweep(partial(_attack_from, sizes, context, added), list(STARTS), "starts")
-    network, generator = star.star.network, context.stream("hidden.inner_start", 1)
+    network = star.star.network
+    generator = context.stream("hidden.inner_start", 1)
     other = network.flatten(network.init(generator, "uniform", torch.float64))
-    starts, x_hat = Record(), Tensors()
+    starts = Record()
+    x_hat = Tensors()
     for name, run in ends.items():
         starts[name] = Record(
             first_sum=run["history"][0].item(),
@@ -95,7 +98,8 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
 def _attack(sizes: Sizes, context: Context, added: Tensors | None = None) -> SpanAttack:
     """On what training added; on nothing, which serves to train."""
     images = images_of(sizes, context, torch.float64)
-    network, basis = one_hidden(sizes.width, images.dim), SpanAttack.basis_of(images.train)
+    network = one_hidden(sizes.width, images.dim)
+    basis = SpanAttack.basis_of(images.train)
     theta_0 = network.init(context.stream("hidden.inner_start"), "uniform", torch.float64)
     nothing = images.train.new_zeros(network.with_inputs(len(basis)).n_params)
     return SpanAttack(
@@ -109,7 +113,8 @@ def _attack(sizes: Sizes, context: Context, added: Tensors | None = None) -> Spa
 
 def _released(sizes: Sizes, context: Context, _: str) -> Tensors:
     """What training adds to θ⁰, in the span of the training images."""
-    images, attack = images_of(sizes, context, torch.float64), _attack(sizes, context)
+    images = images_of(sizes, context, torch.float64)
+    attack = _attack(sizes, context)
     basis = attack.star.basis
     theta = attack.solve(images.train, basis, attack.theta_0(basis), attack.first).theta
     right = (attack.objective(images.train, basis).at(theta).logits > 0) == (images.y > 0)

@@ -44,7 +44,9 @@ NULL = ("baseline:\nheld-out image", "null", "baseline")  # a row: label, name, 
 
 def claims(metrics: AffineMetrics, _: AffineSizes) -> list[Claim]:
     """A distance for each start, and what the images look like."""
-    null, truth, partition = metrics.null, metrics.truth, metrics.partition
+    null = metrics.null
+    truth = metrics.truth
+    partition = metrics.partition
     margin = partition.nn_train_l2 - 0.9 * null.held_out_nn_l2
     return [
         *(_affine_distance(metrics, name) for name in STARTS),
@@ -69,7 +71,8 @@ def claims(metrics: AffineMetrics, _: AffineSizes) -> list[Claim]:
 
 def _affine_distance(metrics: AffineMetrics, start: str) -> Claim:
     """At most the paper's own."""
-    end, null = metrics[start], metrics.null
+    end = metrics[start]
+    null = metrics.null
     return claim(
         f"affine-distance-{start}",
         {"end": end, "null": null, "still": "" if end.converged else " (still falling)"},
@@ -87,26 +90,30 @@ def _noise(name: str, metrics: Record, end: Record, ended: bool = True) -> list[
     """
     if "slope" not in metrics:
         return []
-    null, slope = metrics.null, metrics.slope
+    null = metrics.null
+    slope = metrics.slope
     flat = slope.random / (FLAT * slope.held_out)
     margin = min(end.nn_train_l2 / null.held_out_nn_l2, 2 - flat) - 1
-    made = claim(
-        name,
-        {"end": end, "null": null, "slope": slope, "so_far": "" if ended else UNDECIDED},
-        verdict=verdict(margin > 0) if ended else "undecided",
-        value=slope.random,
-        null_value=slope.held_out,
-        margin=margin,
-    )
-    return [made]
+    return [
+        claim(
+            name,
+            {"end": end, "null": null, "slope": slope, "so_far": "" if ended else UNDECIDED},
+            verdict=verdict(margin > 0) if ended else "undecided",
+            value=slope.random,
+            null_value=slope.held_out,
+            margin=margin,
+        )
+    ]
 
 
 def hidden_claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     """The paper's sentences on the distance and on noise, held against held-out images; then ours,
     on what the distance, small at a tenth of what two seeds are apart, sees beside the images.
     """
-    null, random = metrics.null, metrics.inner_start.uniform.random
-    aligned, apart = null.other_seed_aligned_sum, null.other_seed_sum
+    null = metrics.null
+    random = metrics.inner_start.uniform.random
+    aligned = null.other_seed_aligned_sum
+    apart = null.other_seed_sum
     return [
         _distance(metrics),
         *_noise("hidden-random-noise", metrics, random, random.converged == 1),
@@ -135,7 +142,8 @@ def _distance(metrics: Metrics) -> Claim:
     mean. "reproduced" where both are at most the paper's from every start, "not reproduced" where
     neither is; "undecided" where they differ, or may still fall.
     """
-    null, ends = metrics.null, metrics.inner_start.uniform
+    null = metrics.null
+    ends = metrics.inner_start.uniform
     sums = {name: ends[name].settled_sum for name in STARTS}
     means = {name: total / metrics.n_params for name, total in sums.items()}
     holds = [
@@ -143,10 +151,14 @@ def _distance(metrics: Metrics) -> Claim:
     ]
     falling = not all(_settled(metrics, ends[name]) for name in STARTS)
     open_ = holds[0] != holds[1] or (falling and not all(holds))
-    words = {"sums": [*sums.values()], "means": [*means.values()], "null": null}
     return claim(
         "hidden-distance",
-        words | {"still": UNDECIDED if falling else ""},
+        {
+            "sums": [*sums.values()],
+            "means": [*means.values()],
+            "null": null,
+            "still": UNDECIDED if falling else "",
+        },
         verdict="undecided" if open_ else verdict(all(holds)),
         value=max(sums.values()),
         null_value=null.other_seed_sum,
@@ -154,7 +166,8 @@ def _distance(metrics: Metrics) -> Claim:
 
 
 def _inner_start_decides(metrics: Metrics) -> Claim:
-    inner, aligned = metrics.inner_start, metrics.null.other_seed_aligned_sum
+    inner = metrics.inner_start
+    aligned = metrics.null.other_seed_aligned_sum
     random = {name: start.random for name, start in inner.items()}
     informed, *others = (_small(metrics, random[name]) for name in reversed(INNER_STARTS))
     nearer = aligned < random["theta_star"].settled_sum
@@ -188,7 +201,8 @@ def path_claims(metrics: PathMetrics, _: PathSizes) -> list[Claim]:
         paths = [by_start[start] for by_start in metrics.paths.values()]
         end = min(path.end.ncc_with_start for path in paths)
         fallen = min(1 - path.alike.settled_sum / path.first_sum for path in paths)
-        judged, margin = "reproduced", end - ALIKE
+        judged = "reproduced"
+        margin = end - ALIKE
         if margin < 0:
             judged = "depends on stopping" if fallen >= FALLEN else "not reproduced"
             margin = fallen - FALLEN
@@ -212,13 +226,12 @@ def shared_claims(metrics: SharedMetrics, _: SharedSizes) -> list[Claim]:
     are; "reproduced" where the attack made it so: both distances end at a tenth of those before its
     first step. "undecided" while either is still falling.
     """
-    random, partition = metrics.starts.random, metrics.starts.partition
-    moved = (random, partition)
-    worst, left = (
-        max(end.last_sum for end in moved),
-        max(end.last_sum / end.first_sum for end in moved),
-    )
-    small, work = orders_below(worst, SMALL * metrics.added_sum), orders_below(left, SMALL)
+    random = metrics.starts.random
+    partition = metrics.starts.partition
+    worst = max(random.last_sum, partition.last_sum)
+    left = max(end.last_sum / end.first_sum for end in (random, partition))
+    small = orders_below(worst, SMALL * metrics.added_sum)
+    work = orders_below(left, SMALL)
     stays = partition.own_start_is_nearest >= OWN and random.nn_train_l2 > metrics.held_out_nn_l2
     judged = "not reproduced" if not stays or small < 0 else "reproduced" if work >= 0 else "partly"
     return [
@@ -253,9 +266,9 @@ def path_selected(_: PathMetrics, arrays: Tensors) -> Tensors:
     return pictures | beside_nearest(compared, arrays["x_train"])
 
 
-def evenly(images: Tensor, n: int = 8) -> Tensor:
-    """n of them (…, d), from the first to the last."""
-    return images[torch.linspace(0, len(images) - 1, n).round().long()]
+def evenly(images: Tensor) -> Tensor:
+    """Eight of them (…, d), from the first to the last."""
+    return images[torch.linspace(0, len(images) - 1, 8).round().long()]
 
 
 def beside_nearest(images: Tensors, train: Tensor) -> Tensors:
@@ -296,7 +309,7 @@ def plot_path_images(result: Result[PathMetrics]) -> Figure:
 
 def _with_nearest(result: Result[Any], groups: list[list[tuple[str, str, str]]]) -> Figure:
     """Groups of rows (label, name, frame); below the last of each its nearest training images."""
-    rows: list[tuple[str, Tensor, str]] = []
+    rows = []
     titles: list[list[str]] = []
     for group in groups:
         last = group[-1][1]

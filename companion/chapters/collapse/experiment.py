@@ -109,7 +109,9 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     examples.
     """
     data = context.dataset(sizes.n_train, sizes.n_held_out)
-    mean, y, m = data.train.flat.double().mean(0), data.train.y.double(), len(data.train)
+    mean = data.train.flat.double().mean(0)
+    y = data.train.y.double()
+    m = len(data.train)
     train, held_out = (part.flat.double() - mean for part in (data.train, data.held_out))
     noise = torch.rand(
         held_out.shape, generator=context.stream("collapse.noise"), dtype=torch.float64
@@ -125,15 +127,20 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
         return theta_init.double(), fit.theta_star.double()
 
     theta_init, theta = trained("default")
-    objective, decayed = Objective(network, y, 0.0), Objective(network, y, sizes.weight_decay)
+    objective = Objective(network, y, 0.0)
+    decayed = Objective(network, y, sizes.weight_decay)
     truth = stationarity(objective, theta, train, y)
     pairs = {kind: repeated(objective, theta, x, m) for kind, x in images.items()}
     with_decay = solve_lbfgs(decayed, train[None], theta_init[None], replace(INNER, tol=1e-8))[0]
-    arrays, below = {"x_train": data.train.flat[:: max(1, m // 8)][:8]}, {}
-    arrays["x_held_out"] = data.held_out.flat[:: len(data.held_out) // PICKED][:PICKED]
+    below = {}
+    arrays = {
+        "x_train": data.train.flat[:: max(1, m // 8)][:8],
+        "x_held_out": data.held_out.flat[:: len(data.held_out) // PICKED][:PICKED],
+    }
     for kind, x in images.items():  # an image repeated m times has the objective of one
         confidence, alone = per_image(network, theta, x)
-        arrays |= {f"confidence_{kind}": confidence, f"objective_{kind}": alone}
+        arrays[f"confidence_{kind}"] = confidence
+        arrays[f"objective_{kind}"] = alone
         below[f"share_of_{kind}_below_truth"] = (alone <= truth).double().mean().item()
     for kind in ("train", "held_out"):
         arrays[f"x_repeated_{kind}"] = (images[kind][pairs[kind][1]] + mean).float()

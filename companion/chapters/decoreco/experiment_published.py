@@ -74,10 +74,12 @@ def gallery(pool: ImagePool, without: Tensor, mean: Tensor) -> Tensor:
     them.
     """
     others = ~torch.isin(torch.from_numpy(pool.index), without)
-    return torch.from_numpy(pool.images)[others].flatten(1).to(mean) / 255 - mean
+    return pool.pixels(others).flatten(1).to(mean) - mean
 
 
-FIRST, FIFTY = 10, 50  # "within the top ten", and "not even in the top 50": Fig. 6
+# "within the top ten", and "not even in the top 50": Fig. 6
+FIRST = 10
+FIFTY = 50
 LISTS = 500  # made with images that nobody trained on
 CHANCE = 0.01  # of the lists, and of the blends
 PHOTOGRAPHS = 500  # that say what looks natural, at most
@@ -107,9 +109,11 @@ def compute(sizes: PublishedSizes, context: Context) -> Outcome[Metrics]:
     counts, ranked = ranking_of(x_hat[order], images, context, nulls)
     arm = arm_of(attack, weights, START, table)
     arrays = {"x_hat": x_hat[order], "contribution": share[order], **ranked}
-    arrays |= kept_arrays(images) | {"x_null": nulls["mixtures"]}
-    released_as = {"theta_star": weights.theta_star, "multipliers": attack.score[order]}
-    arrays |= {RELEASED + name: array for name, array in released_as.items()}
+    arrays |= kept_arrays(images) | {
+        "x_null": nulls["mixtures"],
+        RELEASED + "theta_star": weights.theta_star,
+        RELEASED + "multipliers": attack.score[order],
+    }
     judged = judged_plainly(x_hat[order], images, context)
     return Outcome(Metrics(n_train=sizes.n_train, arm=arm, shown=counts, judged=judged), arrays)
 
@@ -132,7 +136,8 @@ def ranking_of(
 ) -> tuple[Record, Tensors]:
     """The `ranking` against all other images of the pool, and mixtures of the training images."""
     others = gallery(context.pool, images.train_index, images.mean)
-    draws, mixtures = context.stream("separation.others"), nulls["mixtures"]
+    draws = context.stream("separation.others")
+    mixtures = nulls["mixtures"]
     return ranking(x_hat, images.train, others, mixtures, images.mean, images.shape, draws)
 
 
@@ -165,7 +170,8 @@ def ranking(
     """
     order = torch.randperm(len(others), generator=generator)
     few = min(PHOTOGRAPHS, len(others) // 3)
-    photographs, pool = others[order[:few]], others[order[few:]]
+    photographs = others[order[:few]]
+    pool = others[order[few:]]
     size = min(len(train), len(pool) // 2)
     lists = [
         torch.randperm(len(pool), generator=generator)[:size].to(x_hat.device) for _ in range(LISTS)
@@ -189,7 +195,8 @@ def looks_realistic(
     what tells the other half from blends of it best, linear in the features of a network that knows
     ImageNet. So nearly all real photographs do. All are centred by `mean` (d,).
     """
-    known, others = photographs[::2], photographs[1::2]
+    known = photographs[::2]
+    others = photographs[1::2]
     blends = torch.randn(len(known), len(known), generator=generator).to(known) @ known
     of = backbone(side=2 * shape[-1])
 
@@ -211,13 +218,17 @@ def most_similar(
     realistic; their order, and the places in it, from 0, of those that do not.
     """
     natural = len(similarity)
-    order, top = similarity.argsort(descending=True, stable=True), min(FIRST, natural)
-    true, held_out_true, p_value = 0, 0.0, 1.0
+    order = similarity.argsort(descending=True, stable=True)
+    top = min(FIRST, natural)
+    true = 0
+    held_out_true = 0.0
+    p_value = 1.0
     false = order[:0]
     if natural:
         bar = lists.quantile(1 - CHANCE, dim=0).clamp_min(by_blends)
         above = (similarity > bar)[order]
-        true, false = int(above[:top].sum()), FIFTY + (~above[FIFTY:]).nonzero().flatten()
+        true = int(above[:top].sum())
+        false = FIFTY + (~above[FIFTY:]).nonzero().flatten()
         by_chance = (lists > bar).gather(1, lists.topk(top, dim=1).indices).sum(1)
         held_out_true = by_chance.double().mean().item()
         p_value = (int((by_chance >= true).sum()) + 1) / (len(by_chance) + 1)

@@ -15,7 +15,8 @@ from recon.scoring.matching import nearest, rescale
 from recon.scoring.metrics import ncc
 from recon.scoring.naturalness import signs
 
-SHOWN, FIRST = 20, 10  # results of an order: shown, and counted
+SHOWN = 20  # results of an order
+FIRST = 10  # of them, that are counted
 RECOVERED = (
     0.4  # SSIM with a training image above which a result shows it, as in Haim et al. (2022)
 )
@@ -35,8 +36,10 @@ def distinct(score: Tensor, alike: Tensor) -> Tensor:
 
 def sorting(result: Result[Any]) -> str:
     """The element for a run that was just computed, with all of its results."""
-    x, train = result.array("x_hat"), result.array("x_train")
-    mean, shape = result.array("mean"), shape_of(x.shape[1])
+    x = result.array("x_hat")
+    train = result.array("x_train")
+    mean = result.array("mean")
+    shape = shape_of(x.shape[1])
     pictures = rescale(x + mean)
     likeness = nearest(pictures, train + mean, "ssim", shape).score
     scores = {

@@ -5,7 +5,6 @@ A verdict on the recipe comes from a run with Haim et al.'s full budget, converg
 no other; where the three yardsticks of `companion.chapters.yardstick` disagree, it is "partly".
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -41,7 +40,8 @@ def _recovers(name: str, arm: ReferenceArm, n: int, found: bool = True) -> Claim
     images.
     """
     pair = arm.competition.ncc_06
-    recovered, (ours, null) = recovery(arm, pair, n), yardsticks(arm, pair, n)
+    recovered = recovery(arm, pair, n)
+    ours, null = yardsticks(arm, pair, n)
     judged = recovered.verdict
     return claim(
         name,
@@ -66,7 +66,8 @@ def published_claims(metrics: PublishedMetrics, _: PublishedSizes) -> list[Claim
     after the first fifty must not, and look as realistic as all but a few photographs do; "partly"
     where there is none. And the thesis.
     """
-    arm, similar = metrics.arm, metrics.shown.similar
+    arm = metrics.arm
+    similar = metrics.shown.similar
     resemble = "reproduced" if similar.as_realistic else "partly"
     resemble = resemble if similar.p_value <= CHANCE else "not reproduced"
     return [
@@ -89,13 +90,18 @@ def partition_claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     left their start for a training image than for a held-out one, which no blend prefers. A null
     that never had that start could not leave it, so there is none.
     """
-    arm, n = metrics.variants.reference, metrics.n_train
-    m, stayed, moved = arm.m, arm.nearest_is_start_partition, arm.moved_to_training
+    arm = metrics.variants.reference
+    n = metrics.n_train
+    m = arm.m
+    stayed = arm.nearest_is_start_partition
+    moved = arm.moved_to_training
     p_value = preference(Competition(moved, arm.moved_to_held_out, 1.0, 1.0), blend_share(n))
     some_few = p_value < LEVEL and moved - arm.moved_to_held_out <= 0.1 * m
-    chance, odds = m / (m + n), stayed * n / max((m - stayed) * m, 1)
+    chance = m / (m + n)
+    odds = stayed * n / max((m - stayed) * m, 1)
     by_ssim = Competition(arm.matches.ssim_04, arm.nulls.held_out.ssim_04, 1.0, 1.0)
-    p_ncc, p_ssim = (preference(pair, 0.5) for pair in (arm.competition.ncc_06, by_ssim))
+    p_ncc = preference(arm.competition.ncc_06, 0.5)
+    p_ssim = preference(by_ssim, 0.5)
     unlike = [p >= LEVEL for p in (p_ncc, p_ssim)]
     derived = {"n_train": n, "chance": chance, "p_value": p_value, "came": came_text(arm)}
     return [
@@ -126,11 +132,12 @@ def partition_claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     ]
 
 
-def selected(_: Metrics, arrays: Tensors, n: int = 8) -> Tensors:
-    """The n training images that a result is most like, those results and their starts."""
-    train, x_hat = arrays["x_train"], arrays["x_hat_random"]
+def selected(_: Metrics, arrays: Tensors) -> Tensors:
+    """The eight training images that a result is most like, those results and their starts."""
+    train = arrays["x_train"]
+    x_hat = arrays["x_hat_random"]
     best = nearest(train, x_hat, "ncc")
-    picked = best.score.argsort(descending=True)[:n]
+    picked = best.score.argsort(descending=True)[:8]
     rows = best.index[picked]
     images = {"x_hat": x_hat[rows], "x_init": arrays["x_init_random"][rows]}
     return _group("best", arrays, images | {"train": train[picked]}, ncc=best.score[picked])
@@ -148,7 +155,7 @@ def plot_random(result: Result[Metrics]) -> Figure:
     many are above NCC 0.6, and how many of the best null; above them their starts, below them those
     training images.
     """
-    recipe = count_label("published\nrecipe", result.metrics.variants.reference)
+    recipe = count_label(result.metrics.variants.reference)
     return image_rows(
         [
             ("its starting\nimage", result.figure("best.x_init"), "none"),
@@ -170,7 +177,8 @@ def published_selected(_: PublishedMetrics, arrays: Tensors, n: int = PAIRS) -> 
     """The n best one-to-one matches; those of blends of the training images, at their contrast; and
     `similar_selected`.
     """
-    train, chosen = arrays["x_train"], similar_selected(arrays, n)
+    train = arrays["x_train"]
+    chosen = similar_selected(arrays, n)
     blends = train.norm(dim=1).median() * normalize(arrays["x_null"])
     for name, x in (("best", arrays["x_hat"]), ("null", blends)):
         match = one_to_one(train, x)
@@ -184,7 +192,9 @@ def similar_selected(arrays: Tensors, n: int = PAIRS) -> Tensors:
     """By SSIM with the nearest training image, each of these once: the first n natural-looking
     reconstructions, and the first n after rank 50 that are false.
     """
-    train, mean, x = arrays["x_train"], arrays["mean"], arrays["x_hat"][arrays["similar_rows"]]
+    train = arrays["x_train"]
+    mean = arrays["mean"]
+    x = arrays["x_hat"][arrays["similar_rows"]]
     chosen = Tensors()
     alike = nearest(rescale(x + mean), train + mean, "ssim", shape_of(x.shape[1]))
     for name, ranks in (("first", range(len(x))), ("false", arrays["false_ranks"].tolist())):
@@ -217,7 +227,7 @@ def plot_ranked(result: Result[PublishedMetrics]) -> Figure:
 
 def _pairs(result: Result[Any], below: str, groups: list[tuple[str, str, list[str]]]) -> Figure:
     """Groups (name, label, titles) of reconstructions, above their training images."""
-    rows: list[tuple[str, Sequence[Tensor | None], str]] = []
+    rows = []
     for name, label, _ in groups:
         by = "baseline" if name == "null" else "recovered"
         for kind, words, frame in (("x_hat", label, by), ("train", below, "training")):
@@ -234,10 +244,10 @@ NEAREST = {
 }
 
 
-def partition_selected(_: Metrics, arrays: Tensors, n: int = 8) -> Tensors:
-    """n results of the first half, evenly, and the nearest image of each kind."""
+def partition_selected(_: Metrics, arrays: Tensors) -> Tensors:
+    """Eight results of the first half, evenly, and the nearest image of each kind."""
     x_hat = arrays["x_hat_partition"]
-    x_hat = x_hat[torch.linspace(0, len(x_hat) // 2, n).long()]
+    x_hat = x_hat[torch.linspace(0, len(x_hat) // 2, 8).long()]
     chosen = _group("results", arrays, {"x_hat": x_hat})
     for name in NEAREST:
         match = nearest(x_hat, arrays[name], "ncc")
@@ -251,7 +261,7 @@ def plot_partition(result: Result[Metrics]) -> Figure:
     the training set and, the null, of as many held-out images; with how many have a training image
     above NCC 0.6, and how many of the best null.
     """
-    recipe = count_label("published\nrecipe", result.metrics.variants.reference)
+    recipe = count_label(result.metrics.variants.reference)
     rows = [(recipe, result.figure("results.x_hat"), "recovered")]
     rows += [
         (words, result.figure(f"{name}.nearest"), frame) for name, (words, frame) in NEAREST.items()

@@ -28,13 +28,18 @@ from recon.optim.rng import named
 from recon.optim.trace import note_step
 from recon.training.recipes import OPTIMISERS, Recipe, build, first_weight
 
-WIDTH, CLASSES, BATCH = 512, 10, 25
+WIDTH = 512
+CLASSES = 10
+BATCH = 25
 SETS = 3  # of images, at each seed
-SGD, ADAMW = "SGD", "AdamW"
-FAST, LAYERWISE = "AdamW, one rate", "AdamW, rates by layer"
+SGD = "SGD"
+ADAMW = "AdamW"
 AGAIN = " re-estimated"  # batch norm's statistics were, on public images
-LABEL, FILTER, LOSS = "label filter", "matched filter", "loss"
-ATTACK, PUBLIC_BODY = LABEL + AGAIN, "matched filter, public features"
+LABEL = "label filter"
+FILTER = "matched filter"
+LOSS = "loss"
+ATTACK = LABEL + AGAIN
+PUBLIC_BODY = "matched filter, public features"
 SPAN = "span test, head's initial weights known"
 SHOWN = ("recipe", "n", "images", "frozen_statistics", "augment", "epochs")  # of a cell
 
@@ -115,8 +120,8 @@ SIZES = {
         n_train=100,
         cells=(
             *(replace(cell, images=k) for k in range(SETS) for cell in (BY_SGD, BY_ADAMW)),
-            Cell(recipe=FAST, body_lr=1e-3),
-            Cell(recipe=LAYERWISE, body_lr=1e-3, layerwise=0.8),
+            Cell(recipe="AdamW, one rate", body_lr=1e-3),
+            Cell(recipe="AdamW, rates by layer", body_lr=1e-3, layerwise=0.8),
             replace(BY_ADAMW, augment=True),
             replace(BY_ADAMW, frozen_statistics=True),
             Cell(recipe="AdamW, 10 epochs", epochs=10),
@@ -151,7 +156,8 @@ class Network(nn.Module):
 
     def __init__(self, of: Backbone, generator: torch.Generator) -> None:
         super().__init__()
-        self.of, self.body = of, deepcopy(of.module)
+        self.of = of
+        self.body = deepcopy(of.module)
         width = of(torch.zeros(1, 3, 8, 8)).shape[1]
         self.head = build(Recipe(depth=2, width=WIDTH, classes=CLASSES), width, generator)
 
@@ -185,7 +191,8 @@ def fine_tuned(
     cell: Cell, x: Tensor, y: Tensor, of: Backbone, generator: torch.Generator
 ) -> Network:
     """The network, trained on images x (n, C, H, W) with classes y (n,)."""
-    network, step = Network(of, generator), 0
+    network = Network(of, generator)
+    step = 0
     more = {"momentum": 0.9} if cell.optimiser == "sgd" else {}
     optimiser = OPTIMISERS[cell.optimiser](
         rates_by_layer(cell, network), weight_decay=cell.weight_decay, fused=True, **more
@@ -216,8 +223,10 @@ def _train_part(context: Context, cell: Cell) -> Partition:
 # ------------------------------------------------------------------------------------------ attacks
 def _attacked(sizes: Sizes, context: Context, cell: Cell) -> list[Record]:
     """A network, and its row."""
-    pool, of = context.pool, backbone("lite0", sizes.side)
-    data, began = _train_part(context, cell), time.process_time()
+    pool = context.pool
+    of = backbone("lite0", sizes.side)
+    data = _train_part(context, cell)
+    began = time.process_time()
     used = torch.cat([_train_part(context, other).index for other in sizes.cells])
     free = ~np.isin(pool.index, used.numpy())
     sizes_of = {"held_out": sizes.others, "train": sizes.unseen, "init": sizes.public}
@@ -227,7 +236,8 @@ def _attacked(sizes: Sizes, context: Context, cell: Cell) -> list[Record]:
     ]
     kind = np.repeat([1, 0, 2], [len(labels) for _, labels in asked])
     images, y = map(torch.cat, zip(*asked, strict=True))
-    frozen, public = (features(x, of) for x in (images, known[0]))
+    frozen = features(images, of)
+    public = features(known[0], of)
 
     stream = partial(named, context.seed, f"fine-tunes {cell.name}")
     network = fine_tuned(cell, data.x, data.labels, of, stream())
@@ -245,8 +255,10 @@ def _attacked(sizes: Sizes, context: Context, cell: Cell) -> list[Record]:
         scores[FILTER + suffix] = matched_filter(w, bias, x, clutter)
         scores[LABEL + suffix] = label_filter(w, toward, x, clutter)
         if not suffix:
-            right, near = logits.argmax(1) == y, cosine_similarity(x, frozen)
-    layer, bent = FirstLayer(w, initial), cell.optimiser != "sgd"
+            right = logits.argmax(1) == y
+            near = cosine_similarity(x, frozen)
+    layer = FirstLayer(w, initial)
+    bent = cell.optimiser != "sgd"
     rank = max(len(span_of(layer, clutter, None, bent)), 1)
     scores[SPAN] = span_test(layer, x, clutter, rank, bent)
     row = Record(

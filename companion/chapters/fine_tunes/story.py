@@ -38,7 +38,8 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
         [identified(cell, name) for cell in cells]
         for name in (ATTACK, LOSS, PUBLIC_BODY, FILTER, FILTER + AGAIN)
     )
-    ours, best = min(attack), max(public)
+    ours = min(attack)
+    best = max(public)
     gain = min(new - old for new, old in zip(again, running, strict=True))
     by_recipe = {
         name: [identified(cell, ATTACK) for cell in metrics.of(name)]

@@ -30,8 +30,10 @@ def passed(head: Head, x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
     hidden = linear(x, *head[:2]).relu()
     outputs = linear(hidden, *head[2:])
     if outputs.shape[1] == 1:
-        return outputs, *written(head, x, hidden, outputs.sigmoid() - y[:, None])
-    return outputs, *written(head, x, hidden, outputs.softmax(1) - one_hot(y, outputs.shape[1]))
+        residual = outputs.sigmoid() - y[:, None]
+    else:
+        residual = outputs.softmax(1) - one_hot(y, outputs.shape[1])
+    return outputs, *written(head, x, hidden, residual)
 
 
 def written(head: Head, x: Tensor, hidden: Tensor, residual: Tensor) -> tuple[Tensor, ...]:
@@ -50,7 +52,8 @@ def lira_online(phi: Tensor, shadows: Tensor, inside: Tensor) -> Tensor:
     """`lira` of φ (m,), where few of the shadows (k, m) were trained on an image, or none: one more
     is thought to be, which is as much more confident than the others as those are on average.
     """
-    mean, thought = outside(shadows, inside)[None], torch.ones_like(inside[:1])
+    mean = outside(shadows, inside)[None]
+    thought = torch.ones_like(inside[:1])
     gain = ((shadows - mean) * inside).sum() / inside.sum().clamp_min(1)
     return lira(phi, torch.cat([shadows, mean + gain]), torch.cat([inside, thought]))
 
@@ -91,7 +94,8 @@ def inverse_hessian(head: Head, x: Tensor, y: Tensor, n: int, lr: float) -> Tens
     """
     head = [part.double() for part in head]
     outputs, *asked = passed(head, x.double(), y)
-    known, count = [part[:n] for part in asked], outputs.shape[1]
+    known = [part[:n] for part in asked]
+    count = outputs.shape[1]
     answers = pad(outputs, (1, 0)) if count == 1 else outputs
     roots = answers[:n].softmax(1).sqrt()
     factor = torch.diag_embed(roots) - (roots**2)[:, :, None] * roots[:, None]
@@ -101,18 +105,24 @@ def inverse_hessian(head: Head, x: Tensor, y: Tensor, n: int, lr: float) -> Tens
     gram = _products(columns, columns)
     gram.diagonal().add_(DAMPING)
     inverse = torch.cholesky_inverse(torch.linalg.cholesky(gram))
-    cross, plain = _products(asked, columns), _products(asked, known)
+    cross = _products(asked, columns)
+    plain = _products(asked, known)
     lengths = _products(asked, asked, paired=True)
     score = -logsigmoid(confidence(outputs, y)) / (1 + MOMENTUM)
     for k in range(n):
-        out, rest, at = every == k, torch.arange(n) != k, slice(k, None, n)
+        out = every == k
+        rest = torch.arange(n) != k
+        at = slice(k, None, n)
         # those asked about, and last the mean of the others; b is 0 where columns are left out
         a = torch.cat([cross[at], cross[:n][rest].mean(0, keepdim=True)])
         b = a @ inverse
         b = b - torch.linalg.solve(inverse[out][:, out], b[:, out].mT).mT @ inverse[out]
+        others = b[-1]
+        a = a[:-1]
+        b = b[:-1]
         # ⟨H⁻¹g, H⁻¹g⟩ and ⟨H⁻¹g, H⁻¹g₀⟩, by Woodbury
-        square = lengths[at] - (a[:-1] * b[:-1]).sum(1) - DAMPING * b[:-1].square().sum(1)
-        mean = plain[at][:, rest].mean(1) - a[:-1] @ b[-1] - DAMPING * (b[:-1] @ b[-1])
+        square = lengths[at] - (a * b).sum(1) - DAMPING * b.square().sum(1)
+        mean = plain[at][:, rest].mean(1) - a @ others - DAMPING * (b @ others)
         score[at] -= (square / n + 2 * mean) / (lr * DAMPING**2)
     return score.float()
 

@@ -24,7 +24,9 @@ from recon.optim.rng import named
 from recon.training.recipes import Recipe, accuracy, build, train
 
 TRUE = 0.8  # a candidate is true above this cosine with a training feature
-SGD, ADAMW, ADAM = "SGD, decay 5e-3", "AdamW, default", "Adam, decay 1e-3"
+SGD = "SGD, decay 5e-3"
+ADAMW = "AdamW, default"
+ADAM = "Adam, decay 1e-3"
 ADAMW_CHANGES = {"optimiser": "adamw", "lr": 1e-3, "weight_decay": 1e-2}
 #: DP-SGD: the best of fifteen pairs of step size and number of steps, on other images
 DP_CHANGES = {"batch": None, "momentum": 0.0, "weight_decay": 0.0}
@@ -171,7 +173,8 @@ class Head:
         and whose weights tell the decay; exactly, but for rounding.
         """
         module = build(recipe, x.shape[1], generator)
-        first, plain = module[0], recipe.optimiser == "sgd" and recipe.epsilon is None
+        first = module[0]
+        plain = recipe.optimiser == "sgd" and recipe.epsilon is None
         assert isinstance(first, nn.Linear)
         initial = first.weight.detach().clone()
         if plain:
@@ -206,7 +209,8 @@ def _attacks(sizes: Sizes, context: Context, cell: Cell) -> list[dict[str, Any]]
 
 def task_of(sizes: Sizes, context: Context, cell: Cell) -> Task:
     """Images, and what the backbone makes of them."""
-    pool, of = context.pool, backbone(cell.backbone, sizes.side)
+    pool = context.pool
+    of = backbone(cell.backbone, sizes.side)
     data = partition(pool, cell.n, n_held_out=2, seed=context.seed).train
     free = ~np.isin(pool.index, data.index.numpy())
     public, _ = part_of(pool, "init", free, sizes.public)
@@ -241,14 +245,18 @@ def head_of(sizes: Sizes, context: Context, cell: Cell, task: Task) -> Head:
 def _attack(
     sizes: Sizes, context: Context, cell: Cell, task: Task, released: Head, start: str
 ) -> dict[str, Any]:
-    generator, public = named(context.seed, f"heads nulls {cell.name} {start}"), task.public
+    generator = named(context.seed, f"heads nulls {cell.name} {start}")
+    public = task.public
     known = released.w1_init if start == "known" else None
     if known is not None:
         torch.randn(known.shape, generator=generator)  # kept runs drew an error of the start here
     found = sparse_features(
         FirstLayer(released.parts[0], known), public, sizes.attack, cell.recipe in BENT
     )
-    x_hat, basis, units, rank = found.x_hat, found.basis, public.units, len(found.basis)
+    x_hat = found.x_hat
+    basis = found.basis
+    units = public.units
+    rank = len(found.basis)
     normal = torch.randn(rank, rank, generator=generator)
     queries = {
         "matches": x_hat,

@@ -33,7 +33,8 @@ from recon.images.features import backbone, features
 from recon.optim.rng import named
 
 QUALITY = 50  # of JPEG
-SHOWN, COLUMNS = 3, 8  # names of a feature, features in the figure
+SHOWN = 3  # names of a feature
+COLUMNS = 8  # features in the figure
 FRONT = "mirrored"  # the copies of the figure
 
 
@@ -95,11 +96,16 @@ class Metrics(Record):
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """One head, its features, and what galleries with each kind of copy say of them."""
-    pool, of, cell, n = context.pool, backbone(side=sizes.side), sizes.cells[0], sizes.n_train
+    pool = context.pool
+    of = backbone(side=sizes.side)
+    cell = sizes.cells[0]
+    n = sizes.n_train
     task = task_of(sizes, context, cell)
-    layer, public = FirstLayer(head_of(sizes, context, cell, task).parts[0]), task.public
+    layer = FirstLayer(head_of(sizes, context, cell, task).parts[0])
+    public = task.public
     found = sparse_features(layer, public)
-    rank, order = len(found.basis), layer.w1.norm(dim=1).argsort(descending=True)
+    rank = len(found.basis)
+    order = layer.w1.norm(dim=1).argsort(descending=True)
     normal = torch.randn(rank, rank, generator=named(context.seed, "heads mixtures"))
     queries = {
         "named": found.x_hat,
@@ -111,7 +117,8 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     asked = torch.cat([task.pixels["train"], task.pixels["others"][drawn[:n]]])
     rest, _ = part_of(pool, "train", ~np.isin(pool.index, task.index), sizes.rest)
     others = torch.cat([public.features, task.others[drawn[n:]], features(rest, of)])
-    table, galleries = [], {}
+    table = []
+    galleries = {}
     for kind, copy in COPIES.items():
         known = galleries[kind] = torch.cat([features(copy(asked), of), others])
         first = {key: similarity(x, known, public).argmax(1) for key, x in queries.items()}

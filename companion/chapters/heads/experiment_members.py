@@ -43,10 +43,14 @@ from recon.optim.rng import named
 from recon.scoring.membership import rmia
 from recon.training.recipes import Recipe, accuracy
 
-FILTER, SPAN = "matched filter", "span test"
+FILTER = "matched filter"
+SPAN = "span test"
 UNLABELLED = "filter without labels"
-FEW, FOREIGN = "filter, 50 public images", "filter, public images of another kind"
-CONFIDENCE, LOSS, ENERGY = "confidence", "low loss", "response without the filter"
+FEW = "filter, 50 public images"
+FOREIGN = "filter, public images of another kind"
+CONFIDENCE = "confidence"
+LOSS = "low loss"
+ENERGY = "response without the filter"
 #: attack -> what it needs beside the weights, candidates and their labels
 NEEDS = {
     FILTER: "2,000 public images of the kind",
@@ -169,7 +173,8 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
 
 
 def _images(sizes: Sizes, context: Context, cell: Members) -> Images:
-    pool, of = context.pool, backbone("lite0", sizes.side)
+    pool = context.pool
+    of = backbone("lite0", sizes.side)
     parts = {name: np.flatnonzero(pool.part == name) for name in PARTS}
     made = torch.cat([features(pool.pixels(rows), of) for rows in parts.values()])
     sets = [partition(pool, cell.n, 2, context.seed + k).train.index for k in range(sizes.sets)]
@@ -189,14 +194,19 @@ def _images(sizes: Sizes, context: Context, cell: Members) -> Images:
 
 def _cell(sizes: Sizes, context: Context, cell: Members) -> list[Record]:
     """Heads asked about and shadows, all attacks on them."""
-    images, seed = _images(sizes, context, cell), context.seed
+    images = _images(sizes, context, cell)
+    seed = context.seed
     random = np.random.default_rng([seed, cell.n, cell.balanced])
-    sets, held_out, fresh = images.members, images.held_out, images.fresh
-    first, asked = sets[0], np.union1d(np.concatenate(sets), held_out)
+    sets = images.members
+    held_out = images.held_out
+    fresh = images.fresh
+    first = sets[0]
+    asked = np.union1d(np.concatenate(sets), held_out)
     if cell.balanced:
         others = random.permutation(np.setdiff1d(held_out, first))
         held_out = asked = np.union1d(first, others[: cell.n])
-        fresh, sets = fresh[:0], []
+        fresh = fresh[:0]
+        sets = []
     drawn = [drawn_from(asked, images.two, len(first), random) for _ in range(cell.shadows)]
     rows = torch.from_numpy(np.stack(sets + drawn))
     inside = torch.zeros(len(rows), len(images.x), dtype=torch.bool).scatter_(1, rows, True)
@@ -205,14 +215,17 @@ def _cell(sizes: Sizes, context: Context, cell: Members) -> list[Record]:
     heads = [Head.of(recipe, images.x[row], images.labels[row], generator) for row in rows]
     outputs = torch.stack([head.module(images.x) for head in heads])
     phi = confidence(outputs, images.labels)
-    scores, kinds, right = [], [], []
+    scores = []
+    kinds = []
+    right = []
     for k, head in enumerate(heads[: len(sets) or None]):  # where balanced, others are shadows
         members = sets[k] if sets else asked[inside[k, asked].numpy()]
         parts = [members, *(np.setdiff1d(part, members) for part in (held_out, fresh))]
         kinds.append(np.repeat([1, 0, 2], [len(part) for part in parts]))
         shadow = torch.arange(len(rows)) >= len(sets)
         shadow[k] = False
-        at, by_shadows = np.concatenate(parts), (phi[shadow], inside[shadow])
+        at = np.concatenate(parts)
+        by_shadows = (phi[shadow], inside[shadow])
         attacks = _attacks(images, head, recipe, phi[k], by_shadows, at, len(members))
         if cell.balanced:
             attacks = {name: attacks[name] for name in (*SHADOW, LOSS, FILTER)}
@@ -222,7 +235,8 @@ def _cell(sizes: Sizes, context: Context, cell: Members) -> list[Record]:
     row |= {key: getattr(cell, key) for key in ("recipe", "classes", "balanced")}
     if cell.balanced:  # all heads together
         pooled = {key: torch.cat([scored[key][0] for scored in scores]) for key in scores[0]}
-        scores, kinds = [{key: (score, 0) for key, score in pooled.items()}], [np.hstack(kinds)]
+        scores = [{key: (score, 0) for key, score in pooled.items()}]
+        kinds = [np.hstack(kinds)]
     else:
         row["accuracy"] = [round(share, 3) for share in right]
     row["attacks"] = Record()
@@ -259,8 +273,12 @@ def _attacks(
     log odds of all images by the head, and shadows those by shadow heads (k, N), and whether these
     were trained on them.
     """
-    public_phi, (others, inside) = phi[images.public], (part[:, at] for part in shadows)
-    x, y, public, phi = images.x[at], images.labels[at], Public(images.x[images.public]), phi[at]
+    public_phi = phi[images.public]
+    others, inside = (part[:, at] for part in shadows)
+    x = images.x[at]
+    y = images.labels[at]
+    public = Public(images.x[images.public])
+    phi = phi[at]
     w, bias, outer, _ = head.parts
     response = partial(matched_filter, w, bias, x)
     labelled = partial(response, ridge=SIGNED, toward=toward_label(outer, y))
@@ -291,11 +309,17 @@ def _rates(score: Tensor, milliseconds: int, kind: np.ndarray, seed: int) -> Rec
     """`cells.attacks` of `Metrics`, of scores of members (kind 1), held-out images (0) and fresh
     ones (2).
     """
-    told, (_, n, fresh) = judged(score, kind, seed, DRAWS), np.bincount(kind, minlength=3).tolist()
-    shares = {"at_1pct": told.tpr_at_1pct, "between_1pct": told.from_to_at_1pct}
-    shares |= {"at_01pct": told.tpr_at_01pct, "between_01pct": told.from_to_at_01pct}
-    counts = {name: np.rint(n * np.array(share)).astype(int) for name, share in shares.items()}
+    told = judged(score, kind, seed, DRAWS)
+    _, n, fresh = np.bincount(kind, minlength=3).tolist()
+    shares = {
+        "at_1pct": told.tpr_at_1pct,
+        "between_1pct": told.from_to_at_1pct,
+        "at_01pct": told.tpr_at_01pct,
+        "between_01pct": told.from_to_at_01pct,
+    }
     row = Record(auc=told.auc, of=n, milliseconds=milliseconds)
-    row |= {name: count.tolist() for name, count in counts.items()}
-    row |= {"fresh": fresh, "false_alarms": round(fresh * told.false_alarms)} if fresh else {}
+    for name, share in shares.items():
+        row[name] = np.rint(n * np.array(share)).astype(int).tolist()
+    if fresh:
+        row |= {"fresh": fresh, "false_alarms": round(fresh * told.false_alarms)}
     return row

@@ -25,7 +25,8 @@ def _unmixed(metrics: Metrics) -> Claim:
     width = metrics.cells[0].width
     same = [cell for cell in metrics.cells if (cell.recipe, cell.width) == (SGD, width)]
     cell = max([c for c in same if 3 * c.n_train <= 2 * width], key=lambda c: c.n_train)
-    ours, null = cell.matches.cos_09, best_null(cell).cos_09
+    ours = cell.matches.cos_09
+    null = best_null(cell).cos_09
     holds = ours > MOST * cell.n_train and clears(ours, null)
     return claim(
         "heads-unmix",

@@ -18,7 +18,8 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     """By the kind of copy that names fewest: more than half of the training images, and more than
     what any query without the attack names.
     """
-    n, row = metrics.n_train, min(metrics.copies, key=lambda row: row.named)
+    n = metrics.n_train
+    row = min(metrics.copies, key=lambda row: row.named)
     best = max(row.heldout, row.span_null, row.row_null)
     return [
         claim(

@@ -78,7 +78,8 @@ def claims(metrics: Metrics, sizes: Sizes) -> list[Claim]:
 
 
 def _members(cell: Record) -> Claim:
-    ours, simple = shares(cell, FILTER), {name: max(shares(cell, name)) for name in SIMPLE}
+    ours = shares(cell, FILTER)
+    simple = {name: max(shares(cell, name)) for name in SIMPLE}
     null = max(simple.values())
     return finding(
         "heads-members",
@@ -91,8 +92,11 @@ def _members(cell: Record) -> Claim:
 
 
 def _public(cell: Record) -> Claim:
-    few, foreign, full = (shares(cell, name) for name in (*POORER, FILTER))
-    ours, null = max(few + foreign), min(full)
+    few = shares(cell, FEW)
+    foreign = shares(cell, FOREIGN)
+    full = shares(cell, FILTER)
+    ours = max(few + foreign)
+    null = min(full)
     return finding(
         "heads-public",
         {"few": few, "foreign": foreign, "all": full},
@@ -106,7 +110,8 @@ def _public(cell: Record) -> Claim:
 def _lira(default: Record, metrics: Metrics) -> Claim:
     """By every set, and where every image is in half of the heads."""
     balanced = [cell for cell in metrics.cells if cell.balanced]
-    ours, *theirs = (shares(default, name) for name in (FILTER, *SHADOW))
+    ours = shares(default, FILTER)
+    theirs = [shares(default, name) for name in SHADOW]
     tables = [[shares(cell, name) for name in (FILTER, *SHADOW)] for cell in (default, *balanced)]
     values = {
         "ours": ours,
@@ -145,7 +150,8 @@ def _private(private: list[Record], table: list[Record]) -> Claim:
     rows = []
     for cell in private:
         for plain in [c for c in table if (c.recipe, c.n_train) == (SGD, cell.n_train)]:
-            accuracy, before = (fmean(c.accuracy) for c in (cell, plain))
+            accuracy = fmean(cell.accuracy)
+            before = fmean(plain.accuracy)
             rows.append({**best_of(cell, cell.attacks), "accuracy": accuracy, "before": before})
     margins = (min(HIDDEN - row["share"], COST * row["before"] - row["accuracy"]) for row in rows)
     return finding(
@@ -158,7 +164,8 @@ def _private(private: list[Record], table: list[Record]) -> Claim:
 
 
 def _two_classes(ten: Record, two: Record) -> Claim:
-    ours, before = shares(two, FILTER), shares(ten, FILTER)
+    ours = shares(two, FILTER)
+    before = shares(ten, FILTER)
     return finding(
         "heads-two-classes",
         {"two": ours, "ten": before, "others": pooled(two, *SHADOW)},
@@ -170,7 +177,8 @@ def _two_classes(ten: Record, two: Record) -> Claim:
 
 def _alarms(metrics: Metrics) -> Claim:
     """Over all heads and sets; of the attack with most."""
-    alarms, fresh = Counter[str](), Counter[str]()
+    alarms = Counter[str]()
+    fresh = Counter[str]()
     for name, row in (pair for cell in metrics.cells for pair in cell.attacks.items()):
         alarms[name] += sum(row.get("false_alarms", []))
         fresh[name] += sum(row.get("fresh", []))

@@ -28,7 +28,8 @@ from recon.analysis.walk import Walk, constants, solution_set, sufficient, walk
 from recon.optim.subspace import Subspace
 
 # walks: without bounds, in [0, 1]
-FREE, BOXED = ("to_partition", "to_random"), ("box_partition", "box_random")
+FREE = ("to_partition", "to_random")
+BOXED = ("box_partition", "box_random")
 
 
 class Metrics(Record):
@@ -83,8 +84,8 @@ def compute(sizes: BilevelSizes, context: Context) -> Outcome[Metrics]:
         lambda1=list(LAMBDAS),
         converged=run["converged"].double().mean().item(),
         null_distance_to_truth=null,
-        distance=Record({name: grid[name] for name in SETS}),
-        start_distance=Record({name: grid[f"start_{name}"] for name in SETS}),
+        distance={name: grid[name] for name in SETS},
+        start_distance={name: grid[f"start_{name}"] for name in SETS},
         cells_converged=grid["converged"],
         connection=unpacked(walked),
     )
@@ -116,7 +117,9 @@ def walk_run(sizes: BilevelSizes, context: Context) -> Tensors:
     """
     images = SeedImages.drawn(context, sizes.walk_n, torch.float64)
     released = affine_trained(images.train, images.y, WEIGHT_DECAY)
-    n, theta, points = len(images.y), released.theta_star, sizes.walk_points
+    n = len(images.y)
+    theta = released.theta_star
+    points = sizes.walk_points
     starts = torch.stack([images.init, images.random])
     space = Subspace.spanned_by(*images.sets().values(), theta[None, :-1])
     small = in_span(released, space) if len(space) < len(theta) - 1 else released
@@ -124,7 +127,8 @@ def walk_run(sizes: BilevelSizes, context: Context) -> Tensors:
     ends = bilevel_ends(released, starts, sizes.walk_steps).x_hat
     free = [solution_set(small).project(inside(end)).x for end in ends]
     walks = [walk(small, inside(images.train), end, points) for end in free]
-    box, rows = (0.0, 1.0), slice(0, SHOWN * (n // SHOWN), max(1, n // SHOWN))
+    box = (0.0, 1.0)
+    rows = slice(0, SHOWN * (n // SHOWN), max(1, n // SHOWN))
     solutions = solution_set(released, box)
     stations = [images.train, *(solutions.project(start).x for start in starts)]
     walks += [walk(released, *pair, points, box, rows) for pair in pairwise(stations)]

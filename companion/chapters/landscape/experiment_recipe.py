@@ -82,7 +82,8 @@ def compute(sizes: RecipeSizes, context: Context) -> Outcome[Metrics]:
     names = [f"cell-{k}" for k in range(len(sizes.cells))]
     runs = context.sweep(partial(_run, sizes, context, theta), [*names, "bilevel"], label="recipe")
     bilevel = runs.pop("bilevel")
-    starts, cells = images.starts(), []
+    starts = images.starts()
+    cells = []
     for run, (lambda1, lambda2) in zip(runs.values(), sizes.cells, strict=True):
         row = LAMBDAS.index(lambda1) * SIDE + LAMBDAS.index(lambda2)
         cells.append(
@@ -92,7 +93,7 @@ def compute(sizes: RecipeSizes, context: Context) -> Outcome[Metrics]:
                 start=_distances(starts[row], images),
                 end=_distances(run["x_hat"], images),
                 ncc=_ncc(run["x_hat"], images),
-                bilevel=Record({key: bilevel[key][row].item() for key in SETS}),
+                bilevel={key: bilevel[key][row].item() for key in SETS},
                 fell_layer_1=run["fell"].item(),
             )
         )
@@ -117,7 +118,8 @@ def rescored(sizes: RecipeSizes, context: Context, x_hat: Tensor) -> Record:
 def _net(sizes: RecipeSizes, context: Context, _: str) -> Tensors:
     """Trained on the truth less its mean along the flow, with biases in all layers."""
     images = SeedImages.drawn(context, sizes.n_train, torch.float32)
-    network, x = _network(sizes, images), images.train - images.train.mean(0)
+    network = _network(sizes, images)
+    x = images.train - images.train.mean(0)
     theta_init = network.flatten(network.init(context.stream("landscape.weights"), "small")).to(x)
     settings = KKTSettings.gradient_flow()
     return {"theta": train_to_kkt(network, x, images.y, theta_init, settings).theta_star}
@@ -134,7 +136,8 @@ def _run(sizes: RecipeSizes, context: Context, theta: Tensor, name: str) -> Tens
     if name == "bilevel":
         return bilevel_run(SeedImages.drawn(context, sizes.n_train, torch.float64), sizes.steps)
     images = SeedImages.drawn(context, sizes.n_train, torch.float32)
-    place, mean = sizes.cells[int(name.removeprefix("cell-"))], images.train.mean(0)
+    place = sizes.cells[int(name.removeprefix("cell-"))]
+    mean = images.train.mean(0)
     lambdas = (torch.tensor([value]) for value in place)
     start = mixed_starts(*images.sets().values(), *lambdas)[0, 0] - mean
     attack = by_published_recipe(

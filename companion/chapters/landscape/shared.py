@@ -54,7 +54,8 @@ def set_distances(x_hat: Tensor, sets: Mapping[str, Tensor], shape: Shape) -> di
     Args:
         shape: (C, H, W).
     """
-    rows, distances = x_hat.flatten(0, 1), {}
+    rows = x_hat.flatten(0, 1)
+    distances = {}
     for name, members in sets.items():
         members = members.to(rows)
         neighbour = members[nearest(rows, members, "ssim", shape).index]

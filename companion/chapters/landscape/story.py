@@ -2,7 +2,6 @@
 DecoReco's, by the recipe that they are about, undecided unless it ran with its full budget.
 """
 
-from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -36,8 +35,8 @@ ROUNDING = 1e-10  # relative error of a classifier below which it counts as the 
 # longest step of a curve, relative to the straight segment's, below which neighbours stay
 # neighbours
 STRIDE = 1.5
-# how much smaller the bilevel distances have to be; how much steeper its line
-FIFTH, TENTH = 0.8, 0.1
+FIFTH = 0.8  # how much smaller the bilevel distances have to be
+TENTH = 0.1  # how much steeper its line
 CALLED = {"truth": "training", "partition": "partition", "random": "noise"}
 
 
@@ -45,7 +44,8 @@ def claims(metrics: BilevelMetrics, _: BilevelSizes) -> list[Claim]:
     """The bilevel landscape, each sentence holding where its lead is above 0, the starts' own its
     null; and whether its solutions are connected.
     """
-    distance, below = metrics.distance, [i for i, at in enumerate(metrics.lambda1) if at < 0.5]
+    distance = metrics.distance
+    below = [i for i, at in enumerate(metrics.lambda1) if at < 0.5]
     words = {
         **metrics,
         "at_truth": corner(distance, -1),
@@ -53,7 +53,7 @@ def claims(metrics: BilevelMetrics, _: BilevelSizes) -> list[Claim]:
         "crossing": crossing_text(metrics),
         "to_noise": distance.truth[-1][::-1],
     }
-    leads: dict[str, Callable[[Record], float]] = {
+    leads = {
         "corners": lambda far: min(
             lead(corner(far, -1), "truth"), lead(corner(far, 0), "partition")
         ),
@@ -235,9 +235,12 @@ def _degrades(metrics: RecipeMetrics) -> Judged:
     """Faster: by a tenth. A result that is no nearer to the truth than held-out images has none to
     lose.
     """
-    noise, truth = metrics.at(1, 0), metrics.at(1, 1)
+    noise = metrics.at(1, 0)
+    truth = metrics.at(1, 1)
     grows = {at: noise[at].truth - truth[at].truth for at in ("end", "bilevel", "start")}
-    faster, holds, lost = grows["bilevel"] - grows["end"], None, ""
+    faster = grows["bilevel"] - grows["end"]
+    holds = None
+    lost = ""
     if truth.end.truth < metrics.null_distance_to_truth:
         holds = faster > TENTH * grows["bilevel"]
     else:
@@ -252,7 +255,8 @@ def plot_recipe(result: Result[RecipeMetrics]) -> Figure:
     """
     figure, ax = plt.subplots(figsize=(PAGE, 3.0))
     line = result.metrics.to_partition()
-    lambdas, ends = [cell.lambda1 for cell in line], []
+    lambdas = [cell.lambda1 for cell in line]
+    ends = []
     for name in ("truth", "partition"):
         end, start = ([cell[which][name] for cell in line] for which in ("end", "start"))
         ax.plot(lambdas, end, color=STARTS[name], marker="o", markersize=5)
@@ -272,10 +276,11 @@ def plot_recipe(result: Result[RecipeMetrics]) -> Figure:
 PLACES = {"truth": (1, 1), "partition": (0, 1), "random": (1, 0)}
 
 
-def recipe_selected(metrics: RecipeMetrics, arrays: Tensors, n: int = 10) -> Tensors:
-    """n images, half of either class, where the recipe starts and ends; cut to [0, 1]."""
-    cells, last = [(cell.lambda1, cell.lambda2) for cell in metrics.cells], len(arrays["truth"])
-    picked = torch.tensor([*range(n // 2), *range(last - (n - n // 2), last)])
+def recipe_selected(metrics: RecipeMetrics, arrays: Tensors) -> Tensors:
+    """Ten images, half of either class, where the recipe starts and ends; cut to [0, 1]."""
+    cells = [(cell.lambda1, cell.lambda2) for cell in metrics.cells]
+    last = len(arrays["truth"])
+    picked = torch.tensor([*range(5), *range(last - 5, last)])
     images = Tensors()
     for name, place in PLACES.items():
         images[f"{name}.start"] = levels(arrays[name][picked])

@@ -130,7 +130,8 @@ def without_bias(name: str, context: Context) -> Record:
     """A network whose bias is 0 and stays 0: its gradient is not released, and (5) gives it
     back.
     """
-    attacked, images = Attacked.of(name, context.pool), Victims.of(context.pool)
+    attacked = Attacked.of(name, context.pool)
+    images = Victims.of(context.pool)
     weight, bias = attacked.network.last
     theta = attacked.theta | {bias: torch.zeros_like(attacked.theta[bias])}
     whole = Gradient.each(attacked.network, theta, images.x, images.labels)
@@ -150,10 +151,13 @@ def constrained(sizes: Sizes, context: Context, activation: str = "tanh") -> tup
     """The truck on a network of one convolution, from the minimum-norm solution: (16), and (11) in
     two ways.
     """
-    attacked, images = Attacked.of(sizes.constrained, context.pool), Victims.of(context.pool)
-    truth, network = images.x[:1], replace(attacked.network, activation=Activation(activation))
+    attacked = Attacked.of(sizes.constrained, context.pool)
+    images = Victims.of(context.pool)
+    truth = images.x[:1]
+    network = replace(attacked.network, activation=Activation(activation))
     gradient = Gradient.each(network, attacked.theta, truth, images.labels[:1])
-    single, layer = gradient.to(torch.float32), next(layer_by_layer(gradient))
+    single = gradient.to(torch.float32)
+    layer = next(layer_by_layer(gradient))
     steps, alpha, beta, _ = HYBRID[0]
     began = time.process_time()
     problem = HardConstraint.of(GradientMatching(single, steps, alpha=alpha, beta=beta), layer)
@@ -223,7 +227,8 @@ class HardConstraint:
         """From the minimum-norm solution of the layer that `matching` is about."""
         network = matching.gradient.network
         assert isinstance(network, ConvNet)  # whose linear systems these are
-        conv, shape = network.convs[layer.layer - 1], network.image_shapes()[layer.layer - 1]
+        conv = network.convs[layer.layer - 1]
+        shape = network.image_shapes()[layer.layer - 1]
         weight = matching.gradient.theta[f"w{layer.layer}"].double()
         system = torch.from_numpy(system_of(conv, weight, layer.delta[0], shape).dense())
         seen = row_space(system)
@@ -251,7 +256,8 @@ def minimised(problem: HardConstraint, steps: int, as_given: bool = False) -> Co
     """
     basis = torch.eye(len(problem.start)).double() if as_given else problem.kernel
     constraints = [LinearConstraint(problem.system.numpy(), 0.0, 0.0)] if as_given else []
-    began, lowest = time.process_time(), problem.value_and_grad(problem.start)[0]
+    began = time.process_time()
+    lowest = problem.value_and_grad(problem.start)[0]
     best = problem.start
     course = [(best, 0.0)]
     if not steps:
@@ -262,7 +268,8 @@ def minimised(problem: HardConstraint, steps: int, as_given: bool = False) -> Co
         x = problem.start + basis @ torch.from_numpy(c)
         energy, grad = problem.value_and_grad(x)
         if energy < lowest:
-            best, lowest = x, energy
+            best = x
+            lowest = energy
         return energy, (basis.mT @ grad).numpy()
 
     def note(*_: object) -> None:
@@ -286,7 +293,8 @@ def minimised(problem: HardConstraint, steps: int, as_given: bool = False) -> Co
 
 def trained(name: str, sizes: Sizes, context: Context) -> Record:
     """Norms of the gradients of three groups of images, and ranks, before and after training."""
-    network, pool = TABLE_1[name], context.pool
+    network = TABLE_1[name]
+    pool = context.pool
     rows = rows_to_train_on(pool)
     held_out = np.arange(len(rows)) % HELD_OUT == 0
 
@@ -319,7 +327,8 @@ def ranks(network: ConvNet, theta: Params, pool: ImagePool) -> list[list[int]]:
     """Rank deficiency of every layer's system, for each of the paper's images. K is taken as large
     as W: that changes no rank, and a trained network's gradient is small.
     """
-    victims, double = Victims.of(pool), {name: part.double() for name, part in theta.items()}
+    victims = Victims.of(pool)
+    double = {name: part.double() for name, part in theta.items()}
     return [
         [
             rank_deficiency(replace(u, k=u.k * (norm(u.w) / norm(u.k))))

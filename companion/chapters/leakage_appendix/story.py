@@ -48,10 +48,13 @@ def claims(metrics: Metrics, sizes: Sizes) -> list[Claim]:
 
 def no_bias(metrics: Metrics) -> Claim:
     """Eq. (5) gives what (4) gives."""
-    off, with_bias = {}, {}
+    off = {}
+    with_bias = {}
     for name, row in metrics.without_bias.items():
-        a, b = np.array(row.with_bias), np.array(row.without)
-        off[name], with_bias[name] = float((abs(a - b) / a.clip(SAME)).max()), float(a.mean())
+        a = np.array(row.with_bias)
+        b = np.array(row.without)
+        off[name] = float((abs(a - b) / a.clip(SAME)).max())
+        with_bias[name] = float(a.mean())
     return claim(
         "leakage-no-bias",
         {"off": off, "with_bias": with_bias},
@@ -72,7 +75,8 @@ def hard_constraint(metrics: Metrics, sizes: Sizes) -> Claim:
     coordinates of the kernel stands beside it.
     """
     ends = metrics.constrained
-    soft, hard = ends.soft, ends.as_given
+    soft = ends.soft
+    hard = ends.as_given
     solvers = {"hard": hard, "kernel": ends.in_kernel}
     times = {
         name: (end.seconds if end.reached is None else end.reached) / soft.seconds
@@ -98,7 +102,8 @@ def leaky_constraint(metrics: Metrics, sizes: Sizes) -> Claim:
     `NO_MORE`, "partly" in between. Undecided where that takes no step, where Tanh's never is as
     near, or LeakyReLU's never within too few steps.
     """
-    tanh, leaky = metrics.constrained.in_kernel, metrics.leaky.in_kernel
+    tanh = metrics.constrained.in_kernel
+    leaky = metrics.leaky.in_kernel
     steps = leaky.steps if leaky.until is None else leaky.until
     more = steps / (tanh.until or math.inf)
     unknown = not more or (leaky.until is None and more <= MUCH)
@@ -158,7 +163,8 @@ def plot_constrained(result: Result[Metrics]) -> Figure:
     """The truck; the minimum-norm solution, and what the three make of it; the baseline, a grey
     image.
     """
-    truth, found = result.figure("truth"), result.metrics.constrained
+    truth = result.figure("truth")
+    found = result.metrics.constrained
     grey = torch.full(truth.shape, 0.5)
     images = [result.figure(name) for name in ("start", "soft", "as given", "in the kernel")]
     ended = {"soft": found.soft, "as given": found.as_given, "in the kernel": found.in_kernel}
@@ -188,7 +194,8 @@ def plot_training(result: Result[Metrics]) -> Figure:
     figure, ax = plt.subplots(figsize=(PAGE, 3.8))
     for (name, row), colour in zip(trained.items(), SERIES, strict=False):
         for group, (marker, words) in kinds.items():
-            norms, label = row[group], f"{name}, {words}"
+            norms = row[group]
+            label = f"{name}, {words}"
             ax.plot(norms.before, norms.after, marker, color=colour, label=label, alpha=0.7)
     ax.set(xscale="log", yscale="log")
     low, high = ax.get_xlim()

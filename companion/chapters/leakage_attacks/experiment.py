@@ -117,7 +117,8 @@ def attack_network(sizes: Sizes, context: Context, name: str) -> Tensors:
     """One unit of the sweep: every attack on one network; its row, and by method the images (B, 3,
     32, 32).
     """
-    victims, attacked = Victims.of(context.pool), Attacked.of(name, context.pool, sizes.epochs)
+    victims = Victims.of(context.pool)
+    attacked = Attacked.of(name, context.pool, sizes.epochs)
     gradient = attacked.gradients(victims)
     images = {}
     for method in ATTACKS:

@@ -1,12 +1,11 @@
 """Chapter 11's sentences: Appendix E, method by method, and what the paper says of its table."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 import torch
 from matplotlib.figure import Figure
-from torch import Tensor
 
 from companion.chapters.base import Tensors
 from companion.chapters.claims import claim
@@ -29,7 +28,9 @@ from companion.store.kept import LEVELS
 from companion.store.record import Record
 from companion.store.results import Claim, Result, graded
 
-WITHIN_MSE, WITHIN_DB = 0.02, 0.15  # of the published mean
+# of the published mean
+WITHIN_MSE = 0.02
+WITHIN_DB = 0.15
 PRE_TRAINED_ON = 10_000  # images, Appendix F
 PRINTED = 5e-5  # half of the last digit that Appendix E prints
 
@@ -62,32 +63,28 @@ def deviation(row: Record, published: tuple[float, float]) -> tuple[bool, float]
     return near or abs(row.psnr_255 - published[1]) <= WITHIN_DB, relative
 
 
-def as_published(row: Record, published: tuple[float, float]) -> bool:
-    """Whether a row is near the published one; one printed as 0.0000 must be exact to that."""
-    if published[0] == 0:
-        return row.mse is not None and row.mse < PRINTED
-    return deviation(row, published)[0]
-
-
 # --------------------------------------------------------------------------------- method by method
 def method_claims(method: str, metrics: Metrics, sizes: Sizes) -> list[Claim]:
     """Appendix E for one method, on the untrained networks: reproduced if all fare as in the paper,
     partly if any network with an error is near it. None where the paper has zeros alone.
     """
     # networks with an error, with none as the attack diverged, and with one printed as 0.0000
-    near, away, zeros = dict[str, tuple[bool, float]](), list[bool](), list[bool]()
+    near = dict[str, tuple[bool, float]]()
+    away = list[bool]()
+    zeros = list[bool]()
     published = {name: PUBLISHED[name][method] for name in both_ran(metrics, method)}
     for name, theirs in published.items():
         row = metrics.networks[name].methods[method]
         if theirs[0] == 0:
-            zeros.append(as_published(row, theirs))
+            zeros.append(metrics.mse(name, method) < PRINTED)
         elif theirs[0] <= DIVERGED:
             near[name] = deviation(row, theirs)
         else:
             away.append(row.diverged)
     if not near and not away:
         return []
-    alike, remark = sum(ok for ok, _ in near.values()), ""
+    alike = sum(ok for ok, _ in near.values())
+    remark = ""
     if method != "rgap" and (sizes.share != 1.0 or (method == "dlg" and sizes.dlg_steps != 300)):
         remark = f" ({sizes.share:.0%} of the published steps)"
     if not metrics.images.the_papers:
@@ -119,8 +116,8 @@ def method_claims(method: str, metrics: Metrics, sizes: Sizes) -> list[Claim]:
                 f"{name}: {error:.4g}" for name, (error, _) in published.items() if error
             ),
             verdict="undecided" if remark else judgement,
-            value=float(alike),
-            null_value=float(by_grey),
+            value=alike,
+            null_value=by_grey,
         )
     ]
 
@@ -140,28 +137,29 @@ def hybrid_against(parent: str, metrics: Metrics, sizes: Sizes) -> Claim:
     paper's own table has the same exceptions.
     """
     names = both_ran(metrics, "rgap", "hybrid", parent)
+    count = len(names)
     errors = {name: metrics.mse(name, parent) for name in names}
     worse = [name for name in names if metrics.mse(name, "hybrid") > errors[name]]
     theirs = [n for n in names if PUBLISHED[n]["hybrid"][0] > PUBLISHED[n][parent][0]]
     comparable = metrics.images.the_papers and sizes.share == 1.0
     grey = sum(metrics.images.grey_mse <= error for error in errors.values())
-    if worse or grey == len(names):
+    if worse or grey == count:
         judgement = "partly" if worse == theirs else "not reproduced"
     else:
         judgement = "reproduced"
 
     def text(not_on: list[str]) -> str:
         others = f", not on {', '.join(not_on)}" if not_on else ""
-        return f"on {len(names) - len(not_on)} of {len(names)}{others}"
+        return f"on {count - len(not_on)} of {count}{others}"
 
     return claim(
         f"leakage-hybrid-against-{parent.replace('_', '-')}",
-        {"networks": len(names), "grey": grey},
+        {"networks": count, "grey": grey},
         paper=text(theirs),
         ours=text(worse),
         verdict=judgement if comparable else "undecided",
-        value=float(len(names) - len(worse)),
-        null_value=float(grey),
+        value=count - len(worse),
+        null_value=grey,
     )
 
 
@@ -171,17 +169,12 @@ def full_at_zero(metrics: Metrics, sizes: Sizes) -> Claim:
     """
     names = [name for name in both_ran(metrics, "rgap", "hybrid") if not PUBLISHED_RANK[name][1]]
     errors = {way: [metrics.mse(name, way) for name in names] for way in ("rgap", "hybrid")}
-    exact = (all(at_least_as_good(e, PRINTED) for e in each) for each in errors.values())
+    exact = (all(error <= PRINTED for error in by_way) for by_way in errors.values())
     return claim(
         "leakage-full-at-zero",
         {**errors, "names": names, "grey": metrics.images.grey_mse},
         verdict=graded(*exact, best="reproduced") if names and sizes.share == 1 else "undecided",
     )
-
-
-def at_least_as_good(ours: float | None, other: float | None) -> bool:
-    """Of two errors, None being infinite."""
-    return ours is not None and (other is None or ours <= other)
 
 
 # ------------------------------------------------------------------------------------- pre-training
@@ -209,7 +202,8 @@ def pre_trained_claim(names: list[str], metrics: Metrics) -> Claim:
             f" {(table > 1).sum()} of {table.size}"
         )
 
-    theirs, ours = changes(lambda name, method: PUBLISHED[name][method][0]), changes(metrics.mse)
+    theirs = changes(lambda name, method: PUBLISHED[name][method][0])
+    ours = changes(metrics.mse)
     degraded = ours > 1
     trained = [metrics.networks[name].pre_training for name in names]
     as_theirs = trained[0].n_train == PRE_TRAINED_ON and bool((theirs > 1).all())
@@ -255,8 +249,9 @@ def plot_grid(result: Result[Metrics]) -> Figure:
     """The first image by every attack, on the networks of fewest and of most layers; its mean
     squared error above each, and below all the null, a grey image.
     """
-    truth, methods = result.figure("truth"), drawn_methods(result.metrics)
-    rows: list[tuple[str, Sequence[Tensor | None], str]] = [("original", [truth], "training")]
+    truth = result.figure("truth")
+    methods = drawn_methods(result.metrics)
+    rows = [("original", [truth], "training")]
     titles: list[list[str]] = [[]]
     for name in drawn_networks(result.metrics):
         runs = result.metrics.networks[name].methods

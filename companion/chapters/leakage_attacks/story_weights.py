@@ -156,14 +156,16 @@ def plot_classes(result: Result[Metrics]) -> Figure:
     """Images by every attack on one network, one a row, the errors above; last the null, a grey
     image.
     """
-    metrics, name = result.metrics, drawn_network(result.metrics)
+    metrics = result.metrics
+    name = drawn_network(result.metrics)
     at = list(metrics.networks).index(name)
     errors = [10 ** metrics.errors(attack)[at] for attack in COLUMNS]
     numbers = zip(*errors, metrics.grey, strict=True)
     titles = [["", *(f"{error:.3f}" for error in row)] for row in numbers]
     heads = ("original", *COLUMNS.values(), "grey\n(baseline)")
     titles[0] = [f"{head}\n{error}" for head, error in zip(heads, titles[0], strict=True)]
-    truth, x_hat = result.figure("truth"), result.figure("x_hat")
+    truth = result.figure("truth")
+    x_hat = result.figure("x_hat")
     grey = torch.full(truth[0].shape, 0.5)
     rows = [("", [image, *found, grey], "none") for image, found in zip(truth, x_hat, strict=True)]
     return image_rows(rows, titles[: len(rows)])

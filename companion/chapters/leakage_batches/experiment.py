@@ -20,7 +20,7 @@ from companion.chapters.leakage_common import (
 from companion.chapters.tables import packed, unpacked
 from companion.store.record import Record
 from recon.attacks.batches import BatchSystem
-from recon.attacks.gauss_newton import Solved, gauss_newton
+from recon.attacks.gauss_newton import gauss_newton
 from recon.attacks.gradient_system import CERTAIN
 from recon.nets.conv import Conv, ConvNet
 from recon.optim.rng import named
@@ -101,15 +101,12 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     """Every batch by itself."""
     units = [f"batch {k}" for k in range(len(sizes.batches))]
     runs = context.sweep(partial(solve_batch, sizes, context), units, "batches")
-    arrays: Tensors = {}
+    arrays = {}
     if sizes.shown in sizes.batches:
         shown = runs[f"batch {sizes.batches.index(sizes.shown)}"]
         arrays = {name: pixels(shown[name]) for name in ("truth", "x_hat")}
-    metrics = Metrics(
-        classes=CLASSES,
-        batches=[unpacked(found) for found in runs.values()],
-    )
-    return Outcome(metrics, arrays)
+    batches = [unpacked(found) for found in runs.values()]
+    return Outcome(Metrics(classes=CLASSES, batches=batches), arrays)
 
 
 def drawn(context: Context, count: int, same: bool) -> tuple[Tensor, Tensor]:
@@ -117,13 +114,11 @@ def drawn(context: Context, count: int, same: bool) -> tuple[Tensor, Tensor]:
     first; by the seed.
     """
     pool = context.pool
-    order = torch.randperm(
-        len(pool.labels), generator=named(context.seed, "batches.images")
-    ).numpy()
+    generator = named(context.seed, "batches.images")
+    order = torch.randperm(len(pool.labels), generator=generator).numpy()
     labels = pool.labels[order]
-    classes = sorted({int(label) for label in labels if 0 <= label < CLASSES})
-    by_class = [order[labels == label] for label in classes]
-    in_turn = [by_class[k % len(classes)][k // len(classes)] for k in range(count)]
+    by_class = [order[labels == label] for label in range(CLASSES) if label in labels]
+    in_turn = [by_class[k % len(by_class)][k // len(by_class)] for k in range(count)]
     rows = by_class[0][:count] if same else in_turn
     return inputs(pool, rows), torch.from_numpy(pool.labels[rows])
 
@@ -142,7 +137,7 @@ def solve_batch(sizes: Sizes, context: Context, unit: str) -> Tensors:
     batch = sizes.batches[int(unit.split()[1])]
     network, theta, x, labels = victims(batch, context)
     mean = Gradient.averaged(network, theta, x, labels)
-    tries: list[Solved] = []
+    tries = []
     for start in range(sizes.starts):
         system = BatchSystem.of(mean, labels, seed=start)
         tol = 1e-26 * system.target.square().sum().item()
@@ -152,10 +147,7 @@ def solve_batch(sizes: Sizes, context: Context, unit: str) -> Tensors:
             break
     x_hat = assigned(system.images(best.x), x)
     row = Record(
-        n=batch.n,
-        side=batch.side,
-        channels=batch.channels,
-        same=batch.same,
+        **vars(batch),
         labels=len(labels.unique()),
         unknowns=x.numel(),
         equations=len(system.target),

@@ -33,7 +33,8 @@ def solved_claim(rows: list[Record]) -> Claim:
     """
     alone = [row for row in rows if row.labels == row.n]
     more = [row for row in rows if row.labels < row.n and not row.same]
-    found, others = sum(row.found == row.n for row in alone), sum(row.found for row in more)
+    found = sum(row.found == row.n for row in alone)
+    others = sum(row.found for row in more)
     return claim(
         "batches-solved",
         {
@@ -44,8 +45,8 @@ def solved_claim(rows: list[Record]) -> Claim:
             "images": sum(row.n for row in more),
         },
         verdict=graded(*(row.found == row.n and row.certified for row in alone)),
-        value=float(found),
-        null_value=float(others),
+        value=found,
+        null_value=others,
     )
 
 
@@ -61,7 +62,8 @@ def plot_batches(result: Result[Metrics]) -> Figure:
     channels = sorted({row.channels for row in small})
     for count, colour, style in zip(channels, SERIES, ("o-", "s--"), strict=False):
         rows = [row for row in small if row.channels == count]
-        sizes, fixed = [row.n for row in rows], [1 + row.missing / row.unknowns for row in rows]
+        sizes = [row.n for row in rows]
+        fixed = [1 + row.missing / row.unknowns for row in rows]
         axes[0].plot(sizes, fixed, style, color=colour, label=f"{rows[0].equations:,} weights")
         axes[1].plot(sizes, [row.found / row.n for row in rows], style, color=colour)
     for ax, title in zip(axes, ("unknowns fixed", "images recovered"), strict=True):
@@ -82,7 +84,8 @@ def selected(_: Metrics, arrays: Tensors) -> Tensors:
     if "truth" not in arrays:
         return {}
     images = {name: levels(arrays[name]) for name in ("truth", "x_hat")}
-    truth, grey = arrays["truth"], torch.full_like(arrays["truth"], 0.5)
+    truth = arrays["truth"]
+    grey = torch.full_like(arrays["truth"], 0.5)
     errors = [(x - truth).square().mean(1) for x in (truth.mean(0), arrays["x_hat"], grey)]
     return images | {"mse": torch.stack(errors)}
 
@@ -91,7 +94,8 @@ def selected(_: Metrics, arrays: Tensors) -> Tensors:
 def plot_images(result: Result[Metrics]) -> Figure:
     """One batch: the images, their mean, and Gauss–Newton's, with mean squared errors; grey."""
     truth = result.figure("truth")
-    mean, grey = (truth / LEVELS).mean(0).expand(truth.shape), torch.full(truth.shape, 0.5)
+    mean = (truth / LEVELS).mean(0).expand(truth.shape)
+    grey = torch.full(truth.shape, 0.5)
     rows = [
         ("images", truth, "training"),
         ("their mean", mean, "baseline"),

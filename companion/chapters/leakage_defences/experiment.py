@@ -60,7 +60,7 @@ class AttackSizes:
         """The images whose gradients by a network are attacked, as large as it wants them."""
         count = self.images if name in SMALL else self.table_images
         victims = Victims.of_all_classes(pool, count)
-        return replace(victims, x=averaged(victims.x, name))
+        return replace(victims, x=F.avg_pool2d(victims.x, 32 // network_of(name).shape[1]))
 
 
 SIZES = {
@@ -97,16 +97,12 @@ def compute(sizes: AttackSizes, context: Context) -> Outcome[Metrics]:
     return Outcome(metrics, {})
 
 
-def averaged(x: Tensor, name: str) -> Tensor:
-    """Images (B, 3, 32, 32) as large as a network wants them."""
-    return F.avg_pool2d(x, 32 // network_of(name).shape[1])
-
-
 def released(name: str, z: str, victims: Victims, context: Context) -> list[tuple[Gradient, float]]:
     """The noisy gradient of every image at multiplier z, and σ of its noise. C is each gradient's
     own norm, so that clipping changes nothing: the best case for the adversary.
     """
-    network, x = network_of(name), victims.x
+    network = network_of(name)
+    x = victims.x
     theta = initial(network)
     sent = []
     for k in range(len(x)):
@@ -180,7 +176,9 @@ def noise_unit(sizes: AttackSizes, context: Context, unit: str) -> Tensors:
     """
     name, z = unit.split("--")
     victims = sizes.victims(name, context.pool)
-    guesses, predicted, by_layers = [], [], []
+    guesses = []
+    predicted = []
+    by_layers = []
     for sent, sigma in released(name, z, victims, context):
         best = map_estimate(sent, sigma).x
         guesses.append(best.view(sent.network.shape))
@@ -200,7 +198,8 @@ def deficiency(name: str, context: Context) -> Record:
     """c(M) of the systems that an adversary sets up from the noisy gradient of one image, layer by
     layer as R-GAP does: features and δ of every layer come from it.
     """
-    victims, c = Victims.of(context.pool, VICTIMS[:1]), []
+    victims = Victims.of(context.pool, VICTIMS[:1])
+    c = []
     for z in DEFICIENT_NOISE:
         [(sent, _)] = released(name, str(z), victims, context)
         layers = layer_by_layer(sent, check=False)

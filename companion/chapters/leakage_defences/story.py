@@ -26,7 +26,7 @@ def claims(metrics: Metrics, _: AttackSizes) -> list[Claim]:
 
 def noise_claim(metrics: Metrics) -> Claim:
     """The least noise that leaves nothing, by network."""
-    hides: dict[str, float] = {}
+    hides = {}
     lost: dict[str, float] = {}
     for name, rows in metrics.noise.items():
         grey = mean(metrics.grey[name])
@@ -74,7 +74,7 @@ def reduces_claim(metrics: Metrics) -> Claim:
         "leakage-noise-reduces",
         {"rows": rows},
         verdict=graded(*larger, best="reproduced"),
-        value=float(sum(larger)),
+        value=sum(larger),
         null_value=0.0,
     )
 
@@ -111,7 +111,7 @@ def metric_claim(metrics: Metrics) -> Claim:
         "defences-metric",
         {"rows": rows},
         verdict=graded(*lowered, best="reproduced"),
-        value=float(sum(lowered)),
+        value=sum(lowered),
         null_value=0.0,
     )
 
@@ -125,7 +125,8 @@ def plot_noise(result: Result[Metrics]) -> Figure:
     figure, ax = plt.subplots(figsize=(PAGE, 3.6))
     ax.set(xscale="log", yscale="log", xlabel="noise multiplier z", ylabel="error over grey's")
     for (name, rows), colour in zip(metrics.noise.items(), SERIES, strict=False):
-        grey, z = np.array(metrics.grey[name]), [row.z for row in rows]
+        grey = np.array(metrics.grey[name])
+        z = [row.z for row in rows]
         ax.plot(z, [np.mean(row.mse) / grey.mean() for row in rows], color=colour, label=name)
         ax.plot(z, [np.mean(row.predicted) / grey.mean() for row in rows], "--", color=colour)
         ax.plot(z, np.array([row.mse for row in rows]) / grey, ".", color=colour, alpha=0.4)

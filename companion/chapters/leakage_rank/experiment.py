@@ -81,12 +81,14 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     digit.
     """
     victims = Victims.of(context.pool)
-    networks, c, psnrs = {}, {}, {}
+    networks = {}
+    c = {}
+    psnrs = {}
     for name in sizes.networks:
         networks[name] = ranks(name, Attacked.of(name, context.pool), victims)
         c[name] = networks[name].c
-        published = {method: PUBLISHED[name][method] for method in METHODS}
-        psnrs[name] = {method: p for method, (error, p) in published.items() if error <= DIVERGED}
+        published = PUBLISHED[name].items()
+        psnrs[name] = {method: p for method, (error, p) in published if error <= DIVERGED}
     ranked = correlations(c, psnrs)
     rho = {key: pair and pair[0] for key, pair in ranked.items()}
     chance = {key: pair and pair[1] for key, pair in ranked.items()}
@@ -99,7 +101,8 @@ def digits(sizes: Sizes, context: Context) -> tuple[dict[str, Record], Tensors]:
     """scikit-learn's first, by weights N(0, 0.3²)."""
     digit = torch.from_numpy(load_pool("digits").images[:1]).double() / 255 - 0.5
     circular: dict[str, Any] = {"padding": 1, "padding_mode": "circular"}
-    rows, arrays = {}, {"truth": levels(digit + 0.5)}
+    rows = {}
+    arrays = {"truth": levels(digit + 0.5)}
     for name, side in (("flat", 8), ("pooled", 1)):
         layers = nn.Conv2d(1, 8, 3, **circular), nn.Tanh(), nn.Conv2d(8, 16, 3, **circular)
         last = nn.AdaptiveAvgPool2d(side), nn.Flatten(), nn.Linear(16 * side**2, 10)
@@ -133,17 +136,20 @@ def ranks(name: str, attacked: Attacked, victims: Victims) -> Record:
     )
 
 
-def correlations(
-    c: dict[str, int], psnrs: dict[str, dict[str, float]]
-) -> dict[str, tuple[float, float] | None]:
+#: Spearman's ρ and its chance, None where there are too few networks, by a name
+Correlations = dict[str, tuple[float, float] | None]
+
+
+def correlations(c: dict[str, int], psnrs: dict[str, dict[str, float]]) -> Correlations:
     """Spearman correlation of c(M) with each method's PSNR, with and without CNN4 V2, and the share
     of permutations of the networks with one as large; None for < 3 networks.
     """
-    pairs: dict[str, tuple[float, float] | None] = {}
+    pairs: Correlations = {}
     for method in dict.fromkeys(method for row in psnrs.values() for method in row):
         for key, left_out in ((method, ""), (method + WITHOUT, "CNN4 V2")):
             names = [name for name in c if method in psnrs[name] and name != left_out]
-            metric, decibels = [c[name] for name in names], [psnrs[name][method] for name in names]
+            metric = [c[name] for name in names]
+            decibels = [psnrs[name][method] for name in names]
             pairs[key] = None
             if len(names) > 2 and len(set(metric)) > 1 and len(set(decibels)) > 1:
                 test = permutation_test(

@@ -68,7 +68,10 @@ SIZES = {
     "paper": Sizes(count=60, cosine_steps=2400),
 }
 NOISE = 1e-6
-KERNELS, CHANNELS, STRIDES, DEPTHS = (3, 4, 5), (1, 2, 3, 4, 6, 8, 12, 16), (1, 2), (1, 2, 3)
+KERNELS = (3, 4, 5)
+CHANNELS = (1, 2, 3, 4, 6, 8, 12, 16)
+STRIDES = (1, 2)
+DEPTHS = (1, 2, 3)
 
 
 def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
@@ -109,7 +112,8 @@ def stability(layers: list[Stacked], gradient: Gradient, generator: torch.Genera
         name: torch.normal(g, float(NOISE * g.square().mean().sqrt()), generator=generator)
         for name, g in gradient.gradients.items()
     }
-    x, moved = rgap(gradient), rgap(replace(gradient, gradients=noisy), check=False)
+    x = rgap(gradient)
+    moved = rgap(replace(gradient, gradients=noisy), check=False)
     return Record(
         condition=math.prod(math.sqrt(each[-1] / each[0]) for each in values),
         amplified=float((moved - x).norm() / x.norm()) / NOISE,
@@ -125,13 +129,16 @@ def design_unit(sizes: Sizes, context: Context, unit: str) -> Tensors:
     layers = systems(network, theta, x[:1], labels[:1])
     deficiencies = [rank_deficiency(u) for u in layers]
     solved = by_gauss_newton(gradient, network.shape, GaussNewtonSettings(starts=1)).images
-    missing, matched, unread = [], [], 0
+    missing = []
+    matched = []
+    unread = 0
     for image, x_hat, single in zip(x, solved, gradient.split(), strict=True):
         there = determined(JointSystem.of(single), image.flatten())
         unread = int(there.unread.sum())
         missing.append(there.deficiency + unread)
         matched.append(bool((x_hat - image).flatten().abs()[~there.unread].max() <= FOUND))
-    single, start = gradient.to(torch.float32), seeded_start(gradient, SEED)
+    single = gradient.to(torch.float32)
+    start = seeded_start(gradient, SEED)
     steps = replace(GEIPING_DESCENT, step_size=0.1)
     cosine = cosine_tv(single, start, sizes.cosine_steps, whole=True, descent=steps).x_hat
     shapes = network.image_shapes()

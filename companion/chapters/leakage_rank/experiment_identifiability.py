@@ -65,10 +65,12 @@ BOX = (-0.5, 0.5)
 def compute(sizes: IdentifiabilitySizes, context: Context) -> Outcome[Metrics]:
     """Every image by every network, each stored when it is done."""
     victims = Victims.of_all_classes(context.pool, sizes.images)
-    n, other = len(victims.x), Victims.of(context.pool).x[1].flatten()
+    n = len(victims.x)
+    other = Victims.of(context.pool).x[1].flatten()
     units = [f"{name} {k}" for name in sizes.networks for k in range(n)]
     runs = context.sweep(partial(image_unit, sizes, context), units, "images")
-    networks, arrays = {}, {"truth": pixels(victims.x[:2])}
+    networks = {}
+    arrays = {"truth": pixels(victims.x[:2])}
     for name in sizes.networks:
         rows = [runs[f"{name} {k}"] for k in range(n)]
         networks[name] = identified(name, rows, victims, other)
@@ -83,7 +85,8 @@ def image_unit(sizes: IdentifiabilitySizes, context: Context, unit: str) -> Tens
     """
     name, k = unit.rsplit(" ", 1)
     victims = Victims.of_all_classes(context.pool, sizes.images)
-    attacked, row = Attacked.of(name, context.pool), int(k)
+    attacked = Attacked.of(name, context.pool)
+    row = int(k)
     x = victims.x[row].flatten()
     gradient = Gradient.each(
         attacked.network, attacked.theta, victims.x[row : row + 1], victims.labels[row : row + 1]
@@ -118,7 +121,8 @@ def identified(name: str, rows: list[Tensors], victims: Victims, other: Tensor) 
     Args:
         other (c·h·w,): the photograph that was moved to the first.
     """
-    truth, first = victims.x.flatten(1), rows[0]
+    truth = victims.x.flatten(1)
+    first = rows[0]
     column = {key: torch.stack([row[key] for row in rows]) for key in first}
 
     def exact(kind: str) -> Tensor:

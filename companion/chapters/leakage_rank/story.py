@@ -31,15 +31,15 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
             values,
             paper="; ".join(f"{name}: {PUBLISHED_RANK[name][1]}" for name in rows),
             verdict=graded(*same, best="reproduced"),
-            value=float(sum(same)),
-            null_value=float(counted),
+            value=sum(same),
+            null_value=counted,
         ),
         claim(
             "leakage-generic-rank",
             values,
             verdict="finding" if generic == len(rows) else graded(False, generic > counted),
-            value=float(generic),
-            null_value=float(counted),
+            value=generic,
+            null_value=counted,
         ),
         metric_predicts(metrics),
         local(metrics),
@@ -48,14 +48,15 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
 
 def local(metrics: Metrics) -> Claim:
     """Several images of full rank with one gradient; without pooling there is one."""
-    pooled, flat = metrics.pooled, metrics.flat
+    pooled = metrics.pooled
+    flat = metrics.flat
     verdict = "finding" if pooled.distinct > flat.distinct else "not reproduced"
     return claim(
         "full-rank-is-local",
         metrics,
         verdict=verdict if pooled.certificate == flat.certificate == "local" else "undecided",
-        value=float(pooled.distinct),
-        null_value=float(flat.distinct),
+        value=pooled.distinct,
+        null_value=flat.distinct,
     )
 
 
@@ -87,14 +88,15 @@ def metric_predicts(metrics: Metrics) -> Claim:
     """By the correlations with all networks: those that networks in random order have in one case
     of twenty count.
     """
-    rho, chance = metrics.correlations(), metrics.chance
+    rho = metrics.correlations()
+    chance = metrics.chance
     judged = {label(key): chance[key] or 0.0 for key in rho if key in METHODS}
     beyond = [p_value < LEVEL for p_value in judged.values()]
     return claim(
         "leakage-metric-predicts",
         {"rho": {label(key): value for key, value in rho.items()}, "chance": judged},
         verdict=graded(*beyond, best="reproduced") if judged else "undecided",
-        value=float(sum(beyond)),
+        value=sum(beyond),
         null_value=LEVEL * len(judged),
     )
 

@@ -30,15 +30,19 @@ def made_up(metrics: Metrics) -> list[Claim]:
     made up; of a later one those before supply what R-GAP's virtual constraints do, as we read
     them.
     """
-    rows = [
-        (name, [-each for each in generic_deficiencies(TABLE_1[name])], -row.joint_deficiency)
-        for name, row in metrics.networks.items()
-    ]
-    later = {name: {"alone": max(a), "together": all_} for name, a, all_ in rows if a[0] < max(a)}
-    first = {name: {"alone": a[0], "together": all_} for name, a, all_ in rows if a[0] and a[1:]}
+    first = {}
+    later = {}
+    for name, row in metrics.networks.items():
+        alone = [-lacking for lacking in generic_deficiencies(TABLE_1[name])]
+        together = -row.joint_deficiency
+        if alone[0] and alone[1:]:
+            first[name] = {"alone": alone[0], "together": together}
+        if alone[0] < max(alone):
+            later[name] = {"alone": max(alone), "together": together}
     lost = [row["together"] >= row["alone"] for row in first.values()]
     much = any(row["together"] < (1 - LITTLE) * row["alone"] for row in later.values())
-    of_virtual, of_first = "partly" if much else "reproduced", graded(*lost, best="reproduced")
+    of_virtual = "partly" if much else "reproduced"
+    of_first = graded(*lost, best="reproduced")
     values = {"first": first, "later": later}
     return [
         claim("leakage-first-layer", values, verdict=of_first if first else "undecided"),
@@ -70,7 +74,8 @@ def counterfactual(metrics: Metrics) -> list[Claim]:
 
 def found_and_known(metrics: Metrics) -> Claim:
     """By all layers together, against layer by layer."""
-    rows, names = metrics.networks.values(), ("determined", "known", "falsely_known")
+    rows = metrics.networks.values()
+    names = ("determined", "known", "falsely_known")
     counts = {name: sum(row.counts[name] for row in rows) for name in names}
     determined, known, false = counts.values()
     rgap = sum(row.rgap_found for row in rows)
@@ -79,8 +84,8 @@ def found_and_known(metrics: Metrics) -> Claim:
         "identifiability-known",
         counts | {"total": metrics.n_images * len(rows), "rgap": rgap},
         verdict=holds if determined > rgap else "undecided",
-        value=float(known),
-        null_value=float(rgap),
+        value=known,
+        null_value=rgap,
     )
 
 

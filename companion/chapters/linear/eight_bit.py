@@ -67,7 +67,8 @@ def twin(pool: Others, target: Tensor, n: int, weight_decay: float) -> tuple[Ten
     Args:
         weight_decay: ω of the training.
     """
-    theta, best = target.double(), 0
+    theta = target.double()
+    best = 0
     for rungs in RUNGS:
         chosen = ladder(pool, theta, n, FINEST, rungs)
         labels = pool.y[chosen].double()
@@ -75,7 +76,8 @@ def twin(pool: Others, target: Tensor, n: int, weight_decay: float) -> tuple[Ten
         made = diffuse(start, labels, theta, weight_decay)
         agree = agreeing(classifier(made, labels, weight_decay), target)
         if agree >= best:
-            best, answer = agree, (made.to(torch.uint8), chosen)
+            best = agree
+            answer = (made.to(torch.uint8), chosen)
         if agree == len(target):
             break
     return answer
@@ -154,7 +156,8 @@ def round_keeping(values: Tensor, theta: Tensor) -> Tensor:
     nearest = values.round().clamp(0, LEVELS)
     error = nearest - values
     other = (nearest - torch.where(error > 0, 1.0, -1.0)).clamp(0, LEVELS)
-    gain, missing = (other - nearest) * theta, -(error @ theta)
+    gain = (other - nearest) * theta
+    missing = -(error @ theta)
     useful = gain * missing[:, None] > 0
     cost = torch.where(useful, ((other - values).abs() - error.abs()) / gain.abs(), torch.inf)
     order = cost.argsort(dim=1)
@@ -183,7 +186,8 @@ def project(base: Tensor, values: Tensor, y: Tensor, theta: Tensor, n: int) -> T
     than 2 at once: weights are exponentials, and an image that is thrown far out is lost as a
     digit. A step that does not lower ‖F‖ is halved, down to 1/256.
     """
-    left, heaviest = left_of(base, values, y, theta, n), float(magnitudes(values, y, theta).max())
+    left = left_of(base, values, y, theta, n)
+    heaviest = float(magnitudes(values, y, theta).max())
     enough = 0.01 * heaviest * 0.3 / LEVELS / n * math.sqrt(len(left))
     for _ in range(NEWTON):
         if left.norm() <= enough:
@@ -197,7 +201,8 @@ def project(base: Tensor, values: Tensor, y: Tensor, theta: Tensor, n: int) -> T
             trial = (values + length * step).clamp(0, LEVELS)
             now = left_of(base, trial, y, theta, n)
             if lower := now.norm() < (1 - 0.3 * length) * left.norm():
-                values, left = trial, now
+                values = trial
+                left = now
                 break
         if not lower:
             break
@@ -224,10 +229,13 @@ def diffuse(start: Tensor, y: Tensor, theta: Tensor, weight_decay: float) -> Ten
     """Integers (n, d) near `start` (n, d), labels y (n,), with F near 0: the heaviest images first,
     in blocks that weigh, in Σ ρ², no more than the images that take over their error.
     """
-    made, n, base = torch.empty_like(start), len(start), weight_decay * theta
+    made = torch.empty_like(start)
+    n = len(start)
+    base = weight_decay * theta
     values = project(base, start, y, theta, n)
     rows = magnitudes(values, y, theta).argsort(descending=True)
-    values, y = values[rows], y[rows]
+    values = values[rows]
+    y = y[rows]
     while count := len(rows):
         if count > 3:
             square = magnitudes(values, y, theta).square()
@@ -235,7 +243,9 @@ def diffuse(start: Tensor, y: Tensor, theta: Tensor, weight_decay: float) -> Ten
             count = max(1, int((square.cumsum(0) <= after).sum()))
         made[rows[:count]] = rounded = round_keeping(values[:count], theta[:-1])
         base = left_of(base, rounded, y[:count], theta, n)
-        values, y, rows = values[count:], y[count:], rows[count:]
+        values = values[count:]
+        y = y[count:]
+        rows = rows[count:]
         if len(rows):
             values = project(base, values, y, theta, n)
     return made
@@ -257,7 +267,9 @@ def others(pool: ImagePool, train_index: Tensor) -> Others:
 
 
 def _patches() -> Others:
-    images, labels, places = [], [], []
+    images = []
+    labels = []
+    places = []
     for number, (name, (label, photo)) in enumerate(zip(PHOTOGRAPHS, photographs(), strict=True)):
         if name in NO_LICENCE:
             continue

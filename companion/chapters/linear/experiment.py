@@ -84,7 +84,8 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     )
     y = data.train.y.to(context.device, torch.float64)
     mean = train.mean(0)
-    x_train, x_init = train - mean, init - mean
+    x_train = train - mean
+    x_init = init - mean
     n, dim = x_train.shape
     objective = Objective(affine(dim), y, sizes.weight_decay)
 
@@ -180,11 +181,14 @@ def twins(context: Context, sizes: Sizes) -> tuple[Record, Tensors]:
     beside two nulls: these photographs as they were, and projected and rounded.
     """
     data = context.dataset(sizes.twins)
-    pixels, y = bytes_of(data.train.flat), data.train.y.double()
+    pixels = bytes_of(data.train.flat)
+    y = data.train.y.double()
     pool = others(context.pool, data.train.index)
     target = classifier(pixels, y, TWINS_DECAY).float()
     other, chosen = twin(pool, target, len(pixels), TWINS_DECAY)
-    start, start_y, wanted = pool.pixels[chosen], pool.y[chosen], target.double()
+    start = pool.pixels[chosen]
+    start_y = pool.y[chosen]
+    wanted = target.double()
     half = torch.full((pixels.shape[1],), 0.5, dtype=torch.float64)
     projected = project(inputs(start), start_y.double(), wanted, TWINS_DECAY, half)
     theta, rounded, unmoved = (

@@ -12,15 +12,19 @@ from companion.store.results import Claim, Result, graded, verdict
 
 def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     """§3.1 and what goes beyond it."""
-    moved, trivial, kernel = metrics.counterfactual, metrics.trivial, metrics.kernel
+    moved = metrics.counterfactual
+    trivial = metrics.trivial
+    kernel = metrics.kernel
     lines = torch.tensor(kernel.anscombe_lines)
-    most, least = max(kernel.anscombe_product_max), min(kernel.anscombe_gradient_norm)
+    most = max(kernel.anscombe_product_max)
+    least = min(kernel.anscombe_gradient_norm)
     in_kernel = most < 1e-10 < least and bool((lines - lines[0]).abs().max() < 0.01)
     zero_solves = trivial.residual_as_in_paper == 0
     bias_matters = trivial.residual_with_bias_and_decay > 1e-6
     same = moved.relative_theta_error <= 1e-8 and moved.mean_change_l2 <= 0.2 * moved.nn_train_l2
     unlike = moved.nn_train_l2 >= 0.9 * moved.held_out_nn_l2
-    twins, share = metrics.twins, 0.0
+    twins = metrics.twins
+    share = 0.0
     if not twins.same_images:
         share = twins.agree / twins.numbers
     return [
@@ -65,9 +69,9 @@ def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
 TWINS = ("train", "start", "other")
 
 
-def selected(_: Metrics, arrays: Tensors, n: int = 10) -> Tensors:
-    """n images of both sets, evenly, and the photographs that became those of the second."""
-    rows = torch.linspace(0, len(arrays["twin_train"]) - 1, n).round().long()
+def selected(_: Metrics, arrays: Tensors) -> Tensors:
+    """Ten images of both sets, evenly, and the photographs that became those of the second."""
+    rows = torch.linspace(0, len(arrays["twin_train"]) - 1, 10).round().long()
     return {f"twins.{name}": arrays[f"twin_{name}"][rows] for name in TWINS}
 
 

@@ -4,6 +4,7 @@ unmixing by hand.
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,17 +21,17 @@ HERE = Path(__file__).parent
 LOW = 0.3  # left end of the threshold's axis
 
 
-def proof(result: Result[Metrics], n: int = 10) -> str:
-    """What was recovered from the weights above its training image: n images, evenly spaced from
-    the best recovered to the worst, and the n best without an attack.
+def proof(result: Result[Metrics]) -> str:
+    """What was recovered from the weights above its training image: ten images, evenly spaced from
+    the best recovered to the worst, and the ten best without an attack.
 
     Nobody picks them. Every tile holds a candidate above the training image that it is matched
     with, and their NCC.
     """
     train, found, score = matched(result, "x_train")
-    picked = torch.linspace(0, len(train) - 1, n).round().long()
+    picked = torch.linspace(0, len(train) - 1, 10).round().long()
     scores = result.array("x_null_ncc")
-    best = scores.argsort(descending=True)[:n]
+    best = scores.argsort(descending=True)[:10]
     truth = (result.array("x_train") + result.array("mean")).clamp(0, 1)
     seen = (train[picked] + result.array("mean")).clamp(0, 1)
     free = shown(result, result.array("x_null")[best])
@@ -53,7 +54,8 @@ def threshold(result: Result[Metrics], start: float = 0.7) -> str:
     """How many training images lie above a threshold to drag, from `start` on, and how many without
     an attack.
     """
-    train, held = (matched(result, key)[2] for key in ("x_train", "x_held_out"))
+    train = matched(result, "x_train")[2]
+    held = matched(result, "x_held_out")[2]
     # of the null that is best at each threshold, as the tables have it
     free = result.array("null_envelope")
     kinds = [
@@ -61,10 +63,9 @@ def threshold(result: Result[Metrics], start: float = 0.7) -> str:
         (BASELINE, "7 4", "held-out images, same candidates", held),
         (BASELINE, "2 3", "training images, without an attack", free),
     ]
-    names = ("colour", "dash", "label", "values")
     lines = [
-        dict(zip(names, (*kind, [round(v, 3) for v in values.tolist()]), strict=True))
-        for *kind, values in kinds
+        {"colour": colour, "dash": dash, "label": label, "values": _rounded(values)}
+        for colour, dash, label, values in kinds
     ]
     counts = ", ".join(f"{int((values > start).sum())} {label}" for _, _, label, values in kinds)
     body = fragment(HERE / "threshold.html", low=LOW, start=start, n=len(train), counts=counts)
@@ -95,17 +96,19 @@ def unmixing(
     last = stages[-1][1]
     match = one_to_one(images - images.mean(0), padded(torch.cat([last, -last]), len(images)))
     whose = match.score.argsort(descending=True)[:n]
-    which, sign = match.index[whose] % len(last), 1 - 2 * (match.index[whose] // len(last))[:, None]
+    which = match.index[whose] % len(last)
+    sign = 1 - 2 * (match.index[whose] // len(last))[:, None]
     norms = rows.norm(dim=1).argsort(descending=True)[:n]
     frames = [_coefficients(rows[norms], basis)]
     frames += [_coefficients(found[which] * sign, basis) for _, found in stages]
-    low, high = basis.min().item(), basis.max().item()
+    low = basis.min().item()
+    high = basis.max().item()
     data = {
         "basis": bytes_of(basis, low, high),
         "low": low,
         "high": high,
         "rank": len(basis),
-        "frames": [[[round(v, 3) for v in row] for row in frame.tolist()] for frame in frames],
+        "frames": [*map(_rounded, frames)],
         "said": ["rows of the first layer, as they are", *(words for words, _ in stages)],
     }
     truths = [data_uri(rescale(images[i])) for i in whose.tolist()]
@@ -121,6 +124,10 @@ def unmixing(
             " step."
         ),
     )
+
+
+def _rounded(values: Tensor) -> list[Any]:
+    return values.double().round(decimals=3).tolist()
 
 
 def _coefficients(pictures: Tensor, basis: Tensor) -> Tensor:

@@ -33,7 +33,7 @@ class Metrics(Record):
     simpler.FastICA: Training images with a candidate of their own, by scikit-learn's FastICA as it
     comes. certainty: How good the adversary's probabilities are, see
     `recon.scoring.certainty.assessed`, pooled over all networks that were assessed; networks: of
-    each by name, with `without_practice`.
+    each by name.
     """
 
 
@@ -88,7 +88,8 @@ def compute(sizes: Sizes, context: Context) -> Outcome[Metrics]:
     start = time.perf_counter()
     separated = _separate(sizes, context, images, released)
     seconds = time.perf_counter() - start
-    x_hat, basis = separated.x_hat, separated.basis
+    x_hat = separated.x_hat
+    basis = separated.basis
     nulls = nulls_of(context, images, released.network, released.theta_star, len(x_hat), basis)
     ica = fast_ica(basis, images.shape, context.seed)
     by_ica = match_table(torch.cat([ica, -ica]), images, nulls)
@@ -121,17 +122,8 @@ def certainty(sizes: Sizes, context: Context, images: Bundle, separated: Separat
     true = {n: flags for n, (_, flags) in networks.items()}
     return Record(
         **assessed(torch.cat(list(probabilities.values())), torch.cat(list(true.values()))),
-        networks={
-            f"n = {n}": without_practice(Record(assessed(probabilities[n], true[n])), *network)
-            for n, network in networks.items()
-        },
+        networks={f"n = {n}": assessed(probabilities[n], true[n]) for n in networks},
     )
-
-
-def without_practice(row: Record, separated: Separated, true: Tensor) -> Record:
-    """by_stability: of as many candidates as are sure, the most stable, how many are true."""
-    stablest = separated.stability.argsort(descending=True)[: row.sure]
-    return Record(row, by_stability=int(true[stablest].sum()))
 
 
 def attack(

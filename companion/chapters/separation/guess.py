@@ -28,7 +28,8 @@ def deal(likeness: Tensor, certainty: Tensor, n: int) -> list[int]:
             the adversary gives.
     """
     order = certainty.argsort(descending=True, stable=True)
-    real, false = order[likeness[order] > TRUE_NCC], order[likeness[order] < UNCLEAR]
+    real = order[likeness[order] > TRUE_NCC]
+    false = order[likeness[order] < UNCLEAR]
     k = min(n, len(real), len(false))
     return [*real[torch.linspace(0, len(real) - 1, k).round().long()].tolist(), *false[:k].tolist()]
 
@@ -49,7 +50,8 @@ def guess(sources: Tensor, images: Tensor, certainty: Tensor, n: int = 6) -> str
         "The adversary of this chapter, who calls the half real that they trust more, gets"
         f" {machine} right."
     )
-    x, truth = rescale(sign * sources + images.mean(0)), rescale(images)
+    x = rescale(sign * sources + images.mean(0))
+    truth = rescale(images)
     order = torch.randperm(2 * half, generator=torch.Generator().manual_seed(0)).tolist()
     cards = [
         {

@@ -29,14 +29,16 @@ from recon.attacks.separation import PIXEL_STD
 from recon.scoring.matching import one_to_one, padded
 from recon.scoring.nulls import clears
 
-COLUMNS, GAP = 20, 2  # of pairs in a picture, and pixels of a frame
+COLUMNS = 20  # of pairs in a picture
+GAP = 2  # pixels of a frame
 LEVEL = 0.01
 RIGHT = 0.95  # share of the sure ones that must be true
 
 
 def claims(metrics: Metrics, _: Sizes) -> list[Claim]:
     """What the chapter says."""
-    matches, best = metrics.matches, metrics.best_null
+    matches = metrics.matches
+    best = metrics.best_null
     nulls = {name: null_text(best[name], metrics.best_null_name[name]) for name in best}
     return [
         claim(
@@ -56,7 +58,8 @@ def _would_know(certainty: Record) -> Claim:
     alone is beyond chance.
     """
     name, row = max(certainty.networks.items(), key=lambda item: item[1].candidates)
-    share, right = row.true / max(row.candidates, 1), sure_and_true(row)
+    share = row.true / max(row.candidates, 1)
+    right = sure_and_true(row)
     low, high = binomtest(right, row.sure).proportion_ci() if row.sure else (0.0, 1.0)
     values = {
         **row,

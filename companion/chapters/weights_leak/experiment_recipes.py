@@ -38,7 +38,8 @@ GD = {"optimiser": "gd", "batch": None}
 SLOW = {"lr": 0.03, "weight_decay": 2e-2, "steps": 2000}
 #: of Gaussian noise on the released layer, in its root mean square
 NOISE = {f"noise {sigma:g} on the weights": sigma for sigma in (0.1, 0.3, 1.0)}
-MEAN, CHANNELS = "training mean subtracted", "channels normalised"
+MEAN = "training mean subtracted"
+CHANNELS = "channels normalised"
 #: family "inputs": cell -> what is subtracted from an image instead of the training mean, a number
 #: or the mean of each channel (over its deviation), and steps of chapter 6's training for a hundred
 #: images; 0 is SGD's, by `SLOW`
@@ -236,7 +237,8 @@ def in_chapter_6(context: Context, images: Bundle, width: int, steps: int) -> Tr
     network, kkt = kkt_network(images, width, steps, context.stream("separation.weights"))
     module = build(Recipe(width=width, bias=False), images.dim, torch.Generator())
     vector_to_parameters(kkt.theta_star, module.parameters())
-    start, w1 = network.unflatten(kkt.theta_init)["w1"], first_weight(module).detach().clone()
+    start = network.unflatten(kkt.theta_init)["w1"]
+    w1 = first_weight(module).detach().clone()
     return Trained(module, start, w1, math.exp(kkt.log_loss), math.nan, steps)
 
 

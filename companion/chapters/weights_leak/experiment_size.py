@@ -92,13 +92,14 @@ def count_table(x_hat: Tensor, images: Bundle, w1: Tensor, context: Context) -> 
     draws = context.stream("separation.nulls")
     candidates = null_candidates(w1, images.train, images.init, public, m, draws)
     nulls = {name: counts(x, images.train) for name, x in candidates.items()}
-    matches, null = counts(x_hat, images.train), counts(x_hat, images.held_out)
+    matches = counts(x_hat, images.train)
+    null = counts(x_hat, images.held_out)
     best = best_of(null, *nulls.values())
     return Record(
         matches=matches,
         null=null,
         best_null=best,
-        excess=Record({name: matches[name] - best[name] for name in best}),
+        excess={name: matches[name] - best[name] for name in best},
         photographs=best_of(nulls["photographs"], nulls["photographs_2"]),
         n_photographs=n_photographs(candidates),
     )

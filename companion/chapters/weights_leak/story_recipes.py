@@ -89,11 +89,11 @@ def found_more(cell: Record) -> bool:
 
 def _counts(**groups: list[Record]) -> dict[str, Any]:
     """By the name of a group, and NAME_null, what its cells have above NCC 0.7."""
-    return {
-        name + end: [cell[counts].ncc_07 for cell in cells] or "none run"
-        for name, cells in groups.items()
-        for end, counts in (("", "matches"), ("_null", "best_null"))
-    }
+    counts = {}
+    for name, cells in groups.items():
+        counts[name] = [cell.matches.ncc_07 for cell in cells] or "none run"
+        counts[f"{name}_null"] = [cell.best_null.ncc_07 for cell in cells] or "none run"
+    return counts
 
 
 @chart
