@@ -160,6 +160,15 @@ def test_normal_equations_are_solved_by_either_way(n, d, sizes, clipped):
     )
 
 
+def test_few_images_of_many_pixels_need_no_matrix_of_the_parameters(monkeypatch):
+    """Its (d + 1)² entries are what Woodbury's identity is for."""
+    x, y, theta, b = few_images(d=200)
+    matrix = solution_set.normal_matrix(x, y, theta)
+    monkeypatch.setattr(solution_set, "normal_matrix", lambda *_: pytest.fail("formed"))
+    solution = solution_set.solve_normal(x, y, theta, None, b)
+    assert (matrix @ solution - b).norm() < 1e-7 * b.norm()
+
+
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
 def test_a_singular_system_gets_the_smallest_ridge_that_helps(scale):
     b = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)

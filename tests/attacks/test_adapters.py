@@ -74,6 +74,9 @@ def test_the_residual_is_that_of_the_projection():
         ((1.0, 0.1, 0.01, 7e-4), False),  # they fall slowly
         ((1.0, 0.1, 2e-3, 2e-3), False),  # and not to rounding
         ((1.0, 0.5, 0.4, 1e-5), True),
+        # thirty times, after falls of six times
+        ((1.0, 1 / 6, 1 / 36, 1 / (36 * 29.5)), False),
+        ((1.0, 1 / 6, 1 / 36, 1 / (36 * 30.5)), True),
     ],
 )
 def test_rounding_is_what_is_far_below(values, holds):

@@ -11,7 +11,16 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from small_networks import IMAGE, convolutional, dense, fill, normal, seeded
+from small_networks import (
+    IMAGE,
+    LOSSY,
+    convolutional,
+    dense,
+    fill,
+    normal,
+    seeded,
+    some_gradient,
+)
 from torch import nn
 
 from recon import attacks
@@ -24,7 +33,7 @@ from recon.attacks.from_gradients import (
     HybridSettings,
     RGAPSettings,
 )
-from recon.attacks.gauss_newton import Solved
+from recon.attacks.gauss_newton import Solved, gauss_newton
 from recon.errors import ReconError
 from recon.released import Gradient, rounding
 
@@ -193,6 +202,20 @@ def test_distinct_solutions_are_counted_but_for_their_order(ends, count, monkeyp
     about, *_ = solved(open_form(), sent(open_form(), X[:2], (1, 1)), [1, 1], X, starts=2)
     assert len(about["solutions"][0]) == count and ("distinct" in about["warning"]) == (count > 1)
     assert about["certificate"] == ["local"]
+
+
+def test_gauss_newton_starts_once_from_grey_and_twice_from_faint_noise(monkeypatch):
+    initial = []
+
+    def one_step(system, x, **_):
+        initial.append(x)
+        return gauss_newton(system, x, steps=1)
+
+    monkeypatch.setattr(from_gradients, "gauss_newton", one_step)
+    attacks.by_gauss_newton(some_gradient(LOSSY, 1)[0], LOSSY.shape, generator=seeded())
+    grey, *noise = initial
+    assert not grey.any() and not torch.equal(*noise)
+    assert [x.std().item() for x in noise] == pytest.approx([0.1, 0.1], rel=0.3)
 
 
 def test_noisy_gradients_have_a_door():

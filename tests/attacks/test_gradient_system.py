@@ -4,6 +4,8 @@ it cannot see.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from small_networks import (
@@ -83,6 +85,13 @@ def test_a_layer_that_does_not_read_every_pixel_is_not_taken_for_solved():
     assert at_truth.unread.sum() == 93 and at_truth.deficiency <= -93
 
 
+def test_a_layer_whose_equations_contradict_each_other_is_not_taken_for_solved():
+    gradient, _ = one(SMALL)
+    w1 = gradient.gradients["w1"]
+    noisy = {**gradient.gradients, "w1": w1 + 1e-3 * w1.std() * normal(*w1.shape)}
+    assert JointSystem.of(replace(gradient, gradients=noisy)).depth == 1
+
+
 def test_what_is_not_determined_is_another_image_with_the_same_gradient():
     gradient, x = one(LOSSY)
     found = gauss_newton(JointSystem.of(gradient))
@@ -121,6 +130,31 @@ def test_a_step_is_damped_by_the_mean_diagonal_of_the_smaller_gram_matrix(rows, 
             moving.mT @ moving + mu * torch.eye(columns), moving.mT @ residual
         )
         torch.testing.assert_close(Dense(jacobian).step(residual, 0.3, free), expected)
+
+
+class Halving:
+    """x = 0, of which every step goes half the way."""
+
+    def __init__(self):
+        self.start, self.target, self.dampings = torch.ones(2), torch.zeros(2), []
+
+    def __call__(self, x):
+        return x
+
+    def linear(self, _):
+        return self
+
+    def step(self, residual, damping):
+        self.dampings.append(damping)
+        return residual / 2
+
+
+def test_damping_falls_with_every_step_down_to_rounding():
+    """Below that the equations of what lacks rank could not be solved."""
+    system = Halving()
+    gauss_newton(system, steps=16)
+    expected = [max(10.0**-k, 1e-14) for k in range(3, 19)]
+    assert system.dampings == pytest.approx(expected, abs=1e-16)
 
 
 def test_a_network_with_full_rank_is_peeled_to_the_image():

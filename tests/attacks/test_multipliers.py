@@ -11,7 +11,7 @@ import pytest
 import torch
 from scipy.optimize import nnls
 from sklearn.metrics import roc_auc_score
-from small_networks import dense, normal
+from small_networks import dense, fill, normal
 from torch import nn
 
 from recon.attacks import from_weights
@@ -109,6 +109,35 @@ def test_a_module_gives_the_gradients_of_the_log_odds(outputs, budget):
         torch.testing.assert_close(
             getattr(system, name), getattr(expected, name), rtol=1e-9, atol=1e-9
         )
+
+
+class Twice(nn.Module):
+    """A layer that is given both halves of an image, and one behind it."""
+
+    def __init__(self):
+        super().__init__()
+        self.part, self.answer = nn.Linear(3, 4), nn.Linear(8, 1)
+
+    def forward(self, x):
+        return self.answer(self.part(x.unflatten(1, (2, 3))).relu().flatten(1))
+
+
+@pytest.mark.parametrize("n", [1, 4])
+@pytest.mark.parametrize(("kind", "closed", "others"), [(dense, 2, 0), (Twice, 1, 1)])
+def test_gradients_take_as_few_passes_as_they_can(kind, closed, others, n):
+    """An image takes one for all layers in closed form, and one for all else; a closed form one
+    more, which checks it.
+    """
+    net = dense(6, 5, 1) if kind is dense else fill(Twice())
+    x, y, rows, passes = normal(n, 6), torch.arange(n) % 2, [], []
+    for image, label in zip(x, y, strict=True):
+        phi = (2 * label - 1) * net(image[None]).sum()
+        gradients = torch.autograd.grad(phi, net.parameters())
+        rows.append(torch.cat([g.flatten() for g in gradients]))
+    net.register_forward_hook(lambda *_: passes.append(1))
+    expected = torch.stack(rows) @ torch.stack(rows).mT
+    torch.testing.assert_close(from_module(net, x, y).gram, expected)
+    assert len(passes) <= n * (1 + others) + closed
 
 
 # ---------------------------------------------------------------------------------------- trainings

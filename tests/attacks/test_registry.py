@@ -7,6 +7,7 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 import torch
@@ -17,6 +18,7 @@ from torch import nn
 from recon import attacks
 from recon.attacks import from_gradients, from_weights
 from recon.attacks.bilevel import BilevelAttack
+from recon.attacks.from_weights import BilevelSettings
 from recon.attacks.gauss_newton import gauss_newton
 from recon.attacks.gradient_matching import GEIPING_DESCENT, cosine_tv, dlg, hybrid, seeded_start
 from recon.attacks.gradient_system import JointSystem, relative_residual
@@ -110,15 +112,25 @@ def test_decoreco_and_the_published_recipe(outputs):
     )
 
 
-BOXED = HeavyBall(1.0, 0.5, tol=1e-8, box=(0.0, 1.0))
+def test_decoreco_takes_two_candidates_an_image_and_the_first_layer_alone(monkeypatch):
+    """Where no settings are passed."""
+    quick = partial(RecoverSettings, restarts=1, steps=2, scale_steps=1)
+    monkeypatch.setattr(from_weights, "RecoverSettings", quick)
+    weights = Weights.of(dense(128, 12, 9, 1), n_train=2)
+    settings = quick(4, layer_weights=(1.0, 0.0, 0.0))
+    expected = attacks.by_decoreco(weights, IMAGE, settings, seeded(4))
+    same(attacks.by_decoreco(weights, IMAGE, generator=seeded(4)), expected.images)
 
 
-def test_bilevel_of_an_affine_network():
+BOXED = HeavyBall(1.0, 0.5, tol=1e-8, box=(-0.5, 1.0))
+
+
+def test_bilevel_of_an_affine_network_starts_anywhere_in_the_box():
     module, y = dense(128, 1), torch.tensor([0.0, 1.0, 1.0]).double()
-    settings = from_weights.BilevelSettings(4, BOXED)
+    settings = BilevelSettings(4, BOXED)
     released = Weights(MLP((128, 1)), parameters(module), y=y, weight_decay=0.01)
     attack = BilevelAttack(released, BOXED)
-    start = torch.rand(1, 3, 128, generator=seeded(4), dtype=torch.float64)
+    start = 1.5 * torch.rand(1, 3, 128, generator=seeded(4), dtype=torch.float64) - 0.5
     expected = reconstruct(attack, start, 4, 1e-8)
     known = Weights.of(module, y=y, weight_decay=0.01)
     candidates = attacks.by_bilevel(known, IMAGE, settings, seeded(4))
@@ -129,13 +141,15 @@ def test_bilevel_of_an_affine_network():
 def test_bilevel_of_one_hidden_layer_starts_where_the_network_did_if_that_is_known():
     module, before = dense(128, 6, 1), dense(128, 6, 1, seed=1)
     known = {"y": torch.tensor([0.0, 1.0]).double(), "weight_decay": 0.01}
-    settings = from_weights.BilevelSettings(3, BOXED, inner_first=20)
+    settings = BilevelSettings(3, BOXED, inner_first=20)
     first, again, other = (
         attacks.by_bilevel(Weights.of(module, start, **known), IMAGE, settings, seeded(4))
         for start in (before, before, None)
     )
     same(first, again.images)
-    assert not torch.equal(first.images, other.images) and (first.images >= 0).all()
+    assert not torch.equal(first.images, other.images)
+    assert -0.5 <= first.images.min() < -0.3 and 0.8 < first.images.max() <= 1
+    assert "θ⁰" in first.knows and "θ⁰" not in other.knows
 
 
 def test_multipliers_of_a_module_are_those_of_the_same_network():
@@ -297,10 +311,10 @@ def test_what_is_released_must_fit_the_module():
 
 def test_attacks_have_one_signature_and_say_what_they_need():
     names = [name for name in attacks.__all__ if name.startswith("by_")]
-    assert sorted(NEEDS) == names
     for name in names:
         first = list(inspect.signature(getattr(attacks, name)).parameters)[:4]
         assert first == ["released", "shape_or_prior", "settings", "generator"]
+    assert sorted(NEEDS) == names
 
 
 def test_importing_the_package_imports_no_torch():

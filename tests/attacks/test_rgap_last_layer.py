@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import pytest
 import torch
@@ -39,9 +40,11 @@ def test_batches_leak_a_mixture_and_are_noticed():
     gradient, x = some_gradient(count=3)
     mixed = Gradient.averaged(SMALL, gradient.theta, x, gradient.labels)
     tiny = {name: 1e-6 * value for name, value in mixed.gradients.items()}
-    for batch in (mixed, replace(mixed, gradients=tiny)):
+    for solve, batch in product(
+        (rgap, features_from_fully_connected), (mixed, replace(mixed, gradients=tiny))
+    ):
         with pytest.raises(ReconError, match="more than one image"):
-            rgap(batch)
+            solve(batch)
     each, features = gradient.gradients["b3"], features_from_fully_connected(gradient)
     row = int(mixed.gradients["b3"][0].abs().argmax())
     shares = each[:, row] / each[:, row].sum()

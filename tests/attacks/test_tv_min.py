@@ -69,6 +69,31 @@ def test_a_smoother_image_that_is_no_solution_is_refused(monkeypatch):
         assert (roughness(system, answer.x) < roughness(system, image)) == taken
 
 
+def test_shorter_steps_go_the_same_way_until_one_is_a_solution(monkeypatch):
+    gradient, x = some_gradient(LOSSY, 1)
+    system, image, tried = JointSystem.of(gradient), x[0].flatten(), []
+
+    def half_the_way(_, x, **__):
+        tried.append(x - image)
+        return Solved(x, torch.tensor([float(len(tried) == 1)]).double())
+
+    monkeypatch.setattr(module, "gauss_newton", half_the_way)
+    answer = tv_min(system, image, rounds=1, steps=20)
+    whole, half = tried
+    torch.testing.assert_close(half, whole / 2)
+    assert torch.equal(answer.x, image + half)
+
+
+@pytest.mark.parametrize(("shrink", "rounds"), [(0.998, 1), (0.9, 4)])
+def test_it_stops_where_a_round_gains_less_than_a_hundredth(shrink, rounds, monkeypatch):
+    gradient, x = some_gradient(LOSSY, 1)
+    path = [shrink**k * x[0].flatten() for k in range(5)]
+    ends = iter(Solved(at, torch.zeros(2).double()) for at in path[1:])
+    monkeypatch.setattr(module, "gauss_newton", lambda *_, **__: next(ends))
+    answer = tv_min(JointSystem.of(gradient), path[0], rounds=4, steps=1)
+    assert torch.equal(answer.x, path[rounds]) and len(answer.energy) == 1 + rounds
+
+
 def test_one_solution_is_the_smoothest():
     gradient, x = some_gradient(SMALL, 1)
     system = JointSystem.of(gradient)

@@ -93,6 +93,7 @@ def test_leading_dimensions_are_problems_of_their_own():
     generator = torch.Generator().manual_seed(1)
     vectors = torch.randn(2, network.n_params, generator=generator, dtype=F64)
     x = torch.randn(2, N, 7, generator=generator, dtype=F64)
+    assert torch.equal(network.flatten(network.unflatten(vectors)), vectors)
     for theta, single in ((vectors, vectors), (vectors[1], vectors[[1, 1]])):
         theta = network.unflatten(theta)
         gradients = per_image_gradients(layer_passes(network, theta, x))

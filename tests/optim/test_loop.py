@@ -97,6 +97,13 @@ def test_resumed_from_any_checkpoint_it_is_the_uninterrupted_run(monkeypatch):
         assert descent.calls == len(history) - k - 1
 
 
+def test_a_checkpoint_of_another_program_is_left_alone():
+    other = Memory({"state": {"x": torch.zeros(3)}})
+    whole, history = Descent(Adam(0.05)).run(LoopSettings(5))
+    state, energies = Descent(Adam(0.05)).run(LoopSettings(5), other)
+    assert same(state, whole) and torch.equal(energies, history)
+
+
 def test_no_checkpoint_before_its_time(monkeypatch):
     monkeypatch.setattr(loop.time, "monotonic", iter(range(10**6)).__next__)
     memory = Memory()

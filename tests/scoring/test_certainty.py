@@ -11,7 +11,14 @@ from sklearn.metrics import roc_auc_score
 
 from recon.attacks.separation import Separated
 from recon.errors import ReconError
-from recon.scoring.certainty import SURE, assessed, calibrated, evidence, probability
+from recon.scoring.certainty import (
+    SURE,
+    assessed,
+    calibrated,
+    evidence,
+    probability,
+    shadow_classifier,
+)
 
 
 def separated(sparsity, stability, share):
@@ -93,6 +100,17 @@ def test_probabilities_are_calibrated_on_another_network():
     assert result["auc"] > 0.75
     for mean, share, count in result["reliability"]:
         assert abs(mean - share) < 0.1 or count < 50
+
+
+def test_the_classifier_is_where_the_losses_and_half_the_squared_weights_balance():
+    """w = Σ (t − p) z over the standardised evidence z, Σ (t − p) = 0 for the intercept."""
+    candidates, true = shadow()
+    x, t = evidence(candidates), true.numpy()
+    model = shadow_classifier(x, t)
+    left = t - model.predict_proba(x)[:, 1]
+    expected = left @ ((x - x.mean(0)) / x.std(0))
+    np.testing.assert_allclose(model[-1].coef_[0], expected, rtol=0.05)
+    assert abs(left.sum()) < 1e-2
 
 
 @pytest.mark.parametrize("true", [True, False])

@@ -120,6 +120,8 @@ def test_the_permutation_p_value_is_uniform_under_the_null():
 def test_rates_are_named_as_counts_of_members():
     names = [f"tpr_{rate:g}" for rate in FALSE_RATES]
     row = {**dict.fromkeys(names, 0.3), "intervals": dict.fromkeys(names, (0.2, 0.42))}
-    found = named(row, 50, 200)["0.01"]
+    found, rare = named(row, 50, 200).values()
     assert (found["count"], found["low"], found["high"], found["false_alarms"]) == (15, 10, 21, 2)
     assert (found["guess"], found["guess_most"]) == guessed(50, 200, 2) and found["resolved"]
+    # one of a thousand, of two hundred others
+    assert rare["false_alarms"] == 0 and not rare["resolved"]

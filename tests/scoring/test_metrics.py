@@ -83,6 +83,13 @@ def test_images_without_room_for_a_window_or_of_another_shape(shape):
         metrics.ssim(x, x, shape)
 
 
+@pytest.mark.parametrize("size", [(53,), (2, 53), (2, 54, 1)])
+def test_images_of_another_shape_have_no_channels(size):
+    """One row, several, and such as are no rows."""
+    with pytest.raises(ReconError, match="are not of shape"):
+        metrics.ncc_channel(torch.zeros(size), torch.zeros(2, 54), (1, 6, 9))
+
+
 def test_l2_and_ncc_equal_scipy_and_numpy():
     a, b = images(3), images(4, seed=1)
     assert np.allclose(metrics.l2(a, b), cdist(a, b), atol=1e-12, rtol=0)

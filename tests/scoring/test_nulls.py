@@ -121,6 +121,9 @@ def test_nulls_get_the_median_norm_of_the_training_images():
     table = null_table({"photographs": 1e-6 * null}, train, noise(5, 4), mean, train, SHAPE)
     assert table.nulls["photographs"] == match_counts(1e-6 * null, train, mean, SHAPE)
     assert table.nulls["photographs"] != expected
+    # also where that norm is below 1
+    table = null_table({"same": null}, 1e-3 * train, noise(5, 4), mean, train, SHAPE)
+    assert table.nulls["same"].ncc_06 == 4
 
 
 def test_means_of_one_image_and_of_none():

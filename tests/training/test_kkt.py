@@ -208,6 +208,7 @@ def jacobian(network, theta, x, y):
     [
         {"y": torch.full((6,), 0.5, dtype=F64)},
         {"y": torch.full((6,), -1.0, dtype=F64)},
+        {"y": torch.arange(6, dtype=F64)},  # more classes than outputs
         {"y": torch.zeros(6, 1, dtype=F64)},
         {"x": torch.full((6, 12), torch.nan, dtype=F64)},
         {"x": torch.ones(6, 11, dtype=F64)},
