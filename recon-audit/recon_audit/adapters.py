@@ -77,8 +77,8 @@ def on_base(model: Any, base: Any, arch: str | None) -> Subject:
                 f"{path} has no lora_A and lora_B of rank {config['r']}, as {CONFIG} says, for"
                 f" '{name}'"
             )
-        scale = config["lora_alpha"] / len(a) ** (0.5 if config.get("use_rslora") else 1)
-        adapt(layers.get(name), name, a, b, scale)
+        size = len(a) ** (0.5 if config.get("use_rslora") else 1)
+        adapt(layers.get(name), name, a, b, config["lora_alpha"] / size)
     return Subject(
         subject.module,
         printable(path),

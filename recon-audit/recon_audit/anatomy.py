@@ -68,11 +68,13 @@ class Classifier:
         """
         device = next(self.module.parameters()).device
         with torch.no_grad():
-            parts = [
-                answers_of(self.module, self.as_taken(part).to(device)).cpu().double()
-                for part in x.split(256)
-            ]
-        logits = self.as_logits(torch.cat(parts), 1e-12)
+            answers = torch.cat(
+                [
+                    answers_of(self.module, self.as_taken(part).to(device)).cpu().double()
+                    for part in x.split(256)
+                ]
+            )
+        logits = self.as_logits(answers, 1e-12)
         if not torch.isfinite(logits).all():
             raise ReconError(
                 "answers to the images are not finite numbers: the network, recipe or transform is"
@@ -140,8 +142,7 @@ def examine(module: nn.Module, shape: Shape, place: str | None = None) -> Classi
         place: of its classes in what it answers, None for what they are usually called, or the
             first.
     """
-    hooks = module._forward_hooks.values()
-    take = next((hook for hook in hooks if isinstance(hook, Take)), None)
+    take = next((hook for hook in module._forward_hooks.values() if isinstance(hook, Take)), None)
     if take is None:
         take = Take()
         module.register_forward_hook(take)
@@ -215,8 +216,9 @@ def _scale(module: nn.Module, x: Tensor) -> str:
     classes of which an image may have many.
     """
     with torch.no_grad():
-        parts = [answers_of(module, factor * x).float().reshape(len(x), -1) for factor in LARGE]
-    every = torch.cat(parts)
+        every = torch.cat(
+            [answers_of(module, factor * x).float().reshape(len(x), -1) for factor in LARGE]
+        )
     if not ((every >= 0) & (every <= 1)).all():
         return "logits"
     outputs = every.shape[1]
@@ -234,8 +236,14 @@ def _scale(module: nn.Module, x: Tensor) -> str:
 
 def inputs_of(module: nn.Module, name: str, x: Tensor) -> Tensor:
     """What the layer of that name is given of inputs x (n, ...)."""
-    calls = (call for rows in x.split(64) for call in watch_layers(module, rows)[2])
-    return torch.cat([call.inputs for call in calls if call.name == name]).float()
+    return torch.cat(
+        [
+            call.inputs
+            for rows in x.split(64)
+            for call in watch_layers(module, rows)[2]
+            if call.name == name
+        ]
+    ).float()
 
 
 def first_layer_of(classifier: Classifier, start: nn.Module | None) -> Weights | None:

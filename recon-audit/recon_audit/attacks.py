@@ -163,8 +163,8 @@ def rows(task: Task, weights: Weights) -> tuple[Tensor, str]:
         w1 = w1 / Public(public).scale
     if not w1.any():
         raise ReconError("The first layer is zero.")
-    count = min(task.n_train, MAX_CANDIDATES // 2)
-    largest = w1[w1.norm(dim=1).argsort(descending=True, stable=True)[:count]]
+    order = w1.norm(dim=1).argsort(descending=True, stable=True)
+    largest = w1[order[: min(task.n_train, MAX_CANDIDATES // 2)]]
     return torch.stack([largest, -largest], dim=1).flatten(0, 1), (
         f"the {len(largest)} largest rows of the first layer as they are; both signs of each"
     )

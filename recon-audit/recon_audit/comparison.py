@@ -161,7 +161,7 @@ class Comparison:
         """
         likely = probability(score, np.arange(len(score)) < len(rows))
         away = likely > 0.5 if least is None else score[: len(rows)] > least
-        index = np.array(self.case.rows)[rows]
+        index = self.case.rows[rows]
         return [
             Leaked(names[k], int(index[k]), how, float(score[k]), float(likely[k]))
             for k in np.flatnonzero(away)

@@ -51,8 +51,11 @@ def load_state(path: Path) -> State:
     with one_reason(f"{path} cannot be read"):
         beside = [index.read_text("utf-8", "replace") for index in path.parent.glob(f"*{INDEX}")]
         data = path.read_bytes()
-    part = SHARD.search(path.name) or path.name.endswith(INDEX)
-    if part or any(f'"{path.name}"' in index for index in beside):
+    if (
+        SHARD.search(path.name)
+        or path.name.endswith(INDEX)
+        or any(f'"{path.name}"' in index for index in beside)
+    ):
         raise ReconError(f"{path} is of a network in several files: save it as one, or {PASS}")
     others = [words for how, words in OTHERS.items() if re.match(how, data, re.IGNORECASE)]
     if path.suffix.lower() == ".onnx":

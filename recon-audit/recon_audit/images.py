@@ -123,8 +123,8 @@ def settle(raws: Sequence[Raw], expected: Expected) -> list[Images]:
     sizes = Counter(image.shape for raw in raws for image in raw.images)
     dims = expected.dim, expected.channels, expected.axes + 1
     for size in sizes:
-        known = zip(dims, (math.prod(size), size[0], len(size)), strict=True)
-        sizes[size] *= all(wanted in (None, held) for wanted, held in known)
+        held = math.prod(size), size[0], len(size)
+        sizes[size] *= all(wanted in (None, has) for wanted, has in zip(dims, held, strict=True))
     ((size, most),) = sizes.most_common(1) or [((0,), 0)]
     units = {}
     if size[:2] != (1, 1):
@@ -238,8 +238,13 @@ def load_images(train: Any, held_out: Any, expected: Expected) -> list[Images]:
     whole = held_out is None
     if whole and not isinstance(train, str | Path):
         raise ReconError(f"there are no held-out images: {WITHOUT}")
-    sources = zip(PARTS, (train, train if whole else held_out), strict=True)
-    return settle([raw_of(source, part, expected, whole) for part, source in sources], expected)
+    return settle(
+        [
+            raw_of(source, part, expected, whole)
+            for part, source in zip(PARTS, (train, train if whole else held_out), strict=True)
+        ],
+        expected,
+    )
 
 
 def raw_of(source: Any, part: str, expected: Expected, whole: bool = False) -> Raw:
@@ -405,4 +410,4 @@ def _parse_name(name: str) -> tuple[str | None, bool]:
     """
     part = re.search("train|test|held|val", name.lower())
     label = "label|target|class|(?<![a-z])y(?=[^a-z]|tr|te|va|$)|(in|st|al)y$"
-    return part and part[0], re.search(label, name.lower()) is not None
+    return part and part[0], bool(re.search(label, name.lower()))

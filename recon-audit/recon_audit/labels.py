@@ -38,9 +38,10 @@ def labels_in(source: Any) -> list[str]:
 
 def _text(label: Any) -> str:
     """As a table would have it: of 3.0 "3", of bytes their letters."""
-    text = label.decode("utf-8", "replace") if isinstance(label, bytes) else str(label)
-    whole = re.sub(r"(?<=[0-9])\.0+$", "", text.strip())
-    if not isinstance(label, str | bytes | bool) and not whole.lstrip("-").isdecimal():
+    if isinstance(label, bytes):
+        return _text(label.decode("utf-8", "replace"))
+    whole = re.sub(r"(?<=[0-9])\.0+$", "", str(label).strip())
+    if not isinstance(label, str | bool) and not whole.lstrip("-").isdecimal():
         raise ReconError(f"labels like {whole:.6} are no classes: an audit needs classes")
     return whole
 

@@ -76,8 +76,12 @@ def decide(
         images, sentence = CANNOT_TELL, say("misfit", CANNOT_TELL, "", unchecked, untold)
     if misfit is not None:
         images = images if images == LEAKS else CANNOT_TELL
-        who = say("who", misfit) if images == LEAKS and untold else ""
-        return Verdict(images, untold, say("misfit", images, sentence, misfit, untold), who)
+        return Verdict(
+            images,
+            untold,
+            say("misfit", images, sentence, misfit, untold),
+            say("who", misfit) if images == LEAKS and untold else "",
+        )
     if membership is None:
         return Verdict(images, None, sentence)
     kind = INFERRED if membership["p_value"] < LEVEL else NOT_BY_THESE
