@@ -192,7 +192,7 @@ def came_back(network: dict[str, Any]) -> str:
     attacks found any.
     """
     named = (
-        f"{network['leaked']} of {network['n']}, by {shown(network['by'])}"
+        f"{network['leaked']} of {network['n']}, by {network['by']}"
         if network["leaked"]
         else "none"
     )
@@ -206,13 +206,8 @@ def unfit(reasons: dict[str, str]) -> str:
     """Attacks by the reason why they do not apply, as sentences that follow others."""
     attacks: dict[str, list[str]] = {}
     for name, why_not in reasons.items():
-        attacks.setdefault(why_not, []).append(shown(name))
+        attacks.setdefault(why_not, []).append(name)
     return "".join(f" No {' and '.join(names)}: {why_not}" for why_not, names in attacks.items())
-
-
-def shown(attack: str) -> str:
-    """Its name on the page."""
-    return attack.replace("decoreco", "DecoReco")
 
 
 def among(networks: dict[str, dict[str, Any]], key: str, value: str) -> str:
