@@ -6,8 +6,8 @@ import argparse
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
@@ -30,7 +30,7 @@ def add_commands(
     option = command(
         "list", _list, "experiments: chapter, paper section, cost at smoke, laptop, paper"
     )
-    option("--uses", metavar="MODULE", help="only those whose code imports this module")
+    option("--uses", metavar="NAME", help="only those whose code uses this, such as recon.attacks")
 
     option = command("run", _run, "run one experiment, or find its result on disk", images, budget)
     option("name", metavar="NAME")
@@ -117,12 +117,16 @@ def _press(function: str, **arguments: Any) -> None:
 
 def _list(uses: str | None) -> None:
     from companion.chapters import entries
-    from companion.chapters.uses import experiments_that_import
+    from companion.chapters.uses import experiments_that_use
 
-    names = experiments_that_import(uses) if uses else list(entries())
-    for name in names:
-        entry = entries()[name]
-        say(f"{name:16} {entry.chapter:20} {entry.section:6} {entry.cost:24} {entry.summary}")
+    names = experiments_that_use(uses) if uses else list(entries())
+    if not names:
+        say(f"no experiment uses {uses}")
+    cells = attrgetter("chapter", "section", "cost", "summary")
+    rows = [(name, *cells(entries()[name])) for name in names]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        say("  ".join(map(str.ljust, row, widths)).rstrip())
 
 
 def _run(**arguments: Any) -> None:
@@ -148,7 +152,7 @@ def _book(chapters: list[str], **settings: Any) -> None:
 
 
 def _replay(names: list[str], seconds: float, note: bool, weekly: bool) -> int:
-    from companion.chapters.catalogue import outcome
+    from companion.chapters.catalogue import NOTHING
     from companion.chapters.replay import every_kept, of_this_week, replay, write_replays
     from recon.images.registry import load_pool
 
@@ -169,7 +173,8 @@ def _replay(names: list[str], seconds: float, note: bool, weekly: bool) -> int:
         if note:
             write_replays([again])
         place = f"{again.name:24} seed {again.seed}  kept at {again.kept_at:9}"
-        say(f"{place} {again.by:17} {'agrees' if again.agrees else outcome(asdict(again))}")
+        how = "agrees" if again.agrees else "was done in time" if again.by == NOTHING else "differs"
+        say(f"{place} {again.by:17} {how}")
         for difference in again.differences:
             say(f"    {difference}")
     return int(differ)

@@ -10,14 +10,17 @@ import subprocess
 import sys
 from dataclasses import asdict, fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from companion.chapters import ROOT, entries, load, registry, sizes_of
 from companion.chapters.claims import texts
+from companion.chapters.replay import every_kept
 from companion.chapters.run import folder_of, run, too_few
-from companion.chapters.uses import experiments_that_import
+from companion.chapters.uses import experiments_that_use
+from companion.press.html import toc_files
 from companion.store.record import Record
 from companion.store.results import read_json
 from recon.errors import ReconError
@@ -39,6 +42,17 @@ def test_the_experiments_cover_the_chapters():
     chapters = [entry.chapter for entry in entries().values()]
     others = {"07-adversary"}  # judges results of chapters 4 and 6
     assert {*chapters} == notebooks - others and chapters == sorted(chapters)
+
+
+def test_lists_have_no_rows_of_what_is_gone():
+    def rows(place: str) -> Any:
+        return json.loads((ROOT / place).read_text(encoding="utf-8"))
+
+    pages = {f"{page}.html" for page in toc_files(ROOT / "_toc.yml")}
+    assert rows("benchmarks/pages.json")["pages"].keys() <= pages
+    assert rows("benchmarks/replays.json")["share_of_the_band"].keys() <= registry().keys()
+    replays = {(row["name"], row["seed"]) for row in rows("book/replays.json")}
+    assert replays <= set(every_kept())
 
 
 def cells(page: Path) -> list[dict]:
@@ -68,13 +82,56 @@ def test_what_only_prints_loads_no_torch(command):
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
 
 
-def test_the_experiments_that_use_a_module_are_listed():
-    """Of an attack's, of the landscapes' alone, of an experiment's own."""
-    assert "separation" in experiments_that_import("recon.attacks.separation")
-    assert "linear" not in experiments_that_import("recon.attacks.separation")
-    assert experiments_that_import("companion.chapters.linear.story") == ["linear"]
-    with pytest.raises(ReconError, match="no module 'recon.nothing'"):
-        experiments_that_import("recon.nothing")
+@pytest.mark.parametrize(
+    ("place", "these", "others"),
+    [
+        ("recon.attacks.separation", "separation heads-members fine-tunes", "linear leakage-rank"),
+        ("recon.attacks.by_published_recipe", "decoreco-random landscape-recipe", "adapters"),
+        ("recon.attacks.from_weights", "decoreco-published", "separation bilevel-hidden"),
+        ("recon.attacks.haim_recipe", "decoreco-partition", "bilevel-affine leakage-attacks"),
+        ("recon.attacks.by_cosine_tv", "leakage-weights", "leakage-attacks leakage-designs"),
+        ("recon.attacks.gradient_matching", "leakage-attacks leakage-designs", "leakage-rank"),
+        ("recon.attacks.gradient_matching.GEIPING_DESCENT", "leakage-designs", "leakage-attacks"),
+        ("recon.attacks.by_hybrid", "leakage-weights leakage-appendix", "leakage-attacks"),
+        ("recon.attacks.by_gauss_newton", "leakage-rank leakage-designs", "leakage-appendix"),
+        ("recon.attacks.batches", "leakage-batches leakage-defences", "leakage-attacks"),
+        ("recon.attacks.rgap", "leakage-defences leakage-identifiability", "leakage-batches"),
+        ("recon.attacks.adapters", "adapters", "fine-tunes leakage-rank"),
+        ("recon.attacks.bilevel", "bilevel-affine landscape-bilevel", "bilevel-hidden heads"),
+        ("recon.attacks.bilevel_span", "bilevel-hidden-path", "bilevel-affine landscape-bilevel"),
+        ("recon.attacks.heads", "heads heads-gallery adapters", "separation leakage-rank"),
+        ("recon.attacks.fine_tunes", "fine-tunes", "heads adapters"),
+        ("recon.attacks.tv_min", "leakage-weights", "leakage-attacks"),
+        ("recon.attacks", "separation adapters leakage-rank bilevel-affine", "linear collapse"),
+        ("companion.chapters.linear.story", "linear", "collapse"),
+    ],
+)
+def test_the_experiments_that_use_a_definition_are_listed(place, these, others):
+    without = set(registry()) - {*others.split()}
+    assert set(these.split()) <= set(experiments_that_use(place)) <= without
+
+
+def test_a_place_that_there_is_not_is_named():
+    with pytest.raises(ReconError, match="no 'recon.attacks.nothing'"):
+        experiments_that_use("recon.attacks.nothing")
+
+
+@pytest.mark.parametrize("name", ["decoreco-random"])
+def test_no_function_that_a_run_calls_is_missed(name, tmp_path):
+    called = set()
+    assert registry()[name]  # what its imports call is no part of the run
+    sys.setprofile(lambda frame, event, _: called.add(frame.f_code) if event == "call" else None)
+    try:
+        run(name, profile="smoke", data="photos", device="cpu", out=tmp_path)
+    finally:
+        sys.setprofile(None)
+    places = set()
+    for code in called:
+        file, function = Path(code.co_filename), code.co_qualname.partition(".")[0]
+        if file.is_relative_to(ROOT) and file.stem != "__init__" and function.isidentifier():
+            places.add(".".join([*file.relative_to(ROOT).with_suffix("").parts, function]))
+    assert len(places) > 50
+    assert [place for place in sorted(places) if name not in experiments_that_use(place)] == []
 
 
 @pytest.mark.parametrize("name", registry())
