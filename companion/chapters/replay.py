@@ -24,7 +24,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from companion.chapters import ROOT, experiment, kept, kept_folder, kept_seeds, registry, sizes_at
+from companion.chapters import ROOT, entries, experiment, kept, kept_folder, kept_seeds, sizes_at
 from companion.chapters.base import Context
 from companion.chapters.catalogue import NOTHING, REPLAYS, read_replays
 from companion.store.checkpoints import Checkpoints
@@ -136,7 +136,7 @@ def write_replays(replays: Iterable[Replay], root: Path = ROOT) -> None:
 
 def every_kept() -> list[tuple[str, int]]:
     """(experiment, seed) of all results that the book keeps."""
-    return [(name, seed) for name in registry() for seed in kept_seeds(name)]
+    return [(name, seed) for name in entries() for seed in kept_seeds(name)]
 
 
 def of_this_week() -> list[tuple[str, int]]:

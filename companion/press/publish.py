@@ -9,7 +9,7 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
-from companion.chapters import ROOT, kept_folder, load, registry
+from companion.chapters import ROOT, entries, kept_folder, load
 from companion.press import stamps
 from companion.press.edition import chapters_of
 from companion.press.html import build_html, check_toc
@@ -52,7 +52,7 @@ def publish(edition: str | Path = "laptop-cifar10", root: Path = ROOT) -> Path:
         new.mkdir()
         for page in pages:
             shutil.copy2(page, new)
-        for name in registry():
+        for name in entries():
             if os.path.lexists(folder / "results" / name / "result.json"):
                 _check_committed(folder / "results" / name)
                 _copy_result(folder / "results" / name, new / "results" / name)
