@@ -159,17 +159,14 @@ def _replay(names: list[str], seconds: float, note: bool, weekly: bool) -> int:
     if weekly and load_pool("auto").name != "cifar10":
         say("no replay: the kept runs need CIFAR-10, which is not here")
         return 0
-    chosen = [
-        (name, at)
-        for name, at in (of_this_week() if weekly else every_kept())
-        if not names or name in names
-    ]
-    if missing := sorted(set(names) - {name for name, _ in chosen}):
-        raise ReconError(f"the book has no such kept run of {missing[0]}")
+    kept = of_this_week() if weekly else every_kept()
+    chosen = [(name, at) for name, at in kept if not names or name in names]
+    if missing := set(names) - dict(chosen).keys():
+        raise ReconError(f"the book has no such kept run of {min(missing)}")
     differ = False
     for name, at in chosen:
         again = replay(name, at, seconds)
-        differ = differ or bool(again.differences)
+        differ |= bool(again.differences)
         if note:
             write_replays([again])
         place = f"{again.name:24} seed {again.seed}  kept at {again.kept_at:9}"

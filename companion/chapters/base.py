@@ -46,7 +46,6 @@ STREAMS: dict[str, tuple[int, int]] = {
     "hidden.start": (300, 1),
     "kkt.weights": (1, 10),
     "kkt.attack": (2, 0),
-    "kkt.attack_again": (20_000, 10),
     "kkt.nulls": (7000, 0),
     "separation.nulls": (70, 0),
     "separation.attack": (71, 0),
@@ -162,13 +161,7 @@ class Experiment(Generic[S, M]):
         """From its two files: `SIZES`, `Metrics`, `compute` and `rescored` of one, `claims`,
         `FIGURES` and `selected` of the other, or what `more` has in their place.
         """
-        parts = {
-            **dict.fromkeys(("SIZES", "Metrics", "compute", "rescored"), experiment),
-            **dict.fromkeys(("claims", "FIGURES", "selected"), story),
-        }
-        fields: dict[str, Any] = {
-            name.lower(): getattr(module, name)
-            for name, module in parts.items()
-            if hasattr(module, name)
-        }
+        there = {**vars(story), **vars(experiment)}
+        names = ("SIZES", "Metrics", "compute", "rescored", "claims", "FIGURES", "selected")
+        fields: dict[str, Any] = {name.lower(): there[name] for name in names if name in there}
         return cls(**fields | more)

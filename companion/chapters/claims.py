@@ -38,7 +38,7 @@ class _Numbers(Formatter):
     between two, and take names from the element, then from around it; of a table by name the
     elements are its rows, with that `name`, or a `name` and a `value`. Of any other value the words
     stand where it is neither 0 nor None. Words that have numbers of empty lists alone are
-    `NOT_MEASURED`.
+    `NOT_MEASURED`; a number that is none is undefined.
 
     >>> _Numbers().format("{rows.n:.0f}", rows=[{"n": 1}, {"n": 2}])
     '1, 2'
@@ -65,7 +65,8 @@ class _Numbers(Formatter):
     def _written(self, value: Any, spec: str, around: Mapping[str, Any]) -> str:
         if "{" not in spec:
             elements = value if isinstance(value, list) else [value]
-            return ", ".join(format(element, spec) for element in elements)
+            written = ", ".join(format(element, spec) for element in elements)
+            return "undefined" if written == "nan" else written
         rows = map(_named, value.items()) if isinstance(value, dict) else value
         if not isinstance(value, dict | list):
             rows = [{}] if value else []

@@ -196,7 +196,6 @@ def _differing_claims(before: Iterable[Claim], now: Iterable[Claim]) -> Iterator
     again = {claim.id: claim for claim in now}
     for old in before:
         new = again[old.id]
-        numbers = [claim.value for claim in (old, new) if claim.value is not None] or [0.0]
-        close = math.isclose(numbers[0], numbers[-1], rel_tol=RESULT_BAND, abs_tol=TINY)
+        close = math.isclose(old.value or 0.0, new.value or 0.0, rel_tol=RESULT_BAND, abs_tol=TINY)
         if new.verdict != old.verdict or not close:
             yield f"{old.id}: {new.verdict}, {new.value} instead of {old.verdict}, {old.value}"

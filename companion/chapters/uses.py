@@ -19,9 +19,8 @@ def experiments_that_use(place: str) -> list[str]:
         place: recon.attacks.by_rgap, or a module or package, for any definition in it; ReconError
             for one that there is not.
     """
-    imported, named = _places()
-    made = imported.get(place, place)
-    users = {user for user in named if f"{user}.".startswith(f"{made}.")}
+    named = _places()
+    users = {user for user in named if f"{user}.".startswith(f"{place}.")}
     if not users:
         raise ReconError(f"there is no '{place}': give one such as recon.attacks.by_rgap")
     while more := {user for user in named if not named[user].isdisjoint(users)} - users:
@@ -34,12 +33,12 @@ def experiments_that_use(place: str) -> list[str]:
 
 
 @cache
-def _places() -> tuple[dict[str, str], dict[str, set[str]]]:
-    """Name in a module -> the place that it is imported from, and place -> those that it names: a
-    module all that is in it, a definition what stands there and the module's statements that define
-    nothing, MODULE.*. The `name` of an experiment is one of its definition's.
+def _places() -> dict[str, set[str]]:
+    """Place -> those that it names: a module all that is in it; an import what is imported, and
+    that a package's import of it; a definition what stands there and the module's statements that
+    define nothing, MODULE.*. The `name` of an experiment is one of its definition's.
     """
-    imported, named = dict[str, str](), defaultdict[str, set[str]](set)
+    named = defaultdict[str, set[str]](set)
     for path in (*ROOT.glob("recon/**/*.py"), *ROOT.glob("companion/**/*.py")):
         module = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
         for statement in ast.parse(path.read_text(encoding="utf-8")).body:
@@ -49,9 +48,10 @@ def _places() -> tuple[dict[str, str], dict[str, set[str]]]:
                     case ast.ImportFrom(source, aliases):
                         for alias in aliases:
                             place = f"{module}.{alias.asname or alias.name}"
-                            imported[place] = f"{source}.{alias.name}"
                             named[module].add(place)
-                            named[place].add(imported[place])
+                            named[place].add(f"{source}.{alias.name}")
+                            if f"{source}.".startswith(f"{module}."):
+                                named[f"{source}.{alias.name}"].add(place)
                     case ast.Name(name, kind):
                         names.add(f"{module}.{name}")
                         if isinstance(kind, ast.Store):
@@ -63,4 +63,4 @@ def _places() -> tuple[dict[str, str], dict[str, set[str]]]:
             for name in defined or {"*"}:
                 named[module].add(f"{module}.{name}")
                 named[f"{module}.{name}"] |= names
-    return imported, named
+    return named

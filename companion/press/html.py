@@ -15,6 +15,7 @@ from recon.errors import ReconError, one_reason
 
 EXECUTED = "book/executed/"
 STRICT = ("-n", "-W", "--keep-going")
+COMPLAINT = re.compile(".*(WARNING|ERROR):.*")
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 JUPYTER_BOOK = "from jupyter_book.cli.main import main; main()"  # the package has no __main__
 
@@ -109,6 +110,5 @@ def _stage(root: Path, pages: list[Path], results: Path, stage: Path) -> None:
 
 
 def _first_complaint(output: str) -> str:
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
-    complaints = [line for line in lines if "WARNING:" in line or "ERROR:" in line]
-    return (complaints or lines[-1:] or ["no output"])[0][:300]
+    complaint = COMPLAINT.search(output)
+    return (complaint[0] if complaint else output[-300:]).strip()[:300] or "no output"

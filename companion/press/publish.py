@@ -128,21 +128,16 @@ def _copy_result(folder: Path, target: Path) -> None:
 
 def _publishable_pages(folder: Path, root: Path) -> list[Path]:
     """The edition's pages, or ReconError with the first reason not to publish."""
-    pages = {source: folder / "executed" / source.name for source in chapters_of(root)}
-    reasons = (
-        f"chapter {source.stem} {reason}"
-        for source, page in pages.items()
-        if (reason := _refusal(page, source))
-    )
-    reason = next(reasons, None)
-    if reason is None:
-        made = [read_notebook(page).metadata.recon for page in pages.values()]
-        if len({(stamp.profile, stamp.seed, stamp.data.sha256) for stamp in made}) > 1:
-            reason = "its chapters mix profiles, seeds or data"
-    if reason:
-        raise ReconError(f"edition {folder.name} is not published: {reason}")
+    sources, refused = chapters_of(root), f"edition {folder.name} is not published:"
+    pages = [folder / "executed" / source.name for source in sources]
+    for source, page in zip(sources, pages, strict=True):
+        if reason := _refusal(page, source):
+            raise ReconError(f"{refused} chapter {source.stem} {reason}")
+    made = [read_notebook(page).metadata.recon for page in pages]
+    if len({(stamp.profile, stamp.seed, stamp.data.sha256) for stamp in made}) > 1:
+        raise ReconError(f"{refused} its chapters mix profiles, seeds or data")
     check_toc(root, folder / "executed")
-    return list(pages.values())
+    return pages
 
 
 def _refusal(page: Path, source: Path) -> str | None:
