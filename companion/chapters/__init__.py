@@ -111,12 +111,8 @@ def with_claims(result: Result[Any], chosen: Experiment) -> Result[Any]:
     """The result with the sentences and verdicts of today: they are a function of its metrics and
     sizes.
     """
-    try:
+    with one_reason(f"the result of {chosen.name} is of another version, run it again"):
         claims = chosen.claims(result.metrics, sizes_at(result, chosen))
-    except (AttributeError, KeyError) as error:
-        raise ReconError(
-            f"the result of {chosen.name} is of another version: {error}; run it again"
-        ) from error
     return replace(result, made=replace(result.made, claims=claims))
 
 

@@ -67,16 +67,14 @@ class _Numbers(Formatter):
             elements = value if isinstance(value, list) else [value]
             written = ", ".join(format(element, spec) for element in elements)
             return "undefined" if written == "nan" else written
-        rows = map(_named, value.items()) if isinstance(value, dict) else value
-        if not isinstance(value, dict | list):
-            rows = [{}] if value else []
+        rows = value if isinstance(value, list) else [{}] * bool(value)
+        if isinstance(value, dict):
+            rows = [
+                {"name": name, "value": row, **(row if isinstance(row, dict) else {})}
+                for name, row in value.items()
+            ]
         words = (self.vformat(spec, (), Record({**around, **row})) for row in rows)
         return "".join(words).rstrip(",; ")
-
-
-def _named(item: tuple[str, Any]) -> dict[str, Any]:
-    name, value = item
-    return {"name": name, **(value if isinstance(value, dict) else {"value": value})}
 
 
 def _field(value: Any, name: str) -> Any:

@@ -92,12 +92,12 @@ def judged_plainly(x_hat: Tensor, images: Bundle, context: Context) -> Record:
     rows = about["natural"]
     true = is_true(about)[rows].cpu()
     evidence, hits = Record(), int(true.sum())
+    most = min(hits, TRUSTED)
     for kind in PLAIN:
         score = about[kind][rows].cpu()
         ordered = true[score.argsort(descending=True, stable=True)]
-        right = [int(ordered[:most].sum()) for most in (TRUSTED, min(hits, TRUSTED))]
-        precision = right[1] / max(min(hits, TRUSTED), 1)
-        evidence[kind] = Record(right=right[0], precision=precision)
+        precision = int(ordered[:most].sum()) / max(most, 1)
+        evidence[kind] = Record(right=int(ordered[:TRUSTED].sum()), precision=precision)
     return Record(natural=len(true), true=hits, evidence=evidence)
 
 

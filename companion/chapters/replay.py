@@ -92,9 +92,9 @@ def replay(name: str, seed: int = 0, seconds: float = SECONDS) -> Replay:
         raise ReconError(
             f"the kept run of {name} was made with other images than those of {pool.name} here"
         )
-    rounding = DECIDED_BY_ROUNDING.get(name, re.compile("(?!)"))  # by default no row
-    rows = traces(stored.arrays)
-    before = {row: rows[row] for row in rows if not rounding.fullmatch(row)}
+    before = traces(stored.arrays)
+    if rounding := DECIDED_BY_ROUNDING.get(name):
+        before = {row: before[row] for row in before if not rounding.fullmatch(row)}
     differences: list[str] = []
     trace, done = Trace(), []
     with TemporaryDirectory() as folder:

@@ -13,7 +13,7 @@ from companion.chapters import ROOT, entries, kept_folder, load
 from companion.press import stamps
 from companion.press.edition import chapters_of
 from companion.press.html import build_html, check_toc
-from companion.press.numbers import TEMPLATE, write_readme
+from companion.press.numbers import write_readme
 from companion.press.runner import fault, read_notebook
 from companion.store.kept import keep_arrays, keep_reconstructions
 from companion.store.results import as_json
@@ -58,14 +58,8 @@ def publish(edition: str | Path = "laptop-cifar10", root: Path = ROOT) -> Path:
                 _copy_result(folder / "results" / name, new / "results" / name)
         shutil.rmtree(target, ignore_errors=True)
         new.rename(target)
-    _readme(root)
+    write_readme(root)
     return target
-
-
-def _readme(root: Path) -> None:
-    """Its numbers are those of the edition and of what is kept."""
-    if (root / TEMPLATE).is_file():
-        write_readme(root)
 
 
 def refresh(root: Path = ROOT) -> Path:
@@ -103,7 +97,7 @@ def keep(folder: str | Path, root: Path = ROOT) -> Path:
             keep_reconstructions(arrays, target)
             keep_arrays(arrays, target)
         _copy_result(folder, target)
-    _readme(root)
+    write_readme(root)
     return target
 
 

@@ -236,7 +236,6 @@ def read_json(path: Path) -> dict[str, Any]:
         meta: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(meta, dict) or not isinstance(meta.get("metrics"), dict):
             raise ValueError("it has no metrics")
-        meta.pop("sha256", None)  # results until 0.2 have a checksum
     return meta
 
 

@@ -183,7 +183,11 @@ def test_publish_promotes_pages_and_small_results(repo):
     assert found == ["01-one.ipynb", "results/linear/result.json"]
     made = json.loads((target / "results" / "linear" / "result.json").read_text())
     assert made["claims"] and not result_at("laptop").claims  # by today's code
-    assert sorted(path.name for path in target.parent.iterdir()) == ["executed", "index.md"]
+    assert sorted(path.name for path in target.parent.iterdir()) == [
+        "executed",
+        "index.md",
+        "readme.md.jinja",
+    ]
     assert publish.publish("laptop-cifar10", repo) == target
 
 
