@@ -28,7 +28,9 @@ def add_commands(
         images, budget, chapters: parents.
     """
     option = command(
-        "list", _list, "experiments: chapter, paper section, cost at smoke, laptop, paper"
+        "list",
+        _list,
+        "experiments: chapter, paper section, cost at smoke, laptop, paper",
     )
     option("--uses", metavar="NAME", help="only those whose code uses this, such as recon.attacks")
 
@@ -43,7 +45,10 @@ def add_commands(
         help="set a size; repeatable",
     )
     option(
-        "--out", type=a_path, metavar="DIR", help="results go to DIR/NAME (default build/results/…)"
+        "--out",
+        type=a_path,
+        metavar="DIR",
+        help="results go to DIR/NAME (default build/results/…)",
     )
     option("--workers", type=int, default=1, metavar="N", help="processes for a sweep of runs")
 
@@ -61,8 +66,11 @@ def add_commands(
         "build HTML of the published edition, without executing",
     )
 
-    publish = partial(_press, "publish.publish")
-    option = command("publish", publish, "promote an edition on CIFAR-10 into book/executed/")
+    option = command(
+        "publish",
+        partial(_press, "publish.publish"),
+        "promote an edition on CIFAR-10 into book/executed/",
+    )
     option(
         "edition",
         type=a_path,
@@ -77,17 +85,23 @@ def add_commands(
         "write README.md from its template, and judge the book's results by today's rules",
     )
 
-    about = "write the report for a reproducibility track, from claims and kept results"
-    command("report", partial(_press, "numbers.write_report"), about)
+    command(
+        "report",
+        partial(_press, "numbers.write_report"),
+        "write the report for a reproducibility track, from claims and kept results",
+    )
 
-    keep = partial(_press, "publish.keep")
     option = command(
-        "keep", keep, "put a result at profile paper, or at another seed, into the book"
+        "keep",
+        partial(_press, "publish.keep"),
+        "put a result at profile paper, or at another seed, into the book",
     )
     option("folder", type=a_path, metavar="DIR", help="the folder of its result.json")
 
     option = command(
-        "replay", _replay, "repeat kept results, as far as two minutes allow, and compare"
+        "replay",
+        _replay,
+        "repeat kept results, as far as two minutes allow, and compare",
     )
     option("names", metavar="NAME", nargs="*", help="experiments (default: every one)")
     option("--weekly", action="store_true", help="a few of them, different ones each week")
@@ -99,7 +113,9 @@ def add_commands(
     option("--seconds", type=float, default=120.0, help="for one result (default 120)")
 
     option = command(
-        "claims", _claims, "every claim: paper value, ours, baseline, verdict, chapter"
+        "claims",
+        _claims,
+        "every claim: paper value, ours, baseline, verdict, chapter",
     )
     option("--json", dest="as_json", action="store_true", help="as JSON")
     option(

@@ -29,7 +29,10 @@ class Sweep(Protocol):
     """
 
     def __call__(
-        self, unit: Callable[[str], Tensors], names: list[str], label: str
+        self,
+        unit: Callable[[str], Tensors],
+        names: list[str],
+        label: str,
     ) -> dict[str, Tensors]: ...
 
 

@@ -44,8 +44,7 @@ def toc_files(toc: Path) -> list[str]:
     cannot be read.
     """
     with one_reason(f"{toc} cannot be read"):
-        listed = list(parse_toc_yaml(toc))
-    return [name.removesuffix(".ipynb").removesuffix(".md") for name in listed]
+        return [name.removesuffix(".ipynb").removesuffix(".md") for name in parse_toc_yaml(toc)]
 
 
 def build_html(root: Path, executed: Path, html: Path, log: Path) -> Path:
@@ -75,7 +74,12 @@ def build_html(root: Path, executed: Path, html: Path, log: Path) -> Path:
         ]
         env = {**os.environ, "LC_ALL": "C.UTF-8", "PYTHONWARNINGS": "ignore"}
         done = subprocess.run(
-            command, env=env, capture_output=True, encoding="utf-8", errors="replace", check=False
+            command,
+            env=env,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            check=False,
         )
         output = ANSI.sub("", done.stdout + done.stderr).replace(str(stage), ".")
         log.write_text(output, encoding="utf-8")
@@ -94,7 +98,9 @@ def _stage(root: Path, pages: list[Path], results: Path, stage: Path) -> None:
     what was timed.
     """
     shutil.copytree(
-        root / "book", stage / "book", ignore=shutil.ignore_patterns("executed", ".executed.*")
+        root / "book",
+        stage / "book",
+        ignore=shutil.ignore_patterns("executed", ".executed.*"),
     )
     for name in ("_config.yml", "_toc.yml"):
         shutil.copy(root / name, stage)
