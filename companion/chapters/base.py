@@ -49,6 +49,7 @@ STREAMS: dict[str, tuple[int, int]] = {
     "hidden.start": (300, 1),
     "kkt.weights": (1, 10),
     "kkt.attack": (2, 0),
+    "kkt.attack_again": (20_000, 10),
     "kkt.nulls": (7000, 0),
     "separation.nulls": (70, 0),
     "separation.attack": (71, 0),
