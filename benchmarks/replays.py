@@ -24,7 +24,7 @@ if os.environ | PLAIN != os.environ:  # libraries read it when a process begins
 from timing import write  # noqa: E402
 from tqdm import tqdm  # noqa: E402
 
-from companion.chapters import kept_seeds, registry  # noqa: E402
+from companion.chapters import entries, kept_seeds  # noqa: E402
 from companion.chapters.replay import replay  # noqa: E402
 
 
@@ -34,7 +34,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--seconds", type=float, default=20.0)
     arguments = parser.parse_args()
-    names = arguments.names or [name for name in registry() if 0 in kept_seeds(name)]
+    names = arguments.names or [name for name in entries() if 0 in kept_seeds(name)]
     found = {name: replay(name, 0, arguments.seconds) for name in tqdm(names, disable=None)}
     write(
         {

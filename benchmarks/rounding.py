@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tqdm import tqdm  # noqa: E402
 
-from companion.chapters import load, registry  # noqa: E402
+from companion.chapters import entries, load  # noqa: E402
 from companion.chapters.run import run  # noqa: E402
 from companion.store.results import Claim, read_json  # noqa: E402
 from recon.store.files import atomic_path  # noqa: E402
@@ -216,7 +216,7 @@ def write(names: Sequence[str], out: Path, arithmetics: Sequence[str]) -> None:
         text = ",\n".join(
             f" {json.dumps(name)}: {_rows(value)}"
             for name, value in sorted((old | new).items())
-            if name in registry()
+            if name in entries()
         )
         with atomic_path(file) as temporary:
             temporary.write_text("{\n" + text + "\n}\n", encoding="utf-8")
@@ -252,8 +252,8 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--here", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    names = arguments.names or list(registry())
-    if unknown := set(names) - set(registry()):
+    names = arguments.names or list(entries())
+    if unknown := set(names) - set(entries()):
         parser.error(f"unknown experiment '{min(unknown)}'")
     if arguments.here:
         compute(names, arguments.here)

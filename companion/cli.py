@@ -6,8 +6,8 @@ import argparse
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
@@ -28,9 +28,11 @@ def add_commands(
         images, budget, chapters: parents.
     """
     option = command(
-        "list", _list, "experiments: chapter, paper section, cost at smoke, laptop, paper"
+        "list",
+        _list,
+        "experiments: chapter, paper section, cost at smoke, laptop, paper",
     )
-    option("--uses", metavar="MODULE", help="only those whose code imports this module")
+    option("--uses", metavar="NAME", help="only those whose code uses this, such as recon.attacks")
 
     option = command("run", _run, "run one experiment, or find its result on disk", images, budget)
     option("name", metavar="NAME")
@@ -43,7 +45,10 @@ def add_commands(
         help="set a size; repeatable",
     )
     option(
-        "--out", type=a_path, metavar="DIR", help="results go to DIR/NAME (default build/results/…)"
+        "--out",
+        type=a_path,
+        metavar="DIR",
+        help="results go to DIR/NAME (default build/results/…)",
     )
     option("--workers", type=int, default=1, metavar="N", help="processes for a sweep of runs")
 
@@ -61,8 +66,11 @@ def add_commands(
         "build HTML of the published edition, without executing",
     )
 
-    publish = partial(_press, "publish.publish")
-    option = command("publish", publish, "promote an edition on CIFAR-10 into book/executed/")
+    option = command(
+        "publish",
+        partial(_press, "publish.publish"),
+        "promote an edition on CIFAR-10 into book/executed/",
+    )
     option(
         "edition",
         type=a_path,
@@ -77,17 +85,23 @@ def add_commands(
         "write README.md from its template, and judge the book's results by today's rules",
     )
 
-    about = "write the report for a reproducibility track, from claims and kept results"
-    command("report", partial(_press, "numbers.write_report"), about)
+    command(
+        "report",
+        partial(_press, "numbers.write_report"),
+        "write the report for a reproducibility track, from claims and kept results",
+    )
 
-    keep = partial(_press, "publish.keep")
     option = command(
-        "keep", keep, "put a result at profile paper, or at another seed, into the book"
+        "keep",
+        partial(_press, "publish.keep"),
+        "put a result at profile paper, or at another seed, into the book",
     )
     option("folder", type=a_path, metavar="DIR", help="the folder of its result.json")
 
     option = command(
-        "replay", _replay, "repeat kept results, as far as two minutes allow, and compare"
+        "replay",
+        _replay,
+        "repeat kept results, as far as two minutes allow, and compare",
     )
     option("names", metavar="NAME", nargs="*", help="experiments (default: every one)")
     option("--weekly", action="store_true", help="a few of them, different ones each week")
@@ -99,7 +113,9 @@ def add_commands(
     option("--seconds", type=float, default=120.0, help="for one result (default 120)")
 
     option = command(
-        "claims", _claims, "every claim: paper value, ours, baseline, verdict, chapter"
+        "claims",
+        _claims,
+        "every claim: paper value, ours, baseline, verdict, chapter",
     )
     option("--json", dest="as_json", action="store_true", help="as JSON")
     option(
@@ -117,12 +133,16 @@ def _press(function: str, **arguments: Any) -> None:
 
 def _list(uses: str | None) -> None:
     from companion.chapters import entries
-    from companion.chapters.uses import experiments_that_import
+    from companion.chapters.uses import experiments_that_use
 
-    names = experiments_that_import(uses) if uses else list(entries())
-    for name in names:
-        entry = entries()[name]
-        say(f"{name:16} {entry.chapter:20} {entry.section:6} {entry.cost:24} {entry.summary}")
+    names = experiments_that_use(uses) if uses else list(entries())
+    if not names:
+        say(f"no experiment uses {uses}")
+    cells = attrgetter("chapter", "section", "cost", "summary")
+    rows = [(name, *cells(entries()[name])) for name in names]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        say("  ".join(map(str.ljust, row, widths)).rstrip())
 
 
 def _run(**arguments: Any) -> None:
@@ -148,28 +168,26 @@ def _book(chapters: list[str], **settings: Any) -> None:
 
 
 def _replay(names: list[str], seconds: float, note: bool, weekly: bool) -> int:
-    from companion.chapters.catalogue import outcome
+    from companion.chapters.catalogue import NOTHING
     from companion.chapters.replay import every_kept, of_this_week, replay, write_replays
     from recon.images.registry import load_pool
 
     if weekly and load_pool("auto").name != "cifar10":
         say("no replay: the kept runs need CIFAR-10, which is not here")
         return 0
-    chosen = [
-        (name, at)
-        for name, at in (of_this_week() if weekly else every_kept())
-        if not names or name in names
-    ]
-    if missing := sorted(set(names) - {name for name, _ in chosen}):
-        raise ReconError(f"the book has no such kept run of {missing[0]}")
+    kept = of_this_week() if weekly else every_kept()
+    chosen = [(name, at) for name, at in kept if not names or name in names]
+    if missing := set(names) - dict(chosen).keys():
+        raise ReconError(f"the book has no such kept run of {min(missing)}")
     differ = False
     for name, at in chosen:
         again = replay(name, at, seconds)
-        differ = differ or bool(again.differences)
+        differ |= bool(again.differences)
         if note:
             write_replays([again])
         place = f"{again.name:24} seed {again.seed}  kept at {again.kept_at:9}"
-        say(f"{place} {again.by:17} {'agrees' if again.agrees else outcome(asdict(again))}")
+        how = "agrees" if again.agrees else "was done in time" if again.by == NOTHING else "differs"
+        say(f"{place} {again.by:17} {how}")
         for difference in again.differences:
             say(f"    {difference}")
     return int(differ)

@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from companion.chapters import registry
+from companion.chapters import entries, replay
+from companion.chapters.replay import Replay
 from companion.chapters.run import run
 from companion.store.results import as_json
 from recon import cli
@@ -64,7 +65,25 @@ def test_a_failure_is_one_line_and_exit_code_1(monkeypatch, capsys, error, messa
 def test_list_names_everything(capsys):
     assert cli.main(["list"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines] == list(registry())
+    assert [line.split()[0] for line in lines] == list(entries())
+    for column in ("chapter", "summary"):  # begins at one place in every line
+        pairs = zip(lines, entries().values(), strict=True)
+        assert len({line.index(getattr(entry, column)) for line, entry in pairs}) == 1
+
+
+def test_list_names_what_uses_a_function(capsys):
+    assert cli.main(["list", "--uses", "recon.attacks.by_cosine_tv"]) == 0
+    assert capsys.readouterr().out.startswith("leakage-weights  11-leakage-attacks  ")
+    assert cli.main(["list", "--uses", "recon.cli.main"]) == 0
+    assert capsys.readouterr().out == "no experiment uses recon.cli.main\n"
+
+
+def test_a_replay_that_is_out_of_time_says_so(monkeypatch, capsys):
+    late = Replay("linear", 0, "abc1234", "nothing", agrees=False, largest=0.0, differences=())
+    monkeypatch.setattr(replay, "replay", lambda *_: late)
+    assert cli.main(["replay", "linear", "--seconds", "8"]) == 0
+    line, *_ = capsys.readouterr().out.splitlines()
+    assert " ".join(line.split()) == "linear seed 0 kept at abc1234 nothing was done in time"
 
 
 def metrics_of(result):

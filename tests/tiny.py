@@ -37,6 +37,7 @@ def repo(tmp_path, monkeypatch):
     (root / "_toc.yml").write_text(
         "format: jb-book\nroot: book/index\nchapters:\n- file: book/executed/01-one\n"
     )
+    (root / "book/readme.md.jinja").touch()
     (root / "book/index.md").write_text("# Tiny\n\nSee {doc}`executed/01-one`.\n")
     write(root, "01-one", chapter("print(profile, data, seed, device)"))
     monkeypatch.setattr(edition, "load_pool", lambda data, data_root: POOL)

@@ -20,7 +20,6 @@ from companion.chapters.catalogue import (
     ONE_SET,
     Row,
     best,
-    place,
     read_replays,
     rows,
 )
@@ -103,9 +102,7 @@ def card(runs: list[Row]) -> str:
         f"| {name} | " + " | ".join(cell or "–" for cell in row) + " |"
         for name, row in lines.items()
     ]
-    section = (
-        f"{place(claim.section.removeprefix('C&C ')).replace('§', '§ ')}. " if claim.section else ""
-    )
+    section = f"§ {claim.section.removeprefix('C&C ')}. " if claim.section else ""
     said = f"{escaped(section)}*Paper:* {escaped(claim.paper)}\n\n" if claim.section else ""
     links = (
         f"[{chapter_name(first.chapter)}](executed/{first.chapter}) · [link to this"

@@ -15,7 +15,7 @@ lists experiments or claims reads the table alone, and loads no torch.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from importlib import import_module
@@ -61,33 +61,15 @@ def entries() -> Mapping[str, Entry]:
     return {name: Entry(**row) for name, row in rows.items()}
 
 
-class Registry(Mapping[str, "Experiment"]):
-    """Name -> experiment of every row; the folder of one is imported when it is looked up."""
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(entries())
-
-    def __len__(self) -> int:
-        return len(entries())
-
-    def __getitem__(self, name: str) -> Experiment:
-        from companion.chapters.base import Experiment
-
-        folder = import_module(f"{__name__}.{entries()[name].folder}")
-        members = (value for value in vars(folder).values() if isinstance(value, Experiment))
-        return next(value for value in members if value.name == name)
-
-
-def registry() -> Mapping[str, Experiment]:
-    """Name -> experiment, in the order of the book."""
-    return Registry()
-
-
 def experiment(name: str) -> Experiment:
-    """By its name; ReconError for one that there is not."""
-    if name not in registry():
-        raise ReconError(f"unknown experiment '{name}': choose one of {', '.join(registry())}")
-    return registry()[name]
+    """By its name, from the folder of its row; ReconError for one that there is not."""
+    from companion.chapters.base import Experiment
+
+    if name not in entries():
+        raise ReconError(f"unknown experiment '{name}': choose one of {', '.join(entries())}")
+    folder = import_module(f"{__name__}.{entries()[name].folder}")
+    members = (value for value in vars(folder).values() if isinstance(value, Experiment))
+    return next(value for value in members if value.name == name)
 
 
 def sizes_of(chosen: Experiment, profile: str, overrides: Mapping[str, Any]) -> Any:
@@ -97,25 +79,20 @@ def sizes_of(chosen: Experiment, profile: str, overrides: Mapping[str, Any]) -> 
     Texts are read as the field's type. ReconError for an unknown profile, an unknown field (with
     the nearest one), or a value that does not fit.
     """
-    from companion.store.checkpoints import flatten_tree
+    from companion.store.checkpoints import flatten_tree, unflatten_tree
 
     if profile not in chosen.sizes:
         raise ReconError(f"unknown profile '{profile}': choose one of {', '.join(chosen.sizes)}")
     sizes = chosen.sizes[profile]
+    kind: Any = type(sizes)
     for path, value in overrides.items():
-        fields = asdict(sizes)
-        table: Any = fields
-        *outer, name = path.split(".")
-        for part in outer:
-            table = table.get(part) if isinstance(table, dict) else None
-        if not isinstance(table, dict) or name not in table:
-            known = [place.replace("/", ".") for place in flatten_tree(fields)]
-            near = difflib.get_close_matches(path, known, n=1, cutoff=0.0)[0]
+        place = path.replace(".", "/")
+        fields = flatten_tree(asdict(sizes))
+        if place not in fields:
+            near = difflib.get_close_matches(place, fields, n=1, cutoff=0.0)[0].replace("/", ".")
             raise ReconError(f"{chosen.name} has no size '{path}': did you mean '{near}'?")
-        table[name] = value
         with one_reason(f"{path} of {chosen.name} cannot be {value!r}"):
-            kind: Any = type(sizes)
-            sizes = adapter(kind).validate_python(fields)
+            sizes = adapter(kind).validate_python(unflatten_tree(fields | {place: value}))
     return sizes
 
 
@@ -124,9 +101,9 @@ def load(folder: Path, arrays: bool = True) -> Result[Any]:
     missing or damaged.
     """
     name = str(read_json(folder / "result.json").get("experiment"))
-    if name not in registry():
+    if name not in entries():
         raise ReconError(f"the result in {folder} is of an unknown experiment '{name}'")
-    chosen = registry()[name]
+    chosen = experiment(name)
     return with_claims(load_result(folder, chosen.metrics, arrays), chosen)
 
 
@@ -134,12 +111,8 @@ def with_claims(result: Result[Any], chosen: Experiment) -> Result[Any]:
     """The result with the sentences and verdicts of today: they are a function of its metrics and
     sizes.
     """
-    try:
+    with one_reason(f"the result of {chosen.name} is of another version, run it again"):
         claims = chosen.claims(result.metrics, sizes_at(result, chosen))
-    except (AttributeError, KeyError) as error:
-        raise ReconError(
-            f"the result of {chosen.name} is of another version: {error}; run it again"
-        ) from error
     return replace(result, made=replace(result.made, claims=claims))
 
 

@@ -29,7 +29,10 @@ class Sweep(Protocol):
     """
 
     def __call__(
-        self, unit: Callable[[str], Tensors], names: list[str], label: str
+        self,
+        unit: Callable[[str], Tensors],
+        names: list[str],
+        label: str,
     ) -> dict[str, Tensors]: ...
 
 
@@ -154,13 +157,7 @@ class Experiment(Generic[S, M]):
         """From its two files: `SIZES`, `Metrics`, `compute` and `rescored` of one, `claims`,
         `FIGURES` and `selected` of the other, or what `more` has in their place.
         """
-        parts = {
-            **dict.fromkeys(("SIZES", "Metrics", "compute", "rescored"), experiment),
-            **dict.fromkeys(("claims", "FIGURES", "selected"), story),
-        }
-        fields = {
-            name.lower(): getattr(module, name)
-            for name, module in parts.items()
-            if hasattr(module, name)
-        }
+        there = {**vars(story), **vars(experiment)}
+        names = ("SIZES", "Metrics", "compute", "rescored", "claims", "FIGURES", "selected")
+        fields: dict[str, Any] = {name.lower(): there[name] for name in names if name in there}
         return cls(**fields | more)

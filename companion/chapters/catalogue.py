@@ -209,15 +209,6 @@ def outcome(row: Mapping[str, Any]) -> str:
     return row["by"] if row["agrees"] or row["by"] == NOTHING else "differs"
 
 
-def place(section: str) -> str:
-    """Where a claim of a paper stands.
-
-    >>> place("4.2"), place("")
-    ('§4.2', '')
-    """
-    return section and f"§{section}"
-
-
 def as_record(row: Row) -> dict[str, Any]:
     """A claim and its run, as `recon claims --json` prints them."""
     made = row.result.made
@@ -237,7 +228,8 @@ def as_record(row: Row) -> dict[str, Any]:
 
 def in_words(row: Row) -> str:
     """The same as a line."""
-    claim, where = row.claim, place(row.claim.section) or "ours"
+    claim = row.claim
+    where = f"§{claim.section}" if claim.section else "ours"
     beside = {"paper": claim.paper, "baseline": claim.null}
     more = "".join(f" | {name}: {text}" for name, text in beside.items() if text)
     about = f"{claim.id} ({where}, {row.chapter}, {row.size})"

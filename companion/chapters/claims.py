@@ -19,6 +19,7 @@ PAPERS = {
     "ours": "ours",
 }
 
+NOT_MEASURED = "not measured at this size"
 #: words with names of numbers -> their field of `Claim`
 FILLED = {"ours": "ours", "baseline": "null"}
 
@@ -36,7 +37,8 @@ class _Numbers(Formatter):
     written with commas, or each of its elements in words of its own. Those end with what stands
     between two, and take names from the element, then from around it; of a table by name the
     elements are its rows, with that `name`, or a `name` and a `value`. Of any other value the words
-    stand where it is neither 0 nor None.
+    stand where it is neither 0 nor None. Words that have numbers of empty lists alone are
+    `NOT_MEASURED`; a number that is none is undefined.
 
     >>> _Numbers().format("{rows.n:.0f}", rows=[{"n": 1}, {"n": 2}])
     '1, 2'
@@ -44,31 +46,35 @@ class _Numbers(Formatter):
     '1 of 3; 2 of 3'
     >>> _Numbers().format("{errors:{value:.0%} on {name}, }", errors={"A": 0.1, "B": 0.2})
     '10% on A, 20% on B'
+    >>> _Numbers().format("{rows.n:.0f} of {m}", rows=[], m=[])
+    'not measured at this size'
     """
 
     def vformat(self, format_string: str, args: Any, kwargs: Mapping[str, Any]) -> str:
-        words = []
+        words, values = [], []
         for text, name, spec, _ in self.parse(format_string):
             words.append(text)
             if name is not None:
                 value = reduce(_field, name.split("."), kwargs)
+                values.append(value)
                 words.append(self._written(value, spec or "", kwargs))
+        if values and all(value in ([], {}) for value in values):
+            return NOT_MEASURED
         return "".join(words)
 
     def _written(self, value: Any, spec: str, around: Mapping[str, Any]) -> str:
         if "{" not in spec:
             elements = value if isinstance(value, list) else [value]
-            return ", ".join(format(element, spec) for element in elements)
-        rows = map(_named, value.items()) if isinstance(value, dict) else value
-        if not isinstance(value, dict | list):
-            rows = [{}] if value else []
+            written = ", ".join(format(element, spec) for element in elements)
+            return "undefined" if written == "nan" else written
+        rows = value if isinstance(value, list) else [{}] * bool(value)
+        if isinstance(value, dict):
+            rows = [
+                {"name": name, "value": row, **(row if isinstance(row, dict) else {})}
+                for name, row in value.items()
+            ]
         words = (self.vformat(spec, (), Record({**around, **row})) for row in rows)
         return "".join(words).rstrip(",; ")
-
-
-def _named(item: tuple[str, Any]) -> dict[str, Any]:
-    name, value = item
-    return {"name": name, **(value if isinstance(value, dict) else {"value": value})}
 
 
 def _field(value: Any, name: str) -> Any:

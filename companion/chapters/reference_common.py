@@ -89,7 +89,12 @@ def train_reference(context: Context, images: Bundle, width: int) -> tuple[Weigh
     )
     checkpoint = context.checkpoints.at("training-reference")
     trained = kkt.train_to_kkt(
-        network, images.train, images.y, theta_init, kkt.KKTSettings.gradient_flow(), checkpoint
+        network,
+        images.train,
+        images.y,
+        theta_init,
+        kkt.KKTSettings.gradient_flow(),
+        checkpoint,
     )
     theta = trained.theta_star
     fitted = kkt.certificate(network, theta, images.train, images.y, alpha=ALPHA)
@@ -98,14 +103,21 @@ def train_reference(context: Context, images: Bundle, width: int) -> tuple[Weigh
 
 
 def run_arm(
-    context: Context, images: Bundle, weights: Weights, start: str, sizes: ReferenceSizes
+    context: Context,
+    images: Bundle,
+    weights: Weights,
+    start: str,
+    sizes: ReferenceSizes,
 ) -> tuple[ReferenceArm, Tensors]:
     """The published recipe from `start`, and its arrays: x_hat (m, d), x_init (m, d), trace and its
     steps.
     """
     x_init = start_images(context, images) if start == "partition" else None
     settings = PublishedSettings(
-        2 * len(images), sizes.steps, STARTS.get(start, 0.0), sizes.precision
+        2 * len(images),
+        sizes.steps,
+        STARTS.get(start, 0.0),
+        sizes.precision,
     )
     attack = by_published_recipe(
         weights,
@@ -194,8 +206,7 @@ def shares(weights: Weights, x: Tensor, multipliers: Tensor, alpha: float = ALPH
     exact, m = weights.to(dtype=torch.float64), len(x)
     c = multipliers.double() * half_and_half(m, x.device, torch.float64) / m
     by_layer = stationarity(exact, x.double(), c, alpha=alpha).by_layer
-    share: list[float] = (by_layer / layer_norms(exact.network, exact.params)).tolist()
-    return share
+    return list((by_layer / layer_norms(exact.network, exact.params)).tolist())
 
 
 def start_images(context: Context, images: Bundle) -> Tensor:

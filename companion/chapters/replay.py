@@ -24,7 +24,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from companion.chapters import ROOT, experiment, kept, kept_folder, kept_seeds, registry, sizes_at
+from companion.chapters import ROOT, entries, experiment, kept, kept_folder, kept_seeds, sizes_at
 from companion.chapters.base import Context
 from companion.chapters.catalogue import NOTHING, REPLAYS, read_replays
 from companion.store.checkpoints import Checkpoints
@@ -92,9 +92,9 @@ def replay(name: str, seed: int = 0, seconds: float = SECONDS) -> Replay:
         raise ReconError(
             f"the kept run of {name} was made with other images than those of {pool.name} here"
         )
-    rounding = DECIDED_BY_ROUNDING.get(name, re.compile("(?!)"))  # by default no row
-    rows = traces(stored.arrays)
-    before = {row: rows[row] for row in rows if not rounding.fullmatch(row)}
+    before = traces(stored.arrays)
+    if rounding := DECIDED_BY_ROUNDING.get(name):
+        before = {row: before[row] for row in before if not rounding.fullmatch(row)}
     differences: list[str] = []
     trace, done = Trace(), []
     with TemporaryDirectory() as folder:
@@ -136,7 +136,7 @@ def write_replays(replays: Iterable[Replay], root: Path = ROOT) -> None:
 
 def every_kept() -> list[tuple[str, int]]:
     """(experiment, seed) of all results that the book keeps."""
-    return [(name, seed) for name in registry() for seed in kept_seeds(name)]
+    return [(name, seed) for name in entries() for seed in kept_seeds(name)]
 
 
 def of_this_week() -> list[tuple[str, int]]:
@@ -196,7 +196,6 @@ def _differing_claims(before: Iterable[Claim], now: Iterable[Claim]) -> Iterator
     again = {claim.id: claim for claim in now}
     for old in before:
         new = again[old.id]
-        numbers = [claim.value for claim in (old, new) if claim.value is not None] or [0.0]
-        close = math.isclose(numbers[0], numbers[-1], rel_tol=RESULT_BAND, abs_tol=TINY)
+        close = math.isclose(old.value or 0.0, new.value or 0.0, rel_tol=RESULT_BAND, abs_tol=TINY)
         if new.verdict != old.verdict or not close:
             yield f"{old.id}: {new.verdict}, {new.value} instead of {old.verdict}, {old.value}"

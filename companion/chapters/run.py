@@ -144,7 +144,9 @@ def folder_of(result: Result[Any], out: str | Path | None = None) -> Path:
     """Where `run` with the same `out` has stored a result."""
     made = result.made
     return output_folder(out, made.profile, made.data.name) / _name(
-        made.experiment, made.key, made.overrides
+        made.experiment,
+        made.key,
+        made.overrides,
     )
 
 
@@ -164,7 +166,11 @@ def save_figures(result: Result[Any], folder: Path) -> None:
         figure = plot(result)
         with atomic_path(folder / f"{stem}.png") as temporary:
             figure.savefig(
-                temporary, format="png", dpi=200, bbox_inches="tight", pil_kwargs={"optimize": True}
+                temporary,
+                format="png",
+                dpi=200,
+                bbox_inches="tight",
+                pil_kwargs={"optimize": True},
             )
         plt.close(figure)
 

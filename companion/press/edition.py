@@ -53,7 +53,9 @@ def chapters_of(root: Path = ROOT, names: Iterable[str] | None = None) -> list[P
 
 
 def build_edition(
-    settings: Edition, root: Path = ROOT, chapters: Sequence[str] | None = None
+    settings: Edition,
+    root: Path = ROOT,
+    chapters: Sequence[str] | None = None,
 ) -> Path:
     """Execute the chapters and build their HTML; return the edition's folder.
 

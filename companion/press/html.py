@@ -15,6 +15,7 @@ from recon.errors import ReconError, one_reason
 
 EXECUTED = "book/executed/"
 STRICT = ("-n", "-W", "--keep-going")
+COMPLAINT = re.compile(".*(WARNING|ERROR):.*")
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 JUPYTER_BOOK = "from jupyter_book.cli.main import main; main()"  # the package has no __main__
 
@@ -43,8 +44,7 @@ def toc_files(toc: Path) -> list[str]:
     cannot be read.
     """
     with one_reason(f"{toc} cannot be read"):
-        listed = list(parse_toc_yaml(toc))
-    return [name.removesuffix(".ipynb").removesuffix(".md") for name in listed]
+        return [name.removesuffix(".ipynb").removesuffix(".md") for name in parse_toc_yaml(toc)]
 
 
 def build_html(root: Path, executed: Path, html: Path, log: Path) -> Path:
@@ -74,7 +74,12 @@ def build_html(root: Path, executed: Path, html: Path, log: Path) -> Path:
         ]
         env = {**os.environ, "LC_ALL": "C.UTF-8", "PYTHONWARNINGS": "ignore"}
         done = subprocess.run(
-            command, env=env, capture_output=True, encoding="utf-8", errors="replace", check=False
+            command,
+            env=env,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            check=False,
         )
         output = ANSI.sub("", done.stdout + done.stderr).replace(str(stage), ".")
         log.write_text(output, encoding="utf-8")
@@ -93,7 +98,9 @@ def _stage(root: Path, pages: list[Path], results: Path, stage: Path) -> None:
     what was timed.
     """
     shutil.copytree(
-        root / "book", stage / "book", ignore=shutil.ignore_patterns("executed", ".executed.*")
+        root / "book",
+        stage / "book",
+        ignore=shutil.ignore_patterns("executed", ".executed.*"),
     )
     for name in ("_config.yml", "_toc.yml"):
         shutil.copy(root / name, stage)
@@ -109,6 +116,5 @@ def _stage(root: Path, pages: list[Path], results: Path, stage: Path) -> None:
 
 
 def _first_complaint(output: str) -> str:
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
-    complaints = [line for line in lines if "WARNING:" in line or "ERROR:" in line]
-    return (complaints or lines[-1:] or ["no output"])[0][:300]
+    complaint = COMPLAINT.search(output)
+    return (complaint[0] if complaint else output[-300:]).strip()[:300] or "no output"

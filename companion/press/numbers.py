@@ -37,7 +37,9 @@ def rendered(text: str, root: Path = ROOT, results: Path | None = None) -> str:
     """
     results = results or root / "book" / "executed" / "results"
     environment = Environment(
-        undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+        autoescape=False,
     )  # noqa: S701  (Markdown)
     environment.filters |= {
         "percent": "{:.0%}".format,

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
-from companion.chapters import ROOT, kept_folder, load, registry
+from companion.chapters import ROOT, entries, kept_folder, load
 from companion.press import stamps
 from companion.press.edition import chapters_of
 from companion.press.html import build_html, check_toc
-from companion.press.numbers import TEMPLATE, write_readme
+from companion.press.numbers import write_readme
 from companion.press.runner import fault, read_notebook
 from companion.store.kept import keep_arrays, keep_reconstructions
 from companion.store.results import as_json
@@ -52,20 +52,14 @@ def publish(edition: str | Path = "laptop-cifar10", root: Path = ROOT) -> Path:
         new.mkdir()
         for page in pages:
             shutil.copy2(page, new)
-        for name in registry():
+        for name in entries():
             if os.path.lexists(folder / "results" / name / "result.json"):
                 _check_committed(folder / "results" / name)
                 _copy_result(folder / "results" / name, new / "results" / name)
         shutil.rmtree(target, ignore_errors=True)
         new.rename(target)
-    _readme(root)
+    write_readme(root)
     return target
-
-
-def _readme(root: Path) -> None:
-    """Its numbers are those of the edition and of what is kept."""
-    if (root / TEMPLATE).is_file():
-        write_readme(root)
 
 
 def refresh(root: Path = ROOT) -> Path:
@@ -103,7 +97,7 @@ def keep(folder: str | Path, root: Path = ROOT) -> Path:
             keep_reconstructions(arrays, target)
             keep_arrays(arrays, target)
         _copy_result(folder, target)
-    _readme(root)
+    write_readme(root)
     return target
 
 
@@ -128,21 +122,16 @@ def _copy_result(folder: Path, target: Path) -> None:
 
 def _publishable_pages(folder: Path, root: Path) -> list[Path]:
     """The edition's pages, or ReconError with the first reason not to publish."""
-    pages = {source: folder / "executed" / source.name for source in chapters_of(root)}
-    reasons = (
-        f"chapter {source.stem} {reason}"
-        for source, page in pages.items()
-        if (reason := _refusal(page, source))
-    )
-    reason = next(reasons, None)
-    if reason is None:
-        made = [read_notebook(page).metadata.recon for page in pages.values()]
-        if len({(stamp.profile, stamp.seed, stamp.data.sha256) for stamp in made}) > 1:
-            reason = "its chapters mix profiles, seeds or data"
-    if reason:
-        raise ReconError(f"edition {folder.name} is not published: {reason}")
+    sources, refused = chapters_of(root), f"edition {folder.name} is not published:"
+    pages = [folder / "executed" / source.name for source in sources]
+    for source, page in zip(sources, pages, strict=True):
+        if reason := _refusal(page, source):
+            raise ReconError(f"{refused} chapter {source.stem} {reason}")
+    made = [read_notebook(page).metadata.recon for page in pages]
+    if len({(stamp.profile, stamp.seed, stamp.data.sha256) for stamp in made}) > 1:
+        raise ReconError(f"{refused} its chapters mix profiles, seeds or data")
     check_toc(root, folder / "executed")
-    return list(pages.values())
+    return pages
 
 
 def _refusal(page: Path, source: Path) -> str | None:

@@ -236,7 +236,6 @@ def read_json(path: Path) -> dict[str, Any]:
         meta: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(meta, dict) or not isinstance(meta.get("metrics"), dict):
             raise ValueError("it has no metrics")
-        meta.pop("sha256", None)  # results until 0.2 have a checksum
     return meta
 
 
@@ -264,7 +263,12 @@ def load_result(folder: Path, metrics: type[M], arrays: bool = True) -> Result[M
 
 
 def result_key(
-    experiment: str, version: int, sizes: Any, seed: int, device: str, data_sha256: str
+    experiment: str,
+    version: int,
+    sizes: Any,
+    seed: int,
+    device: str,
+    data_sha256: str,
 ) -> str:
     """Hash of all that a result depends on, 16 digits.
 
@@ -306,6 +310,10 @@ def _git(root: Path, *arguments: str) -> str:
     """What it prints; nothing where it fails."""
     with suppress(OSError, subprocess.SubprocessError):
         return subprocess.check_output(
-            ["git", *arguments], cwd=root, text=True, timeout=30, stderr=subprocess.DEVNULL
+            ["git", *arguments],
+            cwd=root,
+            text=True,
+            timeout=30,
+            stderr=subprocess.DEVNULL,
         ).strip()
     return ""

@@ -19,7 +19,11 @@ Tensors = dict[str, Tensor]
 
 
 def sweep(
-    unit: Callable[[str], Tensors], names: list[str], label: str, folder: Path, workers: int = 1
+    unit: Callable[[str], Tensors],
+    names: list[str],
+    label: str,
+    folder: Path,
+    workers: int = 1,
 ) -> dict[str, Tensors]:
     """What `unit` makes of every name, for independent runs, read from
     `folder`/`label`/NAME.safetensors where that is there.

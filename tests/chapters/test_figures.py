@@ -9,12 +9,10 @@ import pytest
 from audit_calibration import plot_calibration
 from bars import bars, plot_bars
 
-from companion.chapters import ROOT, kept, kept_seeds, registry
+from companion.chapters import ROOT, entries, experiment, kept, kept_seeds
 from companion.store.results import FIGURE
 
-KEPT = [
-    (name, stem) for name in registry() if kept_seeds(name) for stem in registry()[name].figures
-]
+KEPT = [(name, stem) for name in entries() if kept_seeds(name) for stem in experiment(name).figures]
 
 
 def words(figure) -> list[str]:
@@ -23,18 +21,18 @@ def words(figure) -> list[str]:
 
 @pytest.mark.parametrize(("name", "stem"), KEPT)
 def test_a_figure_of_a_kept_run_is_drawn_from_what_is_kept(name, stem):
-    figure = registry()[name].figures[stem](kept(name))
+    figure = experiment(name).figures[stem](kept(name))
     assert any(text.startswith("kept run: ") for text in words(figure))
     plt.close("all")
 
 
-@pytest.mark.parametrize("name", registry())
+@pytest.mark.parametrize("name", entries())
 def test_a_figure_of_a_small_run_needs_no_other_arrays_than_are_kept(name, runs):
     result = runs(name)
     if name != "separation":  # never kept: its figures may take any array
         for key in [key for key in result.arrays if not key.startswith(FIGURE)]:
             del result.arrays[key]
-    for plot in registry()[name].figures.values():
+    for plot in experiment(name).figures.values():
         assert any(text.startswith("this run: profile smoke") for text in words(plot(result)))
         plt.close("all")
 

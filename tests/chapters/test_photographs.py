@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from companion.chapters import ROOT, registry
+from companion.chapters import ROOT, entries
 
 BOOK = ROOT / "book"
 KEPT = [*BOOK.glob("paper-size/**/result.json"), *BOOK.glob("seeds/**/result.json")]
@@ -39,7 +39,7 @@ def test_no_kept_count_is_without_other_photographs(file):
     assert without(metrics(file)) == []
 
 
-@pytest.mark.parametrize("name", registry())
+@pytest.mark.parametrize("name", entries())
 def test_no_count_of_todays_code_is_without_other_photographs(name, out, runs):
     runs(name)
     assert without(metrics(out / name / "result.json")) == []

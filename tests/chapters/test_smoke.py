@@ -7,11 +7,12 @@ Results go where `$RECON_SMOKE_OUT` says (see the Makefile): nbval finds them.
 from __future__ import annotations
 
 import json
+import re
 from copy import deepcopy
 
 import pytest
 
-from companion.chapters import registry
+from companion.chapters import entries
 from tests.bands import MOVES, columns, faults, measured, wrong
 
 BANDS, MEASURED = measured()
@@ -21,7 +22,7 @@ def read(file) -> dict:
     return json.loads(file.read_text(encoding="utf-8"))["metrics"]
 
 
-@pytest.mark.parametrize("name", registry())
+@pytest.mark.parametrize("name", entries())
 def test_a_result_is_what_it_was_but_for_rounding(name, out, runs):
     """If sizes or code have changed on purpose: `python benchmarks/rounding.py NAME` measures the
     bands anew.
@@ -31,9 +32,19 @@ def test_a_result_is_what_it_was_but_for_rounding(name, out, runs):
     assert wrong(name, read(out / name / "result.json"), verdicts) == []
 
 
+@pytest.mark.parametrize("name", entries())
+def test_every_sentence_is_whole(name, runs):
+    """Words that lack their numbers leave holes."""
+    hole = re.compile(r"^[:,;]|  |\(\)|[(:,] *$|[\w(:] [,;.)]|\bnan\b|\bNone\b")
+    for claim in runs(name).claims:
+        assert claim.ours and not hole.search(claim.ours) and not hole.search(claim.null), claim.id
+
+
 def test_most_numbers_are_held_to_something():
     """A band that holds everything would be no test."""
-    assert set(BANDS) == set(MEASURED) == set(registry())
+    assert set(BANDS) == set(MEASURED) == set(entries())
+    for name, row in MEASURED.items():
+        assert row["columns"] == len(BANDS[name]) and set(row["moving"]) <= set(BANDS[name])
     held = {
         name: sum(MOVES not in (band, band[0]) for band in bands.values())
         for name, bands in BANDS.items()

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 import yaml
 
-from companion.chapters import registry
+from companion.chapters import entries, experiment
 from companion.store.record import record
 from companion.store.results import Claim
 
@@ -47,7 +47,7 @@ def judged(runs, out) -> Callable[[str, dict[str, Any]], dict[str, Claim]]:
 
 def judge(name: str, metrics: dict[str, Any], edits: dict[str, Any]) -> dict[str, Claim]:
     """The claims of metrics after the edits."""
-    chosen = registry()[name]
+    chosen = experiment(name)
     sizes = chosen.sizes[edits.get(".sizes", "smoke")]
     for old, new in edits.get(".rename", {}).items():
         metrics[new] = metrics.pop(old)
@@ -76,7 +76,7 @@ def put(tree: Any, path: list[str], value: Any) -> None:
     tree[last] = value
 
 
-@pytest.mark.parametrize("name", list(registry()))
+@pytest.mark.parametrize("name", list(entries()))
 def test_every_claim_has_two_verdicts(name, judged):
     found = cases(name)
     wanted = {
@@ -92,7 +92,7 @@ def test_every_claim_has_two_verdicts(name, judged):
     ("name", "claim", "wanted", "edits"),
     [
         pytest.param(name, claim, wanted, edits, id=f"{claim}: {wanted}")
-        for name in registry()
+        for name in entries()
         if (HERE / "verdicts" / f"{name}.yml").is_file()
         for claim, verdicts in cases(name).items()
         for wanted, numbers in verdicts.items()

@@ -8,6 +8,8 @@ import os
 import re
 import shutil
 import sys
+import time
+from threading import Barrier
 from types import SimpleNamespace
 
 import nbformat
@@ -105,6 +107,28 @@ def test_an_edition_from_end_to_end(repo, monkeypatch):
     ]
 
 
+def test_chapters_that_run_one_experiment_are_not_executed_at_once(repo, monkeypatch):
+    """The third runs another, and beside the first."""
+    runs = {"01-one": "linear", "02-two": "linear", "03-three": "heads"}
+    sources = [write(repo, name, chapter(f'recon.run("{ran}")')) for name, ran in runs.items()]
+    beside, running = Barrier(2), set()
+
+    def execute(source, target, parameters):
+        target.touch()
+        assert runs[source.stem] not in running
+        running.add(runs[source.stem])
+        if source.stem != "02-two":
+            beside.wait(timeout=60)
+        time.sleep(0.1)
+        running.remove(runs[source.stem])
+        return chapter()
+
+    monkeypatch.setattr(runner, "execute", execute)
+    monkeypatch.setattr(editions, "cpu_count", lambda: 3)
+    pages = editions.executed(sources, repo, {}, Edition(), lambda source, seconds: {})
+    assert [name for name, _ in pages] == [source.name for source in sources]
+
+
 FAILURES = {
     "1 / 0": r"chapter 01-one failed: cell 3: ZeroDivisionError: division by zero",
     "import os; os._exit(1)": r"chapter 01-one failed: DeadKernelError: Kernel died",
@@ -159,7 +183,11 @@ def test_publish_promotes_pages_and_small_results(repo):
     assert found == ["01-one.ipynb", "results/linear/result.json"]
     made = json.loads((target / "results" / "linear" / "result.json").read_text())
     assert made["claims"] and not result_at("laptop").claims  # by today's code
-    assert sorted(path.name for path in target.parent.iterdir()) == ["executed", "index.md"]
+    assert sorted(path.name for path in target.parent.iterdir()) == [
+        "executed",
+        "index.md",
+        "readme.md.jinja",
+    ]
     assert publish.publish("laptop-cifar10", repo) == target
 
 

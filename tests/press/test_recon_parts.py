@@ -258,6 +258,7 @@ def test_keep_takes_other_seeds_at_profile_laptop(copy, tmp_path):
     meta = json.loads((copy.results / "separation" / "result.json").read_text())
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "result.json").write_text(json.dumps(meta | {"seed": 1}))
+    (copy.root / "book" / "readme.md.jinja").touch()
     target = keep(tmp_path / "run", copy.root)
     assert target == copy.root / "book" / "seeds" / "separation" / "seed-1"
 

@@ -77,7 +77,7 @@ def test_a_result_of_another_version_says_what_it_lacks(tmp_path):
     del meta["metrics"]["objective_true"]
     (tmp_path / "result.json").write_text(json.dumps(meta))
     with pytest.raises(
-        ReconError, match="collapse is of another version: .*objective_true.*; run it again"
+        ReconError, match="collapse is of another version, run it again: .*objective_true"
     ) as caught:
         load(tmp_path, arrays=False)
     assert "\n" not in str(caught.value)
