@@ -9,13 +9,14 @@ import re
 import subprocess
 import sys
 from dataclasses import asdict, fields
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from companion.chapters import ROOT, entries, experiment, load, sizes_of
+from companion.chapters import ROOT, entries, experiment, load, sizes_of, uses
 from companion.chapters.claims import texts
 from companion.chapters.replay import every_kept
 from companion.chapters.run import folder_of, run, too_few
@@ -109,6 +110,21 @@ def test_what_only_prints_loads_no_torch(command):
 def test_the_experiments_that_use_a_definition_are_listed(place, these, others):
     without = set(entries()) - {*others.split()}
     assert set(these.split()) <= set(experiments_that_use(place)) <= without
+
+
+def test_a_package_that_is_imported_whole_stands_for_what_it_passes_on(tmp_path, monkeypatch):
+    files = {
+        "recon/attacks/__init__.py": "from recon.attacks.a import by_a",
+        "recon/attacks/a.py": "def by_a(): return 1",
+        "recon/user.py": "from recon import attacks\ndef use(): return attacks.by_a()",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(uses, "ROOT", tmp_path)
+    places = uses._places.__wrapped__()
+    way = ["recon.user.use", "recon.user.attacks", "recon.attacks", "recon.attacks.by_a"]
+    assert all(there in places[here] for here, there in pairwise([*way, "recon.attacks.a.by_a"]))
 
 
 def test_a_place_that_there_is_not_is_named():
