@@ -19,24 +19,23 @@ from recon.attacks.separation import FirstLayer
 from recon.optim.rng import named
 from recon.released import Weights
 from recon.scoring.matching import one_to_one, padded
-from recon.scoring.membership import probability
+from recon.scoring.membership import permutation_p, probability
 from recon.store.tensors import save_tensors
 from recon.training.recipes import loss_of
 from recon_audit.adapters import adapter_scores, scores_of
 from recon_audit.anatomy import examine, first_layer_of
 from recon_audit.attacks import RECONSTRUCTIONS, Attempt, Task, attempts
-from recon_audit.exchange import TOLD_APART, UNLIKE, draw_rows
+from recon_audit.exchange import by_group, draw_rows
 from recon_audit.images import PARTS
 from recon_audit.membership import (
     beside_claim,
     feature_scores,
     infer,
     label_filter,
-    unseen,
 )
-from recon_audit.prepare import PREDICTED, Case
+from recon_audit.prepare import Case
 from recon_audit.report import Leaked
-from recon_audit.scoring import DECISIVE, LEVEL, Json, score
+from recon_audit.scoring import DECISIVE, Json, score
 from recon_audit.shadows import (
     Recipe,
     Shadows,
@@ -181,7 +180,7 @@ class Comparison:
         images given away.
         """
         settings, case, x, n = self.settings, self.case, self.x, len(self.case.train)
-        network, y, seed, start = case.classifier, case.y, settings.seed, case.start
+        network, y, seed, start = case.classifier, case.predicted, settings.seed, case.start
         network.module.to(settings.device)
         members, keep = "membership" in settings.attacks, max(1, settings.canaries)
         count = max(settings.shadows * members, settings.canaries)
@@ -213,12 +212,6 @@ class Comparison:
             rows = case.first[: self.sizes[0]]
             report["membership"] = told
             leaked = self._leaked(score, rows, case.names, "membership", None)
-            # labels that do not hold for held-out images make alarms; without them there are none
-            level = UNLIKE if told["p_value"] < LEVEL else TOLD_APART
-            if told["unseen"]["p_value"] < level and not case.labels.startswith(PREDICTED):
-                tell("labels may not hold for both sets: once more without them")
-                case = case.by_predictions(say("unlike", told["unseen"]))
-                return Comparison(case, settings).with_shadows()
         if settings.canaries and self.applicable:
             tell("attacks on shadow networks")
             report["power"] = self._canaries(shadows, recipe)
@@ -228,15 +221,20 @@ class Comparison:
     def _membership(self, shadows: Shadows, recipe: Recipe) -> tuple[Json, np.ndarray]:
         """The table of membership by all scores, and the best of them; p is that of the best, times
         the number of looks.
+
+        What the network answers stands for labels: those of held-out images may not hold, and then
+        a network that saw neither set would tell the sets apart. Where labels alone do, `decide`
+        leaves it open.
         """
-        case, seed, x, y = self.case, self.settings.seed, self.x, self.case.y
+        case, seed, x, y = self.case, self.settings.seed, self.x, self.case.predicted
         network, (n, others), start = case.classifier, self.sizes, case.start
         logits = network.logits(x)
         scores = feature_scores(case) | label_filter(case) | scores_of(network.module, x)
         told = infer(logits, y, n, shadows, seed, scores, case.groups)
         best = told.table[told.name]
-        right = (confidence(logits, y) > 0).double().split([len(case.train), len(case.held_out)])
-        member, bounds = np.arange(n + others) < n, [*told.scores.values()]
+        right = (case.y == y).double().split([len(case.train), len(case.held_out)])
+        bounds, member = [*told.scores.values()], np.arange(n + others) < n
+        by_labels = by_group(confidence(logits, case.y), case.groups).numpy()
         first = fresh(network.module, recipe, named(seed, "audit.shadow", 0), start)
         loss, goal = loss_of(network.of(first).logits(x), y).item(), recipe.target_loss
         report = {
@@ -246,7 +244,7 @@ class Comparison:
             "looks": self.looks,
             "shadows": len(shadows),
             "power": told.power,
-            "unseen": unseen(shadows, member, case.groups, seed),
+            "p_by_labels": permutation_p(by_labels, member, seed),
             "why_not": None if goal is None or loss > goal else say("untrained", loss, goal),
             "groups": len(case.groups) > n + others,
             "epsilon": beside_claim(bounds, n, seed, self.settings.claimed, case.size),

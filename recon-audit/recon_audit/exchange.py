@@ -9,7 +9,7 @@ differ in their mix of classes, as many groups of every class. Then two tests by
 groups: a classifier two-sample test (Lopez-Paz & Oquab 2017) and one on nearest neighbours
 (Schilling 1986), which also sees images that are alike within a set and not across.
 
-Labels are used where those of held-out images have to do with what the network answers to them.
+Labels match the mix where those of held-out images have to do with what the network answers.
 """
 
 from __future__ import annotations

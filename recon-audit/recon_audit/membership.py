@@ -1,6 +1,6 @@
 """Was this image trained on? The question that can be asked of every classifier.
 
-The audited network's confidence in an image's class is compared with that of k shadow networks,
+The audited network's confidence in the class that it answers is compared with that of k shadows,
 half of which were trained on the image (`recon_audit.shadows`). Confidence is φ = log p_y / (1 −
 p_y), which is nearly normal. Scores and statistics are those of `recon.scoring.membership`; the
 score of a group is the mean over its images (`recon_audit.exchange`).
@@ -21,21 +21,21 @@ import numpy as np
 import torch
 from scipy.optimize import brentq
 from scipy.special import expit
-from scipy.stats import binom, rankdata
-from torch import Tensor, nn
+from scipy.stats import binom
+from torch import Tensor
 
 from recon.attacks import by_fine_tune
 from recon.attacks.from_weights import AskedPool, FineTuneSettings
-from recon.attacks.heads import SIGNED, Public, matched_filter, toward_label
+from recon.attacks.heads import Public, matched_filter
 from recon.attacks.multipliers import confidence
 from recon.attacks.separation import FirstLayer
 from recon.errors import ReconError
 from recon.released import Weights
 from recon.scoring.membership import FALSE_RATES, intervals, lira, named, permutation_p, rmia
 from recon.scoring.roc import auc, true_rate
-from recon_audit.exchange import by_group, standardised, two_sample
+from recon_audit.exchange import by_group
 from recon_audit.files import State
-from recon_audit.prepare import PREDICTED, Case
+from recon_audit.prepare import Case
 from recon_audit.scoring import Json
 from recon_audit.shadows import Shadows
 
@@ -53,25 +53,21 @@ def label_filter(case: Case) -> State:
     buffers = zip(module.buffers(), case.start.module.buffers(), strict=True)
     moved = any(not torch.equal(ours, theirs) for ours, theirs in buffers)
     with suppress(ReconError):
-        pool, settings = AskedPool(x, case.y, sample), FineTuneSettings(25 * moved)
+        pool, settings = AskedPool(x, case.predicted, sample), FineTuneSettings(25 * moved)
         return {"label": by_fine_tune(Weights.of(module), pool, settings).score}
     return {}
 
 
 def feature_scores(case: Case) -> State:
-    """The response of the first layer's rows to what a head's features have of their own, of two
-    dense layers with labels by the sign that training wrote; none where inputs are images.
+    """The response of the first layer's rows to what a head's features have of their own; none
+    where inputs are images.
     """
     if case.public is None or case.first_layer is None:
         return {}
     layer: Any = case.classifier.module.get_submodule(case.classifier.first or "")
     bias = torch.zeros(1) if layer.bias is None else layer.bias.detach().cpu()
     w1 = FirstLayer.of(case.first_layer.to(torch.device("cpu"))).update
-    dense = [part for part in case.classifier.module.modules() if isinstance(part, nn.Linear)]
-    more: tuple[Any, ...] = ()
-    if len(dense) == 2 and not case.labels.startswith(PREDICTED):
-        more = SIGNED, toward_label(dense[1].weight.detach().cpu(), case.y)
-    return {"filter": matched_filter(w1, bias, case.x.flatten(1), Public(case.public), *more)}
+    return {"filter": matched_filter(w1, bias, case.x.flatten(1), Public(case.public))}
 
 
 @dataclass(frozen=True)
@@ -140,25 +136,6 @@ def power(shadows: Shadows, groups: Tensor) -> dict[str, float | None]:
     return {
         name: float(np.mean([row[name] for row in rates])) if rates else None
         for name in ("auc", "tpr_0.01")
-    }
-
-
-def unseen(shadows: Shadows, member: np.ndarray, groups: Tensor, seed: int) -> Json:
-    """Share of right answers of shadows to groups that they did not see, by set, and the p-value of
-    the sets being alike in how sure those answers are (`two_sample`).
-
-    Shadows do not know the sets, so that where those are alike, labels included, answers are, too.
-    """
-    outside = (~shadows.inside).double()
-    sure, right = (
-        by_group((values * outside).sum(0) / outside.sum(0), groups)
-        for values in (shadows.phi, shadows.phi > 0)
-    )
-    ranks = standardised(torch.from_numpy(rankdata(sure))[:, None])
-    return {
-        "train": right[member].mean().item(),
-        "held_out": right[~member].mean().item(),
-        "p_value": two_sample(ranks, member, seed),
     }
 
 

@@ -85,9 +85,8 @@ def decide(
     if membership is None:
         return Verdict(images, None, sentence)
     kind = INFERRED if membership["p_value"] < LEVEL else NOT_BY_THESE
-    if membership["why_not"] or (
-        kind == NOT_BY_THESE and (membership["power"]["auc"] or 0) < BLIND_AREA
-    ):
+    blind = (membership["power"]["auc"] or 0) < BLIND_AREA or membership["p_by_labels"] < LEVEL
+    if membership["why_not"] or (kind == NOT_BY_THESE and blind):
         kind = CANNOT_TELL
     if unchecked and kind == NOT_BY_THESE:
         return Verdict(images, CANNOT_TELL, sentence, say("who", unchecked))

@@ -158,6 +158,8 @@ UNLIKE = {
     "numbered by themselves": lambda x, y: (x[y != 2], y[y != 2] - (y[y != 2] > 2).long()),
     "one too high": lambda x, y: (x, (y + 1) % 10),
     "shuffled": lambda x, y: (x, y.flip(0)),
+    "two classes exchanged": lambda x, y: (x, torch.where(y < 2, 1 - y, y)),
+    "some wrong": lambda x, y: (x, torch.where(torch.arange(len(y)) % 6 == 0, y.roll(1), y)),
     "twice": lambda x, y: (x[:60].repeat(2, 1, 1), y[:60].repeat(2)),
     "mirrored": lambda x, y: (torch.cat([x[:60], x[:60].flip(-1)]), y[:60].repeat(2)),
     "frames": lambda x, y: (torch.cat([x, x + 0.05 * torch.randn(x.shape)]), y.repeat(2)),

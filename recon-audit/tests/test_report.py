@@ -169,6 +169,7 @@ def test_silence_on_members_counts_for_what_shadows_tell(lira, verdict):
             "p_value": 0.5,
             "power": power,
             "groups": False,
+            "p_by_labels": 1.0,
             "why_not": None,
         },
         None,
