@@ -154,9 +154,13 @@ def test_silence_counts_for_what_the_canaries_say(power, verdict, words):
 
 
 @pytest.mark.parametrize(
-    ("lira", "verdict"), [(0.5, "cannot tell"), (None, "cannot tell"), (0.8, "not by")]
+    ("lira", "p_by_labels", "verdict"),
+    [(0.5, 1.0, "cannot tell"), (None, 1.0, "cannot tell"), (0.8, 1.0, "not by")]
+    + [(0.8, 0.04, "cannot tell"), (0.8, 0.06, "not by")],
 )
-def test_silence_on_members_counts_for_what_shadows_tell(lira, verdict):
+def test_silence_counts_for_what_shadows_tell_and_where_labels_do_not_tell(
+    lira, p_by_labels, verdict
+):
     row = {"named": named({"tpr_0.01": 0.0, "tpr_0.001": 0.0, "intervals": NO_INTERVALS}, 10, 10)}
     power = {"auc": lira}
     found = decide(
@@ -169,12 +173,14 @@ def test_silence_on_members_counts_for_what_shadows_tell(lira, verdict):
             "p_value": 0.5,
             "power": power,
             "groups": False,
-            "p_by_labels": 1.0,
+            "p_by_labels": p_by_labels,
+            "accuracy": {"train": 1.0, "held_out": 0.9},
             "why_not": None,
         },
         None,
     )
     assert found.membership.startswith(verdict)
+    assert ("labels do not hold for both sets" in found.on_membership) == (p_by_labels < 0.05)
 
 
 # ------------------------------------------------------------------------------------- command line
