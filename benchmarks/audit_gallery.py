@@ -234,7 +234,6 @@ def short(report: recon.Report) -> dict[str, Any]:
     return {
         "verdict": report.verdict,
         "membership": report.membership,
-        "sentence": report.sentence,
         "not_compared": report.data["exchangeability"]["why_not"],
         "leaked": sum(each.how != "membership" for each in report.leaked),
         "members_named": sum(each.how == "membership" for each in report.leaked),
