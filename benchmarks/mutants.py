@@ -260,7 +260,7 @@ def _run_tests(copy: Path, files: list[str]) -> None:
             "-p",
             "no:xdist",
             "-m",
-            "not slow",
+            "slow or not slow" if "::" in files[0] else "not slow",  # a test that is named
             "--doctest-modules",
             *files,
         ]
