@@ -84,6 +84,7 @@ def audit(
         resize, crop: pixels of pictures' shorter side, then of a square in their middle.
         groups: of images that belong together, as of one patient: everything goes by group. A pair
             of sequences, a CSV file of name,group, or "folders".
+        trust_labels: labels hold for both sets, as from one source: membership is inferred by them.
         attacks: of ATTACKS, by default all.
         out: where the report goes, None for nowhere.
         arch: of a file, see `subject_of`.

@@ -65,6 +65,8 @@ def add_commands(command: Callable[..., Any], **shared: argparse.ArgumentParser)
             default=DEFAULTS.get(name),
         )
     option("--fail-on", action="append", default=[], choices=FATAL, help="exit code 3, 4, 3")
+    words = "they hold for both sets, from one source: membership is inferred by them"
+    option("--trust-labels", action="store_true", help=words)
     option("--aggregates-only", action="store_true", help="no image and no name in the report")
 
 

@@ -180,7 +180,7 @@ class Comparison:
         images given away.
         """
         settings, case, x, n = self.settings, self.case, self.x, len(self.case.train)
-        network, y, seed, start = case.classifier, case.predicted, settings.seed, case.start
+        network, y, seed, start = case.classifier, case.member_classes, settings.seed, case.start
         network.module.to(settings.device)
         members, keep = "membership" in settings.attacks, max(1, settings.canaries)
         count = max(settings.shadows * members, settings.canaries)
@@ -224,17 +224,18 @@ class Comparison:
 
         What the network answers stands for labels: those of held-out images may not hold, and then
         a network that saw neither set would tell the sets apart. Where labels alone do, `decide`
-        leaves it open.
+        leaves it open; where somebody says that they hold, they are used.
         """
-        case, seed, x, y = self.case, self.settings.seed, self.x, self.case.predicted
+        case, seed, x, y = self.case, self.settings.seed, self.x, self.case.member_classes
         network, (n, others), start = case.classifier, self.sizes, case.start
         logits = network.logits(x)
         scores = feature_scores(case) | label_filter(case) | scores_of(network.module, x)
         told = infer(logits, y, n, shadows, seed, scores, case.groups)
         best = told.table[told.name]
-        right = (case.y == y).double().split([len(case.train), len(case.held_out)])
+        sure, parts = confidence(logits, case.y), [len(case.train), len(case.held_out)]
+        right = (sure > 0).double().split(parts)
         bounds, member = [*told.scores.values()], np.arange(n + others) < n
-        by_labels = by_group(confidence(logits, case.y), case.groups).numpy()
+        by_labels = by_group(sure, case.groups).numpy()
         first = fresh(network.module, recipe, named(seed, "audit.shadow", 0), start)
         loss, goal = loss_of(network.of(first).logits(x), y).item(), recipe.target_loss
         report = {
@@ -249,6 +250,7 @@ class Comparison:
             "groups": len(case.groups) > n + others,
             "epsilon": beside_claim(bounds, n, seed, self.settings.claimed, case.size),
             "labels": case.labels,
+            "trusted": case.trusted,
             "accuracy": dict(zip(PARTS, (part.mean().item() for part in right), strict=True)),
         }
         return report, told.score

@@ -53,7 +53,7 @@ def label_filter(case: Case) -> State:
     buffers = zip(module.buffers(), case.start.module.buffers(), strict=True)
     moved = any(not torch.equal(ours, theirs) for ours, theirs in buffers)
     with suppress(ReconError):
-        pool, settings = AskedPool(x, case.predicted, sample), FineTuneSettings(25 * moved)
+        pool, settings = AskedPool(x, case.member_classes, sample), FineTuneSettings(25 * moved)
         return {"label": by_fine_tune(Weights.of(module), pool, settings).score}
     return {}
 

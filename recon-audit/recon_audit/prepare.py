@@ -54,6 +54,7 @@ class Case(Read):
         pictures: the images themselves, where `train` and `held_out` are features.
         n_train: of the training images, also where fewer are compared, the `rows` of those.
         groups: the number of the group of each of all of them, which have `size` images at most.
+        trusted: somebody says that labels hold for both sets.
     """
 
     start: Start | None
@@ -67,10 +68,18 @@ class Case(Read):
     n_train: int
     rows: Tensor
     groups: Tensor
+    trusted: bool
     size: int = 1
     public: Tensor | None = None
     sample: Tensor | None = None
     pictures: tuple[Images, Images] | None = None
+
+    @property
+    def member_classes(self) -> Tensor:
+        """Of all images, by which membership is inferred: what the network answers; labels where
+        they are trusted to hold for both sets.
+        """
+        return self.y if self.trusted else self.predicted
 
     @property
     def first_layer(self) -> Weights | None:
@@ -132,6 +141,7 @@ def prepare(
     resize: int | None = None,
     crop: int | None = None,
     groups: Any = None,
+    trust_labels: bool = False,
 ) -> Case:
     """What is handed in to `recon.audit`, which see, read and checked; ReconError for what does not
     fit.
@@ -180,6 +190,7 @@ def prepare(
         n_train=len(train),
         rows=torch.arange(len(train)),
         groups=torch.arange(len(y)),
+        trusted=trust_labels,
     )
     case = case.by_predictions(doubt) if doubt else case
     head = head_of(classifier, train.shape)

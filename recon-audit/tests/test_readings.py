@@ -125,6 +125,18 @@ def test_widths_that_are_named_settle_what_labels_leave_open(tmp_path):
     assert case.unchecked == prepare(net, *given).unchecked == ""
 
 
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_labels_are_what_membership_goes_by_only_where_they_are_trusted(shuffled):
+    net, order = trained(Net("plain"), steps=40), torch.arange(60).flip(0)
+    sets = (X[:N], Y[:N]), (X[900:960], Y[900:960][order] if shuffled else Y[900:960])
+    answers = net(torch.cat([X[:N], X[900:960]])).argmax(1)
+    case, other = prepare(net, *sets, trust_labels=True), prepare(net, *sets)
+    assert torch.equal(other.member_classes, answers)
+    labels = torch.cat([sets[0][1], sets[1][1]])
+    assert torch.equal(case.member_classes, answers if shuffled else labels)
+    assert not torch.equal(answers, labels)
+
+
 def changed(change):
     net = models.resnet18(num_classes=10)
     net.conv1 = nn.Conv2d(1, 64, 7, 2, 3, bias=False)
